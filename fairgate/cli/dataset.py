@@ -1,4 +1,4 @@
-"""`fairgate dataset`: fetch a release, look at it, verify it, import photographs, write prompts."""
+"""`fairgate dataset`: fetch a release, look at it, verify it, import photographs, export, write prompts."""
 
 from __future__ import annotations
 
@@ -82,6 +82,29 @@ def verify(name: Name, root: Root = ROOT) -> None:
         f"{manifest.ref}: {manifest.n_rows:,} rows in {manifest.n_sets:,} sets and {len(manifest.shards)} shard(s) "
         f"are what was released (fingerprint {manifest.fingerprint[:12]})"
     )
+
+
+@dataset_app.command()
+def export(
+    name: Name,
+    to: Annotated[
+        str,
+        typer.Option(
+            help="`hf:FOLDER` (Parquet and its card), `webdataset:FOLDER` (.tar) or `csv:FOLDER` (pictures and "
+            "metadata.csv, as Hugging Face's ImageFolder reads them); a new folder."
+        ),
+    ],
+    root: Root = ROOT,
+) -> None:
+    """Write a release for other tools: Hugging Face's datasets, WebDataset or whatever reads CSV."""
+    from fairgate.data import export_dataset, open_dataset
+
+    dataset = open_dataset(name, root)
+    with progress_bar("exporting") as progress:
+        done = export_dataset(dataset, to, progress)
+    if done.note:
+        typer.echo(done.note, err=True)
+    typer.echo(f"{dataset.manifest.ref}: {done.rows:,} rows in {done.files:,} file(s), written to {to}")
 
 
 @dataset_app.command()

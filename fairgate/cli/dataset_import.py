@@ -20,7 +20,8 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     labels: Annotated[
         Path,
         typer.Option(
-            help="Table with a row per image: CSV (commas, semicolons or tabs; .gz), or Parquet, also with pictures."
+            help="Table with a row per image: CSV (commas, semicolons or tabs; .gz), JSON Lines, Parquet, WebDataset's "
+            ".tar, several as `data/train-*.parquet`, or a folder of one of them or of pictures with metadata.csv."
         ),
     ],
     attribute: Annotated[

@@ -12,6 +12,8 @@ from .coco import read_coco as read_coco
 from .dataset import Dataset as Dataset
 from .dataset import Index as Index
 from .dataset import read_dataset as read_dataset
+from .export import Exported as Exported
+from .export import export_dataset as export_dataset
 from .grouping import MIN_SETS as MIN_SETS
 from .grouping import Bins as Bins
 from .grouping import Grouping as Grouping

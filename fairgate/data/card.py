@@ -11,18 +11,20 @@ from fairgate.markdown import literal, table
 
 _HUB_LICENCES = frozenset({"apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "unknown"})
 _SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M")]
+SPLIT = "test"
+"""What `datasets` calls a release's rows: they judge models, and train none."""
 _REVIEW = "## Review"
 _MOST_SUBJECTS = 100
 _MOST_CELLS = 400
 
 
-def dataset_card(manifest: Manifest, sections: Sequence[str] = ()) -> str:
+def dataset_card(manifest: Manifest, sections: Sequence[str] = (), files: str = "shard-*.parquet") -> str:
     """README.md of a dataset folder: YAML front matter for the hub, then prose, counts and how to load it.
 
-    `sections` are Markdown (`## Review` ...), and come before the provenance.
+    `sections` are Markdown (`## Review` ...), and come before the provenance. `files` are those that hold the rows.
     """
     parts = [
-        f"---\n{_front_matter(manifest)}---",
+        f"---\n{_front_matter(manifest, files)}---",
         f"# {manifest.name} {manifest.version}",
         *([f"> **{_line(manifest.notice)}**"] if manifest.notice else []),
         *([manifest.about.strip().replace("<", "&lt;")] if manifest.about.strip() else []),
@@ -38,7 +40,7 @@ def dataset_card(manifest: Manifest, sections: Sequence[str] = ()) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(manifest: Manifest) -> str:
+def _front_matter(manifest: Manifest, files: str) -> str:
     import yaml
 
     licence = manifest.licence.lower()
@@ -48,7 +50,7 @@ def _front_matter(manifest: Manifest) -> str:
         **({"license": licence} if known else {"license": "other", "license_name": harmless(manifest.licence)}),
         "tags": ["fairness", "counterfactual" if manifest.counterfactual else "labelled", "fairgate"],
         "size_categories": [next((size for limit, size in _SIZES if manifest.n_rows < limit), "10M<n<100M")],
-        "configs": [{"config_name": "default", "data_files": [{"split": "test", "path": "shard-*.parquet"}]}],
+        "configs": [{"config_name": "default", "data_files": [{"split": SPLIT, "path": files}]}],
     }
     return str(yaml.safe_dump(front, sort_keys=False, allow_unicode=True))
 
@@ -91,9 +93,10 @@ def _counts(manifest: Manifest) -> list[str]:
 def _loading(manifest: Manifest) -> str:
     return (
         "```python\nfrom datasets import load_dataset\n\n"
-        'rows = load_dataset("parquet", data_files="shard-*.parquet", split="train")\n```\n\n'
-        "Run it in this folder. A row is one member: `image`, `set_id`, `member`, `subject`, `caption`, `path`, one "
-        "column per attribute, then provenance and quality columns. All members of a set are in one shard. With "
+        f'rows = load_dataset("datasets/{manifest.name}/{manifest.version}", split="{SPLIT}")\n```\n\n'
+        "The path is that of this folder, from where you are. A row is one member: `image`, `set_id`, `member`, "
+        "`subject`, `caption`, `path`, one column per attribute, then provenance and quality columns. All members of a "
+        "set are in one shard. With "
         f'fairgate: `open_dataset("{manifest.ref}")`.'
     )
 

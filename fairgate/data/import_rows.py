@@ -190,7 +190,7 @@ class FoundRows:
             "set_id": self._sets[place],
             "member": self._members[place],
             "subject": self._subjects[place],
-            "caption": text_of(line.fields.get("caption")),
+            "caption": None if (caption := line.fields.get("caption", "")) is None else text_of(caption),
             **{name: groups[place] for name, groups in self._of.items()},
             **self._reader.others(line),
         }

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from fairgate.data.cells import Line, picture_of, plain
-from fairgate.data.labels import SEPARATOR_NAMES, Labels, NamedColumns, read_labels
+from fairgate.data.folder_rows import METADATA, CsvRows, FolderRows, JsonRows
+from fairgate.data.labels import SEPARATOR_NAMES, NamedColumns, read_labels
 from fairgate.data.parquet_rows import ParquetRows
-from fairgate.errors import DatasetError, first_harmful
-from fairgate.hashing import digest, sha256_file
+from fairgate.data.tar_rows import TarRows
+from fairgate.errors import DatasetError, first_harmful, listed
+from fairgate.hashing import digest
 
 
 class Rows(Protocol):
@@ -48,7 +51,9 @@ class LabelTable(NamedColumns):
 def open_table(labels: Path | str | Any) -> LabelTable:
     """A file of labels, or a frame of pandas. Raises DatasetError for what is neither, or has names that a log acts on.
 
-    Files: CSV (.csv, .tsv, .txt, also .gz) separated by commas, semicolons or tabs; Parquet (.parquet).
+    Files: CSV (also .gz) separated by commas, semicolons or tabs, JSON Lines (.jsonl), Parquet, WebDataset's archives
+    (.tar), several of the last two as `data/train-*.parquet`. Folders: of one such table, or pictures with metadata.csv
+    or metadata.jsonl.
     """
     table = _frame(labels) if hasattr(labels, "itertuples") else _file(Path(labels))
     if (odd := first_harmful(table.columns)) is not None:
@@ -61,32 +66,63 @@ def open_table(labels: Path | str | Any) -> LabelTable:
 
 
 def _file(path: Path) -> LabelTable:
-    if path.suffix.lower() == ".parquet":
-        rows = ParquetRows.open([path])
-        return LabelTable(rows.columns, rows, path.name, rows.notes)
-    labels = read_labels(path)
-    notes = {} if labels.separator == "," else {"separated_by": SEPARATOR_NAMES[labels.separator]}
-    return LabelTable(labels.columns, CsvRows(labels), path.name, notes)
+    if path.is_dir():
+        return _folder(path)
+    if "*" in path.name and not path.exists():
+        return _several(path, sorted(path.parent.glob(path.name)))
+    if path.suffix.lower() in (".parquet", ".tar"):
+        return _several(path, [path])
+    rows = _lines_of(path)
+    return LabelTable(rows.columns, rows, path.name, _notes(rows))
 
 
-@dataclass(frozen=True)
-class CsvRows:
-    """Lines of a CSV file."""
+def _lines_of(path: Path) -> CsvRows | JsonRows:
+    return JsonRows.open(path) if path.suffix.lower() == ".jsonl" else CsvRows(read_labels(path))
 
-    labels: Labels
-    picture_column: str | None = None
 
-    def lines(self, pictures: bool) -> Iterator[Line]:  # noqa: ARG002 -- of other tables
-        """Every line but empty ones."""
-        return (Line(number, fields) for number, fields in self.labels)
+def _notes(rows: CsvRows | JsonRows) -> dict[str, str]:
+    if isinstance(rows, JsonRows):
+        return {"left_out": listed(rows.left_out, 20)} if rows.left_out else {}
+    return {} if rows.labels.separator == "," else {"separated_by": SEPARATOR_NAMES[rows.labels.separator]}
 
-    def place(self, line: int) -> str:
-        """`labels.csv:12`"""
-        return self.labels.place(line)
 
-    def lineage(self) -> dict[str, str]:
-        """Of the file."""
-        return {"labels": sha256_file(self.labels.path)}
+def _several(named: Path, files: Sequence[Path]) -> LabelTable:
+    """One table of several files of Parquet, or of several archives."""
+    endings = {path.suffix.lower() for path in files}
+    if endings not in ({".parquet"}, {".tar"}):
+        raise DatasetError(
+            "the name fits no Parquet file and no archive." if not files else "the name fits files of several kinds.",
+            where=str(named),
+            remedy="name files of one kind, as `data/train-*.parquet` or `shards/*.tar`",
+        )
+    rows = ParquetRows.open(files) if endings == {".parquet"} else TarRows.open(files)
+    return LabelTable(rows.columns, rows, named.name, rows.notes)
+
+
+def _folder(folder: Path) -> LabelTable:
+    """What a folder holds: metadata with pictures, Parquet, or archives, also a folder further down."""
+    found = [path for name in METADATA for path in sorted(folder.rglob(name))]
+    splits = {str(path.relative_to(folder)) for path in found}
+    if not found:
+        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".parquet", ".tar"))
+        splits = {str(path.relative_to(folder).parent / _SPLIT.split(path.name, maxsplit=1)[0]) for path in found}
+    if len(splits) != 1:
+        held = f"{len(splits)} tables: {listed(sorted(splits), 10)}" if splits else "no table that is read"
+        raise DatasetError(
+            f"the folder holds {held}.",
+            where=str(folder),
+            remedy=f"name one (`--labels '{folder}/train-*.parquet'`, `{folder}/test`): Parquet, WebDataset's archives "
+            "(.tar), or pictures with metadata.csv or metadata.jsonl",
+        )
+    if found[0].name not in METADATA:
+        return _several(folder, found)
+    metadata = _lines_of(found[0])
+    rows = FolderRows.open(metadata)
+    return LabelTable(rows.columns, rows, folder.name, _notes(metadata))
+
+
+_SPLIT = re.compile(r"[-_.]?\d|\.")
+"""Where the name of a split ends: `train-00000-of-00061.parquet`, `test_3.tar`, `validation.parquet`."""
 
 
 @dataclass(frozen=True)

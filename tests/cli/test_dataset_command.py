@@ -181,3 +181,14 @@ def test_a_preview_lists_some_crossings_and_counts_the_others(run, tmp_path):
     result = run("import", "faces", "--labels", labels, *named, "--preview")
     assert "one × two: 0 of 36 crossings would be judged" in result.stdout
     assert "16 more crossings would not be judged" in result.stdout
+
+
+@pytest.mark.parametrize(("kind", "file"), [("hf", "manifest.json"), ("csv", "test/metadata.csv")])
+def test_export_writes_a_folder_and_says_what_a_reader_should_know(run, root, tmp_path, kind, file):
+    result = run("export", "people", "--to", f"{kind}:{tmp_path / 'out'}", "--root", root)
+    assert result.exit_code == 0, result.output
+    assert "people@v1: 6 rows in 1 file(s), written to" in result.stdout
+    assert (tmp_path / "out" / file).is_file()
+    assert ("holds text alone" in result.stderr) == (kind == "csv")
+    again = run("export", "people", "--to", f"{kind}:{tmp_path / 'out'}", "--root", root)
+    assert again.exit_code == 4

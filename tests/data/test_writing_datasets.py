@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+import datasets
 from fairgate.data import Dataset, open_dataset, read_dataset
 from fairgate.errors import DatasetError
 
@@ -56,13 +57,17 @@ def test_three_attributes_are_counted_in_pairs_and_all_together(write, rows):
     assert manifest.counts.intersections["tone × gender × age"]["dark × woman × old"] == 6
 
 
-def test_hugging_face_datasets_decodes_the_images(root, monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    datasets = pytest.importorskip("datasets")
+def test_the_example_of_the_card_loads_the_split_that_its_front_matter_names(root, monkeypatch, tmp_path):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder = open_dataset("people", root).folder
-    loaded = datasets.load_dataset(
-        "parquet", data_files=str(folder / "shard-*.parquet"), split="train", cache_dir=str(tmp_path / "cache")
-    )
+    monkeypatch.chdir(root.parent)
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    example = card.split("```python\n")[1].split("```")[0]
+    held: dict[str, datasets.Dataset] = {}
+    exec(example, held)
+    (config,) = yaml.safe_load(card.split("---")[1])["configs"]
+    loaded = held["rows"]
+    assert str(loaded.split) == config["data_files"][0]["split"]
     assert len(loaded) == 24
     assert loaded[5]["image"].getpixel((0, 0)) == (1, 1, 7)
     assert loaded[5]["set_id"] == "set-1"
@@ -164,7 +169,14 @@ def test_the_card_is_front_matter_for_the_hub_and_a_page_for_people(write, tmp_p
     for told in ("embedded world: a test instrument", "Drawn people.", "| doctor | 6 | 6 |", "| dark × woman | 6 |"):
         assert told in page
     assert "differ in social attributes; nobody has reviewed how far they do." in page
-    for told in ('load_dataset("parquet"', "perceived", "prompted", '"seed": 3', "checkpoint: `ab12`", "Apache-2.0"):
+    for told in (
+        'load_dataset("datasets/people/v1", split="test")',
+        "perceived",
+        "prompted",
+        '"seed": 3',
+        "checkpoint: `ab12`",
+        "Apache-2.0",
+    ):
         assert told in page
 
 

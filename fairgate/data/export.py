@@ -1,0 +1,180 @@
+"""Exporting a release: Parquet with its card for Hugging Face, WebDataset's archives, or pictures with metadata.csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, NamedTuple
+
+from fairgate.data.card import SPLIT, dataset_card
+from fairgate.data.dataset import Dataset
+from fairgate.data.folder_rows import FILE_NAME
+from fairgate.data.labels import inside
+from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE
+from fairgate.data.shard_reader import encoded
+from fairgate.data.shards import writing
+from fairgate.data.tar_rows import PICTURES
+from fairgate.data.writer import new_folder
+from fairgate.errors import DatasetError
+from fairgate.pixels import opened
+
+ARCHIVE_BYTES = 256 << 20
+_ENDINGS: Final = {"JPEG": "jpg", "TIFF": "tif"}
+Told = Callable[[int, int], None]
+
+
+class Exported(NamedTuple):
+    """How many rows an export holds, in how many files (pictures are not counted), and what its reader should know."""
+
+    rows: int
+    files: int
+    note: str | None
+
+
+def export_dataset(dataset: Dataset, target: str, told: Told | None = None) -> Exported:
+    """Write a release to `hf:FOLDER`, `webdataset:FOLDER` or `csv:FOLDER`, a folder that is not there yet.
+
+    The release is read and held against its manifest first. Raises DatasetError, also for a column that the format
+    cannot hold.
+    """
+    kind, colon, where = target.partition(":")
+    writer = _WRITERS.get(kind)
+    if writer is None or not colon or not where:
+        raise DatasetError(
+            f"'{target}' is no place to export to.",
+            remedy="write hf:FOLDER (Parquet and its card), webdataset:FOLDER (.tar) or csv:FOLDER (pictures and "
+            "metadata.csv)",
+        )
+    if dataset.manifest.image_encoding == "none" and kind != "hf":
+        raise DatasetError(
+            f"dataset '{dataset.manifest.ref}' has labels and no images.",
+            where=str(dataset.folder),
+            remedy="export it to hf:FOLDER: pandas reads its Parquet",
+        )
+    dataset.require_intact()
+    with new_folder(Path(where)) as partial, writing(Path(where)):
+        return writer(dataset, partial, told)
+
+
+def _to_hf(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
+    """Shards byte for byte. The card is written anew from the manifest: an old one could name any data to load."""
+    shards = dataset.manifest.shards
+    for done, shard in enumerate(shards, start=1):
+        shutil.copyfile(dataset.folder / shard.file, folder / shard.file)
+        if told is not None:
+            told(done, len(shards))
+    (folder / MANIFEST_FILE).write_text(dataset.manifest.to_json(), encoding="utf-8")
+    (folder / CARD_FILE).write_text(dataset_card(dataset.manifest), encoding="utf-8")
+    Dataset(folder, dataset.manifest).check_shards()
+    return Exported(len(dataset), len(shards), None)
+
+
+def _to_webdataset(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
+    """`00000001.png` and `00000001.json` a row; a set is never cut by the end of an archive."""
+    # one ending for all pictures: readers take the kinds of files in a sample for the columns of all
+    ending = _ending(dataset.manifest.image_encoding.partition("+")[0])
+    archive: tarfile.TarFile | None = None
+    files, last = 0, None
+    try:
+        for number, (picture, row) in enumerate(_rows(dataset), start=1):
+            full = archive is not None and archive.offset > ARCHIVE_BYTES and row["set_id"] != last
+            if archive is None or full:
+                if archive is not None:
+                    archive.close()
+                archive = tarfile.open(folder / f"{SPLIT}-{files:05d}.tar", "w:", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
+                files += 1
+            last = row["set_id"]
+            said = _json(row).encode()
+            for name, content in ((f"{number:08d}.{ending}", picture), (f"{number:08d}.json", said)):
+                header = tarfile.TarInfo(name)  # no time and no owner: the same release makes the same archive
+                header.size = len(content)
+                archive.addfile(header, io.BytesIO(content))
+            if told is not None:
+                told(number, len(dataset))
+    finally:
+        if archive is not None:
+            archive.close()
+    card = dataset_card(dataset.manifest, files=f"{SPLIT}-*.tar")
+    (folder / CARD_FILE).write_text(card, encoding="utf-8")
+    return Exported(len(dataset), files, None)
+
+
+def _to_csv(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
+    """Pictures as files by their paths, where each has one that is safe; otherwise by the row's number."""
+    by_path = _safe(dataset.index.path.tolist())
+    held = folder / SPLIT
+    held.mkdir()
+    with (held / "metadata.csv").open("w", newline="", encoding="utf-8") as handle:
+        writer: Any = None
+        for number, (picture, row) in enumerate(_rows(dataset), start=1):
+            name = str(row["path"]) if by_path else f"{number:08d}.{_ending(opened(picture).format or 'img')}"
+            fields = {FILE_NAME: name} | {column: row[column] for column in row if not (by_path and column == "path")}
+            if writer is None:
+                writer = csv.DictWriter(handle, list(fields), lineterminator="\n")
+                writer.writeheader()
+            writer.writerow({column: _cell(column, value) for column, value in fields.items()})
+            (held / name).parent.mkdir(parents=True, exist_ok=True)
+            (held / name).write_bytes(picture)
+            if told is not None:
+                told(number, len(dataset))
+    (folder / CARD_FILE).write_text(dataset_card(dataset.manifest, files=f"{SPLIT}/**"), encoding="utf-8")
+    return Exported(len(dataset), 1, "a CSV file holds text alone: readers that guess kinds take 0012 for 12")
+
+
+_WRITERS: Final = {"hf": _to_hf, "webdataset": _to_webdataset, "csv": _to_csv}
+
+
+def _rows(dataset: Dataset) -> Iterator[tuple[bytes, dict[str, object]]]:
+    """(encoded picture, other columns) of every row in stored order."""
+    for shard in dataset.manifest.shards:
+        parquet = dataset.parquet(shard)
+        for group in range(parquet.num_row_groups):
+            for row in dataset.read_group(parquet, shard, group).to_pylist():
+                picture = encoded(row.pop("image"))
+                assert picture is not None  # the release was read as a whole before
+                yield picture, row
+
+
+def _json(row: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False)
+    except TypeError as error:
+        raise _unfit(next(name for name, value in row.items() if isinstance(value, bytes)), "JSON") from error
+
+
+def _cell(column: str, value: object) -> object:
+    if isinstance(value, bytes | list | dict):
+        raise _unfit(column, "CSV")
+    return "" if value is None else value
+
+
+def _unfit(column: str, kind: str) -> DatasetError:
+    return DatasetError(
+        f"column '{column}' holds what {kind} cannot.", remedy="export to hf:FOLDER, which keeps every kind"
+    )
+
+
+def _ending(encoding: str) -> str:
+    return _ENDINGS.get(encoding, encoding.lower())
+
+
+def _safe(paths: list[str]) -> bool:
+    """Whether every path can be a file in a new folder, on any system, that readers take for a picture."""
+    folders = {str(parent).casefold() for path in paths for parent in PurePosixPath(path).parents}
+    names = {str(PurePosixPath(path)).casefold() for path in paths}
+    return len(names) == len(paths) and not names & folders and all(map(_is_picture, paths))
+
+
+def _is_picture(path: str) -> bool:
+    try:
+        inside(path, "")
+    except DatasetError:
+        return False
+    pieces = PurePosixPath(path).parts
+    plain = all(len(piece.encode()) < 200 and not any(letter in piece for letter in '<>:"|?*') for piece in pieces)
+    return plain and path.isprintable() and PurePosixPath(path).suffix.lower().removeprefix(".") in PICTURES

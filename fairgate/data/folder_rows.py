@@ -1,0 +1,136 @@
+"""Rows of CSV, of JSON Lines, and of a folder of pictures with metadata of either kind: Hugging Face's ImageFolder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairgate.data.caption_streams import picture_within
+from fairgate.data.cells import Line, plain, text_of
+from fairgate.data.labels import Labels, reading
+from fairgate.errors import DatasetError
+from fairgate.hashing import sha256_file
+
+METADATA = ("metadata.csv", "metadata.jsonl")
+FILE_NAME = "file_name"
+LONGEST_LINE = 1 << 20
+
+
+@dataclass(frozen=True)
+class CsvRows:
+    """Lines of a CSV file."""
+
+    labels: Labels
+    picture_column: str | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.labels.path
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the header that have a name."""
+        return self.labels.columns
+
+    def lines(self, pictures: bool) -> Iterator[Line]:  # noqa: ARG002 -- of other tables
+        """Every line but empty ones."""
+        return (Line(number, fields) for number, fields in self.labels)
+
+    def place(self, line: int) -> str:
+        """`labels.csv:12`"""
+        return self.labels.place(line)
+
+    def lineage(self) -> dict[str, str]:
+        """Of the file."""
+        return {"labels": sha256_file(self.labels.path)}
+
+
+@dataclass(frozen=True)
+class JsonRows:
+    """An object a line. `columns` are those of the first one that hold text, numbers or truth values."""
+
+    path: Path
+    columns: tuple[str, ...]
+    left_out: tuple[str, ...]
+    picture_column: str | None = None
+
+    @staticmethod
+    def open(path: Path) -> JsonRows:
+        """Read the first line. Raises DatasetError where there is none."""
+        first = next(_objects(path), None)
+        if first is None:
+            raise DatasetError("the label file is empty.", where=str(path), remedy="give an object per image")
+        nested = tuple(name for name, value in first[1].items() if isinstance(value, list | dict))
+        return JsonRows(path, tuple(name for name in first[1] if name not in nested), nested)
+
+    def lines(self, pictures: bool) -> Iterator[Line]:  # noqa: ARG002 -- of other tables
+        """Every line. Raises DatasetError for one that has a column which the first one has not."""
+        for number, said in _objects(self.path):
+            if odd := [name for name in said if name not in (*self.columns, *self.left_out)]:
+                raise DatasetError(
+                    f"the line has a column '{odd[0]}', which the first one has not.",
+                    where=self.place(number),
+                    remedy="give every line the same columns, with null where nothing was measured",
+                )
+            yield Line(number, {name: plain(said.get(name), name, self.place(number)) for name in self.columns})
+
+    def place(self, line: int) -> str:
+        """`metadata.jsonl:12`"""
+        return f"{self.path}:{line}"
+
+    def lineage(self) -> dict[str, str]:
+        """Of the file."""
+        return {"labels": sha256_file(self.path)}
+
+
+@dataclass(frozen=True)
+class FolderRows:
+    """Rows of `metadata`, whose column `file_name` names pictures in the folder that it is in."""
+
+    metadata: CsvRows | JsonRows
+    columns: tuple[str, ...]
+    picture_column: str = FILE_NAME
+
+    @staticmethod
+    def open(metadata: CsvRows | JsonRows) -> FolderRows:
+        """Raises DatasetError where no column is called `file_name`."""
+        if FILE_NAME not in metadata.columns:
+            raise DatasetError(
+                f"no column is called '{FILE_NAME}'.",
+                where=metadata.place(1),
+                remedy="name each picture's file in it, by its path from this folder",
+            )
+        return FolderRows(metadata, tuple(name for name in metadata.columns if name != FILE_NAME))
+
+    def lines(self, pictures: bool) -> Iterator[Line]:
+        """Every row; a picture that is not there, or leads out of the folder, is None."""
+        for line in self.metadata.lines(pictures):
+            named = text_of(line.fields[FILE_NAME])
+            data = picture_within(self.metadata.path.parent, named) if pictures else None
+            yield Line(line.number, {name: line.fields[name] for name in self.columns}, data, named)
+
+    def place(self, line: int) -> str:
+        """`metadata.csv:12`"""
+        return self.metadata.place(line)
+
+    def lineage(self) -> dict[str, str]:
+        """Of the metadata; the pictures come in with the content."""
+        return self.metadata.lineage()
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    with reading("the label file", path, "a file with one JSON object a line"), path.open("rb") as lines:
+        number = 0
+        while line := lines.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                raise ValueError(f"line {number} has more than {LONGEST_LINE:,} bytes")
+            if not line.strip():
+                continue
+            said = json.loads(line)
+            if not isinstance(said, dict):
+                raise ValueError(f"line {number} is no object")
+            yield number, said
