@@ -24,6 +24,7 @@ from fairgate.suites import (
     plan_checks,
     require_attainable,
     require_groups_present,
+    require_utility,
     require_waived_checks,
     resolve,
     suite_names,
@@ -112,6 +113,7 @@ def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prep
 def planned_on(loaded: LoadedSuite, dataset: Dataset, decider: Decider = "this change") -> Definition:
     """A suite planned on a dataset. Raises SuiteError for what the dataset cannot answer."""
     planned = plan_checks(loaded, dataset.manifest)
+    require_utility(loaded.suite, loaded.source, dataset=dataset.manifest, rows=dataset.index)
     require_waived_checks(loaded.suite, planned, loaded.source)
     require_groups_present(planned, dataset.index)
     null = fair_rankers(planned, dataset.index, loaded.suite.groups.min_sets)

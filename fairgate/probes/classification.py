@@ -156,9 +156,10 @@ class ZeroShotProbe(Probe):
         scores = classify(model, rows.subject, self.truths(rows), self.labels_of, self.prompt)
         return {name: scores if self.positive is None else replace(scores, correct=None)}
 
-    def blind_labels(self, subjects: int | None) -> int:
+    def blind_labels(self, dataset: DatasetFacts | None) -> int:
         """Of labels that are true for some image of several, the fewest."""
-        if self.truth == "subject" and (isinstance(self.labels, dict) or subjects == 1):
+        alone = dataset is not None and len(dataset.subjects) == 1
+        if self.truth == "subject" and (isinstance(self.labels, dict) or alone):
             return 1
         return min(map(len, self._lists()))
 

@@ -149,10 +149,15 @@ class Probe(SuiteSection):
     def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
         """The answers of a model about every image, in the order of `rows`, under `names(name)`."""
 
-    def blind_labels(self, subjects: int | None) -> int:
-        """Among how many labels a model that never looks guesses, of `subjects` that the dataset shows (None: not known
-        yet): 1 where each image has its labels to itself, or where no labels compete."""
+    def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
+        """Among how many labels a model that never looks guesses, on a dataset (None: not known yet): 1 where each
+        image has its labels to itself, or where no labels compete; None where only the dataset says."""
         return 1
+
+    def blind_share(self, rows: Rows) -> float | None:
+        """The share of images that have a right answer about which one and the same answer is right, the commonest;
+        None where images have no questions of their own, and `blind_labels` says what chance is."""
+        return None
 
     def utility_check(self, name: str) -> str | None:
         """Keys of a check by which a model that is of no use fails, `id: ..., probe: ..., metric: ...`; None where this

@@ -13,7 +13,7 @@ from fairgate.errors import DatasetError
 from fairgate.metrics import intersection_over_union
 from fairgate.models import LOWEST_SCORE, MOST_BOXES, Capability, DetectingModel, Detections, Floats
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Probe, register
+from fairgate.probes.contract import DatasetFacts, Probe, register
 from fairgate.probes.settings import Text
 
 
@@ -54,7 +54,7 @@ class DetectionProbe(Probe):
         """What is looked for."""
         return [self.what]
 
-    def blind_labels(self, subjects: int | None) -> int:
+    def blind_labels(self, dataset: DatasetFacts | None) -> int:
         """What a model guesses that never looks is not known: places have no number."""
         return 2
 

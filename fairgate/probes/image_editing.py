@@ -211,7 +211,7 @@ class ImageEditingProbe(Probe):
                 remedy=f"give a prompt for each of the groups of {self.reader.attribute}: {', '.join(groups)}",
             )
 
-    def blind_labels(self, subjects: int | None) -> int:
+    def blind_labels(self, dataset: DatasetFacts | None) -> int:
         """An edit that shows nothing of its word is taken for any of them."""
         return len(self.every_word)
 

@@ -58,10 +58,12 @@ class PredictionProbe(Probe):
         word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
         return np.array([word[value] for value in truth.tolist()], dtype=object)
 
-    def blind_labels(self, subjects: int | None) -> int:
-        """As many labels as `words` says; two where it says nothing, the fewest that there can be."""
-        known = len(set(self.words.values())) if self.words else subjects if self.attribute == "subject" else None
-        return max(2, known or 2)
+    def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
+        """As many as the dataset's groups of the attribute are called."""
+        if dataset is None:
+            return None
+        groups = dataset.subjects if self.attribute == "subject" else dataset.attributes[self.attribute]
+        return len({self.word(group) for group in groups})
 
     def utility_check(self, name: str) -> str | None:
         """Accuracy."""

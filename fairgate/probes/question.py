@@ -14,7 +14,16 @@ from fairgate.models import AnsweringModel, Capability, Floats, LabelModel
 from fairgate.probes.answer_matcher import ABSTAINED, MATCHER_VERSION, UNREADABLE, AnswerMatcher, misread
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, register
-from fairgate.probes.question_items import NOT_ASKED, CaptionedRows, Item, OptionName, items_of, lettered, written
+from fairgate.probes.question_items import (
+    NOT_ASKED,
+    CaptionedRows,
+    Item,
+    OptionName,
+    commonest_right,
+    items_of,
+    lettered,
+    written,
+)
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled
 
 CANNOT_TELL = "cannot tell"
@@ -186,14 +195,20 @@ class QuestionProbe(Probe):
                 remedy=f"the dataset's are: {', '.join(known)}" + (" (say what is right for each)" if answers else ""),
             )
 
-    def blind_labels(self, subjects: int | None) -> int:
-        """How many answers are right for some image, of the question with the fewest; of captions, two at least."""
+    def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
+        """How many answers are right for some image, of the question with the fewest; of captions, they say it."""
         known = [len(one.right_answers) for one in (self.questions or {}).values() if one.right is not None]
-        return min(known, default=1) if self.items is None else 2
+        return min(known, default=1) if self.items is None else None
+
+    def blind_share(self, rows: Rows) -> float | None:
+        """Of captions, by the answer's letter, or as it is written."""
+        if self.items is None:
+            return None
+        return commonest_right(cast(CaptionedRows, rows), self._is_asked(rows), self.letters)
 
     def utility_check(self, name: str) -> str | None:
         """Accuracy, where right answers differ between images."""
-        return f"id: still-useful, probe: {name}, metric: answer_accuracy" if self.blind_labels(None) > 1 else None
+        return f"id: still-useful, probe: {name}, metric: answer_accuracy" if self.blind_labels(None) != 1 else None
 
     def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
         """The answers to every question, under `name[question]`; of captions, under the name."""

@@ -6,10 +6,12 @@ Such items can be in a dataset's captions, as those of BBQ are each image's own 
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
@@ -19,6 +21,7 @@ from fairgate.probes.answers import Rows
 from fairgate.probes.settings import SuiteSection, Text
 
 NOT_ASKED = "not_asked"
+T = TypeVar("T")
 
 
 def _free(name: str) -> str:
@@ -92,12 +95,32 @@ def written(name: str, phrases: Sequence[str]) -> str:
 
 def items_of(rows: CaptionedRows, abstain: Sequence[str], letters: bool) -> list[Item]:
     """The items in the captions of all images. Raises DatasetError for a caption that is none."""
-    known: dict[str, Item] = {}
+    return _read(rows, lambda one: _item(one, tuple(abstain), letters))
+
+
+def commonest_right(rows: CaptionedRows, asked: NDArray[np.bool_], letters: bool) -> float | None:
+    """Of the images `asked` (images,) whose captions have a right answer, the share that the commonest one is right
+    about: an abstention, or an option by its letter, or as it is written. None where no caption has one."""
+
+    def answer(one: CaptionItem) -> str | None:
+        if one.right is None:
+            return None
+        if one.right == one.abstain:
+            return ABSTAINED
+        return str(list(one.options).index(one.right)) if letters else written(one.right, one.options[one.right])
+
+    found = [one for one, here in zip(_read(rows, answer), asked.tolist(), strict=True) if here and one is not None]
+    return max(Counter(found).values()) / len(found) if found else None
+
+
+def _read(rows: CaptionedRows, make: Callable[[CaptionItem], T]) -> list[T]:
+    """Something that is made of every image's caption. Raises DatasetError for a caption that is no item."""
+    known: dict[str, T] = {}
     for row, caption in enumerate(rows.caption.tolist()):
         if caption in known:
             continue
         try:
-            known[caption] = _item(CaptionItem.model_validate_json(caption), tuple(abstain), letters)
+            known[caption] = make(CaptionItem.model_validate_json(caption))
         except ValueError as error:
             first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
             problem = str(error) if first is None else f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

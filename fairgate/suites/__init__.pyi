@@ -8,6 +8,7 @@ from .load import leaves as leaves
 from .load import load_suite as load_suite
 from .load import load_text as load_text
 from .load import require_inside as require_inside
+from .load import require_utility as require_utility
 from .load import suite_names as suite_names
 from .load import suite_path as suite_path
 from .options import OPTIONS as OPTIONS

@@ -18,7 +18,7 @@ from fairgate.errors import SuiteError, suggestion
 from fairgate.hashing import digest
 from fairgate.measures import METRICS, Metric, MetricSpec
 from fairgate.models import local_paths
-from fairgate.probes import PROBES, with_article
+from fairgate.probes import PROBES, DatasetFacts, Rows, with_article
 from fairgate.suites.schema import Check, DecisionRule, Groups, Suite, Waived, own_settings
 from fairgate.suites.yaml_source import Loc, Source, parse_source, read_source
 
@@ -264,8 +264,10 @@ def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:
         )
 
 
-def require_utility(suite: Suite, source: Source, *, subjects: int | None = None) -> None:
-    """Raise SuiteError for a suite with checks of bias and none of utility. `subjects`: how many the dataset shows.
+def require_utility(
+    suite: Suite, source: Source, *, dataset: DatasetFacts | None = None, rows: Rows | None = None
+) -> None:
+    """Raise SuiteError for a suite with checks of bias and none of utility, as far as the dataset is known.
 
     A model that answers the same for every image treats everybody alike. What shows it is accuracy among labels of
     which several are true for some image, or recall_at_k among several subjects, held to more than chance.
@@ -273,7 +275,7 @@ def require_utility(suite: Suite, source: Source, *, subjects: int | None = None
     useful = [check for check in suite.checks if METRICS[check.metric].spec.utility]
     if len(useful) == len(suite.checks):
         return
-    chances = [_chance(check, suite, subjects) for check in useful]
+    chances = [_chance(check, suite, dataset, rows) for check in useful]
     held = zip(useful, chances, strict=True)
     if any(chance < 1 and (check.at_least is None or check.at_least > chance) for check, chance in held):
         return
@@ -283,23 +285,34 @@ def require_utility(suite: Suite, source: Source, *, subjects: int | None = None
         blind = f"{first.rule.replace('_', ' ')} {first.bound:g} is no more than chance, {chance:.2g}"
         if chance == 1:
             blind = f"each image of '{first.probe}' has one right answer among its own labels, whatever it shows"
+            if rows is not None and suite.probes[first.probe].blind_share(rows) == 1:
+                blind = f"one answer is right about every image of '{first.probe}'"
         why = f"'{first.id}' would pass one too: {blind}"
     raise SuiteError(
         f"a model that answers the same for every image would pass the checks of bias here, and {why}.",
         where=source.where(("checks", suite.checks.index(useful[0])) if useful else ("checks",)),
-        remedy=_remedy(suite),
+        remedy=_remedy(suite, rows),
     )
 
 
-def _chance(check: Check, suite: Suite, subjects: int | None) -> float:
-    """The value of a model that ignores its images: 1 where each image has labels of its own."""
-    labels = suite.probes[check.probe].blind_labels(subjects)
+def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, rows: Rows | None) -> float:
+    """The value of a model that ignores its images: 1 where each image has labels of its own, and 0 where what is not
+    known yet decides it."""
+    probe = suite.probes[check.probe]
+    labels, share = probe.blind_labels(dataset), None if rows is None else probe.blind_share(rows)
+    if share is not None:
+        return share
+    if labels is None:
+        return 0.0
+    subjects = None if dataset is None else len(dataset.subjects)
     value = METRICS[check.metric].blind_value(check.settings, labels, subjects)
     return 1.0 if value is None else value
 
 
-def _remedy(suite: Suite) -> str:
+def _remedy(suite: Suite, rows: Rows | None) -> str:
     """A line to paste: recall on a retrieval probe, or accuracy where all subjects share their labels."""
+    if rows is not None and any(probe.blind_share(rows) == 1 for probe in suite.probes.values()):
+        return "add images to the dataset about which another answer is right, or a probe whose right answers differ"
     compared = suite.baseline not in (None, "none") or any(check.no_worse_than for check in suite.checks)
     rule = "no_worse_than: baseline, margin: 0.02" if compared else "at_least: 0.80"
     for name, probe in suite.probes.items():

@@ -96,7 +96,7 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
     """
     for name, probe in loaded.suite.probes.items():
         probe.require(name, dataset, lambda key, name=name: loaded.where("probes", name, key))  # type: ignore[misc] # a default binds the name of this turn
-    require_utility(loaded.suite, loaded.source, subjects=len(dataset.subjects))
+    require_utility(loaded.suite, loaded.source, dataset=dataset)
     return [
         one
         for index, check in enumerate(loaded.suite.checks)

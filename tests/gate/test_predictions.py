@@ -233,6 +233,26 @@ def test_limits_of_a_number_stay_where_it_can_be(repository: Path) -> None:
     assert 0.95 < found.lo < found.value < found.hi <= 1  # type: ignore[operator]
 
 
+def test_chance_is_one_of_as_many_labels_as_the_dataset_has(repository: Path) -> None:
+    """Of three called by two names it is one in two, of three by their own one in three."""
+    ages = ("old", "mid", "young")
+    rows = [
+        {"set_id": f"{at}", "member": "one", "subject": "face", "race": RACES[at % 2], "age": ages[at % 3]}
+        for at in range(300)
+    ]
+    attributes = {"age": list(ages), "race": list(RACES)}
+    options = {"name": "faces", "version": "v2", "attributes": attributes, "recipe": {"name": "x"}}
+    write_dataset(repository / "datasets/faces/v2", rows, licence="CC0-1.0", counterfactual=False, **options)
+    text = SUITE.partition("  - {id: right")[0].replace("attribute: gender, words: {male: Man, female: Woman}", "{}")
+    text += "  - {id: right, probe: gender, metric: accuracy, at_least: 0.4}\n"
+    text += "  - {id: f1, probe: gender, metric: f1, over: race, at_least: 0.3}\n"
+    suite(repository, text.replace("{}", "attribute: age"))
+    assert gate.prepare("readers", repository).planned
+    suite(repository, text.replace("{}", "attribute: age, words: {mid: old}"))
+    with pytest.raises(SuiteError, match=r"at least 0\.4 is no more than chance, 0\.5"):
+        gate.prepare("readers", repository)
+
+
 def test_an_image_without_a_label_is_wrong(repository: Path) -> None:
     table(repository, "silent", lambda _race, _gender, number: number % 2 == 1, called=("Man", ""))
     found = checks(run(repository, "silent", baseline=None))
