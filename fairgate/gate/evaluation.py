@@ -245,6 +245,8 @@ def _coverage(prepared: Prepared, scores: Scores) -> Coverage:
     expected = len(prepared.dataset)
     scored = min((int(np.isfinite(one.value).sum()) for one in scores.values()), default=0)
     missing = [] if scored == expected else [f"{expected - scored:,} of {expected:,} images have no score"]
+    probes = prepared.loaded.suite.probes
+    unasked = {name: int((~probe.asked(prepared.dataset.index)).sum()) for name, probe in probes.items()}
     return Coverage(
         expected_sets=manifest.n_sets,
         scored_sets=manifest.n_sets if not missing else 0,
@@ -252,6 +254,7 @@ def _coverage(prepared: Prepared, scores: Scores) -> Coverage:
         scored_images=scored,
         prompts=prompt_count(prepared.loaded.suite, manifest.subjects),
         missing=missing,
+        unasked={name: count for name, count in unasked.items() if count},
     )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.errors import ScoresError
 from fairgate.measures.cell import Cell, Counts, Floats
@@ -86,7 +87,7 @@ def means_of(cell: Cell, totals: Floats, counts: Floats, extreme: Extreme) -> Me
         groups=cell.group_names(),
         group_values=now,
         group_badness=sign * now,
-        group_images=cell.group_images(),
+        group_images=_images_with(cell, counts),
         group_sets=(held > 0).sum(axis=0),
         paired=paired,
         extreme=extreme,
@@ -122,12 +123,19 @@ def departures_of(cell: Cell, totals: Floats, counts: Floats) -> Measure:
         groups=cell.group_names(),
         group_values=now.groups[0],
         group_badness=np.abs(now.groups[0]),
-        group_images=cell.group_images(),
+        group_images=_images_with(cell, counts),
         group_sets=(held > 0).sum(axis=0),
         extreme="max",
         parts=tuple(tuple(part[0] for part in queries) for queries in now.parts),
         blocks=tuple(blocks),
+        sets=int((held > 0).any(axis=1).sum()),
     )
+
+
+def _images_with(cell: Cell, counts: Floats) -> NDArray[np.int64]:
+    """Images of every group that have a number, (groups,), of the counts of all images' numbers, (images,)."""
+    images: NDArray[np.int64] = cell.per_set((counts > 0).astype(np.float64))[0].sum(axis=0).astype(np.int64)
+    return images
 
 
 def _departures(drawn: Counts, sums: Floats, counts: Floats) -> Floats:

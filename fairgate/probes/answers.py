@@ -82,6 +82,12 @@ class ProbeScores:
     contests: tuple[Contest, ...] = field(default=(), repr=False, compare=False)
     more: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Which images `correct` is about, (images,): of questions, those that are asked and have a right answer."""
+        right = self.more.get("right")
+        return np.ones(len(self.value), dtype=bool) if right is None else ~np.isnan(right)
+
 
 def scores_digest(scores: Mapping[str, ProbeScores]) -> str:
     """Hex SHA-256 of what the probes answered, image by image: a record names the scores that belong to it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError, suggestion
@@ -144,6 +145,10 @@ class Probe(SuiteSection):
         `fairgate doctor --inject-bias` lowers that probability: it leaves out a probe with neither this nor queries.
         """
         return None
+
+    def asked(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which images the model is queried about, (images,): all, where the settings leave none out."""
+        return np.ones(len(rows.subject), dtype=bool)
 
     @abstractmethod
     def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:

@@ -204,7 +204,7 @@ class QuestionProbe(Probe):
         """Of captions, by the answer's letter, or as it is written."""
         if self.items is None:
             return None
-        return commonest_right(cast(CaptionedRows, rows), self._is_asked(rows), self.letters)
+        return commonest_right(cast(CaptionedRows, rows), self.asked(rows), self.letters)
 
     def utility_check(self, name: str) -> str | None:
         """Accuracy, where right answers differ between images."""
@@ -238,14 +238,15 @@ class QuestionProbe(Probe):
         values = rows.subject if attribute == "subject" else rows.attributes[attribute]
         return [by_answer[answers[value]] for value in values.tolist()]
 
-    def _is_asked(self, rows: Rows) -> NDArray[np.bool_]:
+    def asked(self, rows: Rows) -> NDArray[np.bool_]:
+        """All but the groups that are `unasked`."""
         asked = np.ones(len(rows.subject), dtype=bool)
         for attribute, groups in self.unasked.items():
             asked &= ~np.isin(rows.attributes[attribute].astype(str), groups)
         return asked
 
     def _answered(self, model: AnsweringModel, rows: Rows, items: Sequence[Item]) -> ProbeScores:
-        asked = self._is_asked(rows)
+        asked = self.asked(rows)
         prompts = [item.prompt if here else "" for item, here in zip(items, asked.tolist(), strict=True)]
         raw = model.answer(prompts, self.longest)
         if len(raw) != len(prompts) or not all(isinstance(text, str) for text in raw):
@@ -270,7 +271,7 @@ class QuestionProbe(Probe):
         names, best = list(labels), log_p.max(axis=1, keepdims=True)
         tied = (log_p == best).sum(axis=1) > 1
         said = [UNREADABLE if tie else names[at] for tie, at in zip(tied, log_p.argmax(axis=1), strict=True)]
-        return [text if here else NOT_ASKED for text, here in zip(said, self._is_asked(rows), strict=True)]
+        return [text if here else NOT_ASKED for text, here in zip(said, self.asked(rows), strict=True)]
 
 
 def scored(items: Sequence[Item], said: Sequence[str]) -> ProbeScores:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -146,8 +146,12 @@ class Waiver(RecordPart):
     expired: bool
 
 
+ProbeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
+
+
 class Coverage(RecordPart):
-    """Expected against scored. Anything missing makes the run an error."""
+    """Expected against scored. Anything missing makes the run an error. `unasked` counts, by probe, the images that the
+    suite leaves out: they are in no numerator and no denominator."""
 
     expected_sets: int
     scored_sets: int
@@ -155,6 +159,7 @@ class Coverage(RecordPart):
     scored_images: int
     prompts: int
     missing: list[str] = Field(default_factory=list)
+    unasked: dict[ProbeName, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
 
     @property
     def complete(self) -> bool:

@@ -289,14 +289,16 @@ def coverage_words(record: RunRecord) -> str:
     """Expected against scored, in one line."""
     got, single = record.coverage, unit_of(record) == "image"
     prompts, images = share_words(got.prompts, "prompt"), share_words(got.scored_images, "image")
+    everything = share_words(got.expected_images, "image")
+    unasked = "".join(
+        f"; {name} asks {got.expected_images - out:,} of {everything}" for name, out in got.unasked.items()
+    )
+    if got.complete and single:
+        return f"all {images} scored ({prompts}){unasked}"
     if got.complete:
-        return (
-            f"all {images} scored ({prompts})"
-            if single
-            else f"all {share_words(got.scored_sets, 'set')} scored ({images}, {prompts})"
-        )
+        return f"all {share_words(got.scored_sets, 'set')} scored ({images}, {prompts}){unasked}"
     sets = "" if single else f"{got.scored_sets:,} of {share_words(got.expected_sets, 'set')}, "
-    return f"incomplete: {sets}{got.scored_images:,} of {share_words(got.expected_images, 'image')} scored"
+    return f"incomplete: {sets}{got.scored_images:,} of {everything} scored{unasked}"
 
 
 def moment(created_at: str) -> str:

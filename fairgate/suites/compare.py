@@ -122,11 +122,9 @@ def with_value(now: Floats, before: Floats) -> Floats:
 
 def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
     """The sets that a measure is made of; groups have counts of their own."""
-    if now.sets is not None:
-        return now.sets
-    if not planned.metric.spec.gaps or now.groups or now.paired is None:
-        return cell.n_sets
-    return int((~np.isnan(now.paired)).any(axis=1).sum())
+    if planned.metric.spec.gaps and now.paired is not None:
+        return int((~np.isnan(now.paired)).any(axis=1).sum())
+    return cell.n_sets if now.sets is None else now.sets
 
 
 def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:

@@ -163,7 +163,7 @@ def _worst_set(code: int, one: Assessed, index: GroupedRows, scores: ProbeScores
                 group=" × ".join(str(values[row]) for values in index.attributes.values()),
                 value=float(scores.value[row]),
                 predicted=None if scores.predicted is None else str(scores.predicted[row]),
-                correct=None if scores.correct is None else bool(scores.correct[row]),
+                correct=bool(scores.correct[row]) if scores.correct is not None and scores.judged[row] else None,
             )
             for row in rows
         ],
@@ -178,7 +178,7 @@ def wrong_answers(
         return
     codes, names = index.codes(grouping)
     for subject in dict.fromkeys(index.subject.tolist()):
-        rows = np.flatnonzero(index.subject == subject)
+        rows = np.flatnonzero((index.subject == subject) & scores.judged)
         totals = np.bincount(codes[rows], minlength=len(names))
         wrong = rows[~scores.correct[rows]].tolist()
         taken = Counter((int(codes[row]), str(scores.predicted[row])) for row in wrong)

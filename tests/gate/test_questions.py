@@ -13,6 +13,8 @@ from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.errors import SuiteError
 from fairgate.records import CheckResult
+from fairgate.reports.formatting import coverage_words
+from fairgate.reports.results import contradictions
 from fairgate.suites import resolve
 
 SETS = 40
@@ -212,6 +214,47 @@ def test_scores_and_likelihoods_answer_by_the_likeliest_option(root: Path) -> No
     table(root, "candidate.csv", right)
     refused = run(root, model="answers:candidate.csv")
     assert "lacks the capability 'log_probabilities'" in refused["useful"].reason
+
+
+def test_images_that_are_not_asked_are_counted_and_are_no_wrong_answers(root: Path) -> None:
+    """One picture in four is missing; of the others one woman is taken for a nurse."""
+    rows = [
+        {
+            "set_id": f"{number:03d}",
+            "member": gender,
+            "subject": ("doctor", "nurse")[number % 2],
+            "gender": gender,
+            "picture": "missing" if number % 4 == 3 else "shown",
+        }
+        for number in range(SETS)
+        for gender in ("male", "female")
+    ]
+    attributes = {"gender": ["male", "female"], "picture": ["shown", "missing"]}
+    options = {"name": "people", "version": "v2", "attributes": attributes, "recipe": {"name": "x"}}
+    write_dataset(root / "datasets/people/v2", rows, licence="CC0-1.0", counterfactual=True, **options)
+    text = SUITE.replace("kind: question\n", "kind: question\n    unasked: {picture: [missing]}\n")
+    text += "  - {id: by-gender, probe: jobs, metric: answer_accuracy, over: gender, at_least: 0.7}\n"
+    (root / "fairness_suites/asked.yaml").write_text(text, encoding="utf-8")
+    table(
+        root, "candidate.csv", lambda number, subject, gender: "nurse" if (number, gender) == (0, "female") else subject
+    )
+    lines = (root / "candidate.csv").read_text(encoding="utf-8").splitlines()
+    shown = [line for line in lines if not line[:3].isdigit() or int(line[:3]) % 4 != 3]
+    (root / "candidate.csv").write_text("\n".join(shown), encoding="utf-8")
+    prepared = gate.prepare("asked", root)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off"}, environment={})
+    record = gate.evaluate(prepared, settings, command="x").record
+    checks = {check.item: check for check in record.checks}
+    assert [(one.group, one.predicted, one.count, one.total) for one in record.confusions] == [
+        ("female × shown", "nurse", 1, 20)
+    ]
+    assert record.coverage.unasked == {"jobs": 20}
+    assert coverage_words(record) == "all 40 sets scored (80 images, 1 prompt); jobs asks 60 of 80 images"
+    assert checks["useful"].n_sets == checks["by-gender"].n_sets == checks["gap"].n_sets == 30
+    assert [(one.n_sets, one.n_images) for one in checks["by-gender"].groups] == [(30, 30), (30, 30)]
+    assert list(contradictions(record)) == []
+    forged = record.coverage.model_copy(update={"unasked": {"jobs": 81}})
+    assert "'jobs' left out 81 of 80 images" in " ".join(contradictions(record.model_copy(update={"coverage": forged})))
 
 
 CAPTIONED = """\
