@@ -135,10 +135,15 @@ def read_answers(path: Path, index: ImageIndex) -> tuple[list[str], bool, dict[t
 
 
 def _words(arrow: Any, name: str) -> list[str]:
-    """A column of text; what is missing is blank. Raises ScoresError for other kinds and for giants."""
+    """A column of text. Raises ScoresError for other kinds, for cells that hold none (null) and for giants."""
     column = arrow.column(name)
     if not is_text(column.type):
         raise ScoresError(f"column '{name}' does not hold text.", remedy="write what was asked and answered as text")
+    if column.null_count:
+        raise ScoresError(
+            f"column '{name}' holds null in {column.null_count:,} of {len(column):,} rows.",
+            remedy='write "" where the model answered nothing, and answer again where it was not asked',
+        )
     found = [str(text) for text in texts(column)]
     if any(len(text) > _LONGEST for text in set(found)):
         raise ScoresError(

@@ -99,6 +99,7 @@ def _metric(check: CheckResult) -> dict[str, Any]:
         "hi": check.hi,
         "baseline": check.baseline,
         "n_sets": check.n_sets,
+        "worst_group": None if check.worst_group is None else clean(check.worst_group, _LONGEST),
         "groups": {_group_name(one): one.value for one in check.groups if one.value is not None} or None,
     }
     return {

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fairgate import gate
@@ -188,6 +190,18 @@ def test_a_table_that_does_not_answer_for_exactly_the_images_is_an_error(
     checks = run(root)
     assert {check.verdict for check in checks.values()} == {"error"}
     assert problem in checks["useful"].reason
+
+
+def test_a_null_is_no_blank_answer_but_a_table_that_lacks_one(root: Path) -> None:
+    table(root, "candidate.csv", right)
+    _, *lines = csv.reader((root / "candidate.csv").read_text(encoding="utf-8").splitlines())
+    for missing, verdict, rate in (("", "pass", 1 / 80), (None, "error", None)):
+        answers = [*(answer for *_, answer in lines[:-1]), missing]
+        columns = {"set_id": [line[0] for line in lines], "member": [line[1] for line in lines], "answer": answers}
+        pq.write_table(pa.table(columns), root / "candidate.parquet")
+        found = run(root, model="answers:candidate.parquet")["readable"]
+        assert (found.verdict, found.value) == (verdict, rate)
+    assert "'answer' holds null in 1 of 80 rows" in found.reason
 
 
 def test_an_answer_that_no_question_has_is_an_error_and_no_pass(root: Path) -> None:

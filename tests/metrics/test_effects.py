@@ -18,6 +18,7 @@ def test_ps_by_hand() -> None:
     assert permutation_p([3.0, 2.0], [1.0, 0.0]) == 1 / 6  # of six pairs one has the largest sum
     assert permutation_p([3.0, 1.0], [2.0, 0.0]) == 2 / 6
     assert permutation_p([0.0], [1.0, 1.0]) == 1.0
+    assert permutation_p([1.0, 0.0], [1.0, 0.0]) == 5 / 6  # four ties and one larger; with > it would be 1 / 6
 
 
 def test_ps_are_scipys() -> None:

@@ -186,6 +186,10 @@ REFUSALS = {
         lambda: effect_size([0.5, 0.5], [0.5]),
         "check the embeddings: targets that no attribute tells apart have no effect size",
     ),
+    "targets that only rounding tells apart": Refusal(
+        lambda: effect_size([0.1 + 0.2] * 3, [0.3] * 3),
+        "check the embeddings: targets that no attribute tells apart have no effect size",
+    ),
     "too many partitions to count": Refusal(
         lambda: permutation_p(np.arange(12.0), np.arange(12.0)),
         "pass rng=np.random.default_rng(seed), and draws=100_000",
@@ -200,6 +204,9 @@ REFUSALS = {
     "boxes by their widths": Refusal(
         lambda: intersection_over_union([[5, 5, 2, 2]], [[0, 0, 1, 1]]),
         "pass left, top, right and bottom, not a width and a height",
+    ),
+    "boxes beyond all pixels": Refusal(
+        lambda: intersection_over_union([[0, 0, 1e200, 1e200]], [[0, 0, 1e200, 1e200]]), "pass pixels of an image"
     ),
     "a target group undefined": Refusal(
         lambda: neighbour_shares([[0.0]], np.array([0]), [[0.0]], np.array([-1]), k=1), "correct the codes"

@@ -22,6 +22,11 @@ def test_overlaps_by_hand(other: list[float], expected: float) -> None:
     assert intersection_over_union([[0, 0, 4, 2]], [other]).tolist() == [pytest.approx(expected, abs=1e-15)]
 
 
+def test_a_box_without_area_overlaps_with_none_not_even_itself() -> None:
+    flat = [[2, 1, 2, 1], [0, 0, 4, 0]]
+    assert intersection_over_union(flat, flat).tolist() == [0.0, 0.0]
+
+
 def test_overlaps_are_torchvisions() -> None:
     import torch
     from torchvision.ops import box_iou

@@ -34,12 +34,14 @@ def test_hugging_face_reads_every_finite_number_of_the_record_back(record: RunRe
     found = {(one.task_name, one.metric_name.partition(", ")[2]): one for one in read.eval_results}
     measured = [check for check in record.checks if check.value is not None and check.status == "ok"]
     assert len(found) == len(measured) < len(record.checks)
+    assert any(check.worst_group for check in measured)
     for check in measured:
         result = found[check.probe, check.item]
         assert result.metric_value == check.value
         assert result.metric_type == check.metric
         assert result.metric_args["verdict"] == check.verdict
         assert result.metric_args["n_sets"] == check.n_sets
+        assert result.metric_args.get("worst_group") == check.worst_group
         assert result.dataset_revision == record.dataset.fingerprint
         assert result.dataset_args == {"notice": NOTICE}
         assert result.source_url == "https://ci.example.org/runs/7"
