@@ -31,6 +31,7 @@ from .hub import judged_folder as judged_folder
 from .hub import local_folder as local_folder
 from .hub import model_folder as model_folder
 from .hub import named_files as named_files
+from .hub import option_folder as option_folder
 from .lora import LowRank as LowRank
 from .lora import merge_low_rank as merge_low_rank
 from .prefixes import inner_state as inner_state

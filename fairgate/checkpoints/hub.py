@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,11 @@ def judged_folder(address: str, base: Path) -> Path:
         raise ModelError("the model folder does not exist.", where=str(folder), remedy=where_it_may_be(folder) + hint)
     require_folder(folder)
     return folder
+
+
+def option_folder(options: Mapping[str, str], name: str, base: Path) -> Path | None:
+    """The folder that an option of a URI names, as `judged_folder` finds it; None without the option."""
+    return judged_folder(options[name], base) if name in options else None
 
 
 def hub_folder(name: str, commit: str, base: Path, written: Callable[[str, str], str] = _at) -> Path:

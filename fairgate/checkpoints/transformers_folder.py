@@ -4,7 +4,7 @@ from it: whole, of the right shape, without code of its own, and quietly."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,19 +54,22 @@ def find_folder(
     pickled: bool = False,
     generates: bool = False,
     scheme: str = "hf",
+    processor: Path | None = None,
 ) -> TransformersFolder:
     """Look into a folder, refuse what cannot be trusted, and hash what is left. Nothing is loaded.
 
     Inside of `adapters.adapting`, an adapter goes with it, whose own tokenizer and image configs take the place of the
-    folder's. `kinds` are the model types that will do, `use` the verb for messages; `tokenizer` and `images` say
-    whether it reads texts and pictures, and `generates` whether generation_config.json
-    is read where there is one. With `pickled`, a `pytorch_model.bin` will do
+    folder's, as do those of `processor`, a folder that `judged_folder` has accepted. `kinds` are the model types that
+    will do, `use` the verb for messages; `tokenizer` and `images` say whether it reads texts and pictures, and
+    `generates` whether generation_config.json is read where there is one. With `pickled`, a `pytorch_model.bin` will do
     where there are no safetensors: it is read with `weights_only`. Raises ModelError.
     """
     config = _require_config(folder, kinds, use, scheme)
     adapter = taken_adapter(folder)
-    companions = _companions(folder, adapter)
-    _require_companions(folder, companions, tokenizer, images, _AREAS if config["model_type"] in _BY_AREA else {})
+    companions = _companions(folder, adapter, processor)
+    limits = _AREAS if config["model_type"] in _BY_AREA else {}
+    elsewhere = f"{scheme}:FOLDER?processor=FOLDER" if use in JUDGING else ""
+    _require_companions(folder, companions, tokenizer, images, limits, elsewhere)
     weights = _weights_in(folder, pickled)
     for path in weights:
         require_weights(path)
@@ -79,13 +82,25 @@ def find_folder(
     return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files, adapter)
 
 
-def _companions(folder: Path, adapter: Adapter | None) -> dict[str, Path]:
-    """Tokenizer files and image configs by name: an adapter's own, all of a kind together, else the folder's."""
+def _companions(folder: Path, adapter: Adapter | None, processor: Path | None) -> dict[str, Path]:
+    """Tokenizer files and image configs by name: an adapter's own, all of a kind together, else the processor's, else
+    the folder's. Raises ModelError for a processor's folder with neither."""
     found = dict[str, Path]()
+    if processor and not any((processor / name).is_file() for name in (*TOKENIZER_FILES, *IMAGE_CONFIGS)):
+        raise ModelError(
+            "the folder after processor= holds no tokenizer and does not say how images are prepared.",
+            where=str(processor),
+            remedy="name the folder of the model that training began with, or save a processor into one: "
+            "processor.save_pretrained(FOLDER)",
+        )
     for names in (TOKENIZER_FILES, IMAGE_CONFIGS):
-        there = {name: folder / name for name in sorted(names) if (folder / name).is_file()}
-        found |= (adapter.companions(sorted(names)) if adapter else {}) or there
+        own = adapter.companions(sorted(names)) if adapter else {}
+        found |= own or (_there(processor, names) if processor else {}) or _there(folder, names)
     return found
+
+
+def _there(folder: Path, names: Collection[str]) -> dict[str, Path]:
+    return {name: folder / name for name in sorted(names) if (folder / name).is_file()}
 
 
 def _require_config(folder: Path, kinds: Sequence[str], use: str, scheme: str) -> dict[str, Any]:
@@ -117,8 +132,14 @@ def refuse_other_weights(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def _require_companions(
-    folder: Path, there: Mapping[str, Path], tokenizer: bool, images: bool, limits: Mapping[str, int]
+    folder: Path,
+    there: Mapping[str, Path],
+    tokenizer: bool,
+    images: bool,
+    limits: Mapping[str, int],
+    elsewhere: str,
 ) -> None:
+    instead = f"; or name a folder that has it: {elsewhere}" if elsewhere else ""
     for name in (*_CONFIGS, "special_tokens_map.json"):
         if name in there:
             read_config(there[name], limits)  # refuses code of its own, and names that lead elsewhere
@@ -126,14 +147,14 @@ def _require_companions(
         raise ModelError(
             "the folder does not say how images are prepared (preprocessor_config.json).",
             where=str(folder),
-            remedy="save the model's processor into it: processor.save_pretrained(FOLDER)",
+            remedy=f"save the model's processor into it: processor.save_pretrained(FOLDER){instead}",
         )
     vocabularies = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model")
     if tokenizer and not set(vocabularies) & set(there):
         raise ModelError(
             "the folder holds no tokenizer.",
             where=str(there.get("tokenizer_config.json", folder / "config.json").parent),
-            remedy="save the model's tokenizer into it: tokenizer.save_pretrained(FOLDER)",
+            remedy=f"save the model's tokenizer into it: tokenizer.save_pretrained(FOLDER){instead}",
         )
 
 

@@ -25,10 +25,13 @@ from fairgate.checkpoints import (
     load_model,
     loading,
     local_folder,
+    option_folder,
     read_config,
+    split_options,
     versions,
 )
 from fairgate.errors import ModelError
+from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.two_towers import TwoTowers
@@ -78,18 +81,25 @@ class HuggingFace:
         """The folder, unless it is a model of the hub."""
         return local_folder(address)
 
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The folder of tokenizer and image processor."""
+        return option_paths(address, "processor")
+
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a folder. Raises ModelError; loading waits until an embedding is needed."""
-        folder = judged_folder(request.address, request.base)
-        return TwoTowers(checkpoint(folder), request)
+        named, options = split_options(request.uri, request.address, ("processor",))
+        folder = judged_folder(named, request.base)
+        processor = option_folder(options, "processor", request.base)
+        return TwoTowers(checkpoint(folder, processor=processor), request)
 
 
-def checkpoint(folder: Path, *, pickled: bool = False) -> Checkpoint:
-    """A model in a folder that `require_folder` has accepted, hashed and not loaded. Raises ModelError.
+def checkpoint(folder: Path, *, pickled: bool = False, processor: Path | None = None) -> Checkpoint:
+    """A model in a folder that was accepted, hashed and not loaded, with the `processor` of another folder where one is
+    given. Raises ModelError.
 
     With `pickled`, a `pytorch_model.bin` will do where there are no safetensors: it is read with `weights_only`.
     """
-    found = find_folder(folder, tuple(_TOWERS), pickled=pickled)
+    found = find_folder(folder, tuple(_TOWERS), pickled=pickled, processor=processor)
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     lower = _lower_cased(found)
     code = f"{CODE_VERSION} lower-cased" if lower else CODE_VERSION

@@ -84,8 +84,7 @@ class DiffusionFamily:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """A VAE and a LoRA of other folders."""
-        named = [local_folder(path.as_posix()) for path in option_paths(address, "vae", "lora")]
-        return tuple(path for path in named if path is not None)
+        return option_paths(address, "vae", "lora")
 
     def open(self, request: Request) -> DiffusionClassifier:
         """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from fairgate.checkpoints import require_file, resolve
+from fairgate.checkpoints import local_folder, require_file, resolve
 from fairgate.errors import ModelError
 from fairgate.hashing import sha256_file
 from fairgate.models.classifiers.label_names import LabelNames, require_plain
@@ -15,8 +15,9 @@ MAX_BYTES = 16 << 20
 
 
 def option_paths(address: str, *names: str) -> tuple[Path, ...]:
-    """Files that a URI's options name, as they are written there."""
-    return tuple(Path(value) for name, value in parse_qsl(address.partition("?")[2]) if name in names and value)
+    """Files and folders that a URI's options name, as they are written there; none for a model of the hub."""
+    said = [value for name, value in parse_qsl(address.partition("?")[2]) if name in names and value]
+    return tuple(path for path in map(local_folder, said) if path is not None)
 
 
 def named_outputs(own: list[str] | None, file: str | None, base: Path, where: str) -> tuple[LabelNames, dict[str, str]]:

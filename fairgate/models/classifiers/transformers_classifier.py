@@ -18,6 +18,7 @@ from fairgate.checkpoints import (
     load_model,
     loading,
     local_folder,
+    option_folder,
     split_options,
     versions,
 )
@@ -62,14 +63,15 @@ class TransformersClassifiers:
         return local_folder(address)
 
     def option_files(self, address: str) -> tuple[Path, ...]:
-        """The file of labels."""
-        return option_paths(address, "labels")
+        """The file of labels, and the image processor's folder."""
+        return option_paths(address, "labels", "processor")
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
-        address, options = split_options(request.uri, request.address, ("labels",))
+        address, options = split_options(request.uri, request.address, ("labels", "processor"))
         folder = judged_folder(address, request.base)
-        found = find_folder(folder, tuple(CLASSES), tokenizer=False, scheme="classifier")
+        processor = option_folder(options, "processor", request.base)
+        found = find_folder(folder, tuple(CLASSES), tokenizer=False, scheme="classifier", processor=processor)
         _require_classifier(found)
         names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, str(folder / "config.json"))
         pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]

@@ -18,10 +18,13 @@ from fairgate.checkpoints import (
     judged_folder,
     local_folder,
     naming,
+    option_folder,
+    split_options,
     versions,
 )
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
+from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
 from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
@@ -51,12 +54,23 @@ class DetectorFamily:
         """The folder, unless it is a model of the hub."""
         return local_folder(address)
 
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The folder of tokenizer and image processor."""
+        return option_paths(address, "processor")
+
     def open(self, request: Request) -> DetectorModel:
         """Find and hash a folder. Raises ModelError; loading waits until a box is needed."""
-        folder = judged_folder(request.address, request.base)
-        return DetectorModel(
-            find_folder(folder, tuple(DETECTORS), use="detect with", tokenizer=False, scheme="detector"), request
+        named, options = split_options(request.uri, request.address, ("processor",))
+        folder = judged_folder(named, request.base)
+        found = find_folder(
+            folder,
+            tuple(DETECTORS),
+            use="detect with",
+            tokenizer=False,
+            scheme="detector",
+            processor=option_folder(options, "processor", request.base),
         )
+        return DetectorModel(found, request)
 
 
 class DetectorModel:

@@ -24,6 +24,7 @@ from fairgate.checkpoints import (
     loading,
     local_folder,
     naming,
+    option_folder,
     require_weights,
     resolve,
     split_options,
@@ -64,14 +65,15 @@ class FeatureFamily:
         return local_folder(address)
 
     def option_files(self, address: str) -> tuple[Path, ...]:
-        """The head, and the file of labels."""
-        return option_paths(address, "head", "labels")
+        """The head, the file of labels, and the image processor's folder."""
+        return option_paths(address, "head", "labels", "processor")
 
     def open(self, request: Request) -> FixedLabelModel | Backbone:
         """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
-        address, options = split_options(request.uri, request.address, ("head", "labels", "pool"))
+        address, options = split_options(request.uri, request.address, ("head", "labels", "pool", "processor"))
         folder = judged_folder(address, request.base)
-        found = find_folder(folder, tuple(_CLASSES), tokenizer=False, scheme="features")
+        processor = option_folder(options, "processor", request.base)
+        found = find_folder(folder, tuple(_CLASSES), tokenizer=False, scheme="features", processor=processor)
         if "head" not in options:
             return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)
         path = resolve(options["head"], request.base)

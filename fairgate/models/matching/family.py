@@ -26,11 +26,13 @@ from fairgate.checkpoints import (
     load_model,
     loading,
     local_folder,
+    option_folder,
     split_options,
     versions,
 )
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
+from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Floats, Request, register
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.two_towers import TwoTowers, unit
@@ -58,9 +60,13 @@ class MatchingFamily:
         """The folder, unless it is a model of the hub."""
         return local_folder(address)
 
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The folder of tokenizer and image processor."""
+        return option_paths(address, "processor")
+
     def open(self, request: Request) -> MatchProbabilities | ContrastiveMatcher:
         """Find and hash a folder. Raises ModelError; loading waits until a number is needed."""
-        address, options = split_options(request.uri, request.address, ("head",))
+        address, options = split_options(request.uri, request.address, ("head", "processor"))
         if options.get("head") not in HEADS:
             raise ModelError(
                 "the URI does not say which head judges.",
@@ -69,7 +75,8 @@ class MatchingFamily:
                 f"matching:{address}?head=itc (similarity, for searches)",
             )
         folder = judged_folder(address, request.base)
-        found = find_folder(folder, tuple(MATCHERS), scheme="matching")
+        processor = option_folder(options, "processor", request.base)
+        found = find_folder(folder, tuple(MATCHERS), scheme="matching", processor=processor)
         if options["head"] == "itm":
             return MatchProbabilities(found, request)
         return ContrastiveMatcher(_checkpoint(found), request)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from fairgate.checkpoints import TransformersFolder, find_folder, judged_folder, local_folder, split_options
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
+from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
 from fairgate.models.vlm.asking import CAPTION, Asking, read_asking
@@ -47,6 +48,10 @@ class CaptionsFamily:
         """The language model's folder, unless it is a model of the hub."""
         return local_folder(address)
 
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The folder of the language model's tokenizer."""
+        return option_paths(address.partition("captioner=")[0], "processor")
+
     def origin(self, address: str) -> str:
         """The URI of the model that describes."""
         return address.partition("captioner=")[2]
@@ -60,10 +65,12 @@ class CaptionsFamily:
                 where=request.uri,
                 remedy="end it with &captioner=vlm:FOLDER?prompt={image}A photo of",
             )
-        named, options = split_options(request.uri, own.rstrip("&"), OPTIONS)
+        named, options = split_options(request.uri, own.rstrip("&"), (*OPTIONS, "processor"))
+        processor = options.pop("processor", None)
         asking = read_asking(request.uri, options, CAPTION, f"Caption: {CAPTION}\n")
         folder = judged_folder(named, request.base)
-        found = find_folder(folder, tuple(LANGUAGE_MODELS), images=False, scheme="captions")
+        read_by = judged_folder(processor, request.base) if processor else None
+        found = find_folder(folder, tuple(LANGUAGE_MODELS), images=False, scheme="captions", processor=read_by)
         seeing = request.open_other(captioner)
         assert isinstance(seeing, SeeingModel), captioner
         return DescribedModel(found, seeing, asking, request)

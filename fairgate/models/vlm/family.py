@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from fairgate.checkpoints import find_folder, judged_folder, local_folder, split_options
 from fairgate.errors import ModelError
+from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.vlm.asking import Asking, read_asking, read_chat
 from fairgate.models.vlm.conversing import ConversingModel
@@ -30,9 +31,14 @@ class VisionLanguageFamily:
         """The folder, unless it is a model of the hub."""
         return local_folder(address)
 
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The folder of tokenizer and image processor."""
+        return option_paths(address, "processor")
+
     def open(self, request: Request) -> SeeingModel:
         """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
-        named, options = split_options(request.uri, request.address, (*OPTIONS, "chat"))
+        named, options = split_options(request.uri, request.address, (*OPTIONS, "chat", "processor"))
+        processor = options.pop("processor", None)
         chat = options.pop("chat", None)
         if chat is not None and options:
             raise ModelError(
@@ -42,5 +48,6 @@ class VisionLanguageFamily:
             )
         asking = read_asking(request.uri, options) if chat is None else Asking(read_chat(request.uri, chat), "sum")
         folder = judged_folder(named, request.base)
-        found = find_folder(folder, tuple(LAYOUTS), generates=True, scheme="vlm")
+        read_by = judged_folder(processor, request.base) if processor else None
+        found = find_folder(folder, tuple(LAYOUTS), generates=True, scheme="vlm", processor=read_by)
         return SeeingModel(found, asking, request) if chat is None else ConversingModel(found, asking, request)
