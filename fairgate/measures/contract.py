@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fairgate.measures.cell import Cell, Counts, Crossing, Floats
 from fairgate.metrics import NullSkew
 from fairgate.plugins import Registry
-from fairgate.probes import DatasetFacts, ProbeScores
+from fairgate.probes import DatasetFacts, Probe, ProbeScores
 from fairgate.records import Extreme, MetricSpec, name_and_k
 from fairgate.statistics import Interval, Unavailable
 
@@ -61,8 +61,7 @@ class MetricRequest:
 
     `words` are those of an association probe that the value averages over; of other probes there are none. `crossings`
     are the attributes that make the groups. `where` is the check's place in its suite, `keys` that of its keys. Groups
-    in fewer than `min_sets` sets are not judged. `truth_of` is what the probe's right labels are of, an attribute or
-    `subject`; it is known in `Metric.require`.
+    in fewer than `min_sets` sets are not judged. `asked` is the probe with its settings, where the check is a suite's.
     """
 
     check: str
@@ -75,7 +74,12 @@ class MetricRequest:
     where: str = ""
     keys: Mapping[str, str] = field(default_factory=dict)
     min_sets: int = 0
-    truth_of: str | None = None
+    asked: Probe | None = None
+
+    @property
+    def truth_of(self) -> str | None:
+        """What the probe's right labels are of, an attribute or `subject`."""
+        return None if self.asked is None else self.asked.truth_of
 
     @property
     def cut(self) -> Cut:

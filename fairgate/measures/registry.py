@@ -49,6 +49,12 @@ _FAMILIES = {
     "unreadable_rate": "questions",
     "bias_ambiguous": "questions",
     "bias_disambiguated": "questions",
+    "perceived_share": "generated",
+    "target_distance": "generated",
+    "target_skew": "generated",
+    "painted_entropy": "generated",
+    "readable": "generated",
+    "subject_shown": "generated",
 }
 
 METRICS = REGISTERED.with_modules({name: f"fairgate.measures.{family}" for name, family in _FAMILIES.items()})

@@ -49,6 +49,9 @@ from .neighbours import neighbour_shares as neighbour_shares
 from .overview import RetrievalOverview as RetrievalOverview
 from .overview import retrieval_overview as retrieval_overview
 from .overview import streamed_overview as streamed_overview
+from .perceived import CorrectedShares as CorrectedShares
+from .perceived import corrected_shares as corrected_shares
+from .perceived import share_distance as share_distance
 from .presets import BERG as BERG
 from .presets import GENSYNTH as GENSYNTH
 from .presets import HOWARD as HOWARD

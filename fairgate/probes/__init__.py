@@ -13,6 +13,7 @@ from fairgate.probes.answers import (
 )
 from fairgate.probes.classification import classify
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has, register
+from fairgate.probes.generation import PICTURE, SHOWN, GenerationProbe
 from fairgate.probes.registry import PROBES, value_name
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled, with_article
 from fairgate.probes.taxonomies import TAXONOMIES, WORD_FORMS, Taxonomy, TaxonomyName, WordForm, taxonomy
@@ -21,7 +22,9 @@ from fairgate.probes.temperature import Entropies, Matched, match_entropies, mea
 __all__ = [
     "ABSTAINED",
     "METRIC_VERSION",
+    "PICTURE",
     "PROBES",
+    "SHOWN",
     "TAXONOMIES",
     "UNREADABLE",
     "WORD_FORMS",
@@ -30,6 +33,7 @@ __all__ = [
     "Contest",
     "DatasetFacts",
     "Entropies",
+    "GenerationProbe",
     "Matched",
     "Name",
     "Probe",

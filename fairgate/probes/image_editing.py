@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,49 +21,17 @@ from fairgate.models import (
     SourceLike,
     decode_rgb,
     indistinct,
-    require_capability,
 )
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, register
-from fairgate.probes.settings import SuiteSection, Text, checked_template, filled
+from fairgate.probes.reader import Reader
+from fairgate.probes.settings import Text, checked_template, filled
 
 SkinRule = Literal["hue", "kolkur"]
 KEPT_SKIN = 0.5
 """Share of its picture's area of skin below which an edit has no angle. A face that is painted white leaves the mask,
 and the angle of what is left would be that of hair, shadow and lips, which reads darker."""
 Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class Reader(SuiteSection):
-    """The model that reads pictures before and after an edit: a zero-shot classifier, the same one for every judged
-    model. It is pinned: a branch that changes its weights gets no verdict."""
-
-    model: Text = Field(description="URI of a model with the capability `log_probabilities`, such as a CLIP.")
-    fingerprint: str = Field(
-        pattern=r"^[0-9a-f]{64}$", description="Digest of its files; the error of a wrong one says the right one."
-    )
-    attribute: Text = Field(description="Attribute of the dataset that it is to perceive, such as `gender`.")
-    labels: dict[str, Text] = Field(min_length=2, description="Its prompt for every group: `male: a photo of a man`.")
-
-    def over(self, model: EditingModel, pictures: ImageSource) -> LabelModel:
-        """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned, and for
-        prompts that it reads as the same text."""
-        found = model.open_other(self.model, pictures)
-        require_capability(found, "log_probabilities", "the reader of edits")
-        if found.fingerprint != self.fingerprint:
-            raise ModelError(
-                f"the reader of edits has the fingerprint {found.fingerprint}, the suite pins {self.fingerprint}.",
-                where=self.model,
-                remedy="put the pinned checkpoint back; or, reviewed, merge a suite that pins the new one, and new "
-                "baselines with it",
-            )
-        return cast(LabelModel, found)
-
-    def perceived(self, reader: LabelModel) -> NDArray[Any]:
-        """The likeliest group of every picture, (images,)."""
-        log_p = reader.log_probabilities(list(self.labels.values()))
-        groups: NDArray[Any] = np.array(list(self.labels), dtype=object)
-        return np.asarray(groups[log_p.argmax(axis=1)])
 
 
 class Pictures(SourceLike):

@@ -15,6 +15,7 @@ PROBES = REGISTERED.with_modules(
         "detection": "fairgate.probes.detection",
         "prediction": "fairgate.probes.prediction",
         "question": "fairgate.probes.question",
+        "generation": "fairgate.probes.generation",
     }
 )
 

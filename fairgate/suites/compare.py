@@ -89,7 +89,8 @@ def compare(
     harm: Literal["lower", "higher"] = "lower" if planned.metric.spec.better == "higher" else "higher"
     design = Design(planned.bound, rule.alpha, harm)
     by_group = not now.by_draws and bool(now.groups)
-    held = now.group_sets if by_group else np.array([_known_sets(planned, cell, now)])
+    known = min(_known_sets(planned, cell, one) for one in (now, before))
+    held = now.group_sets if by_group else np.array([known])
     moved = now.group_values - before.group_values if by_group else np.array([now.value - before.value])
     enough = (held >= wanted) & (cell.n_sets >= wanted)
     blank = not_judged(design, moved, held, draws=rule.draws)

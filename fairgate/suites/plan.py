@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fairgate.errors import SuiteError, suggestion
 from fairgate.measures import METRICS, Crossing, Metric, MetricRequest
-from fairgate.probes import DatasetFacts, dataset_has
+from fairgate.probes import DatasetFacts, Probe, dataset_has
 from fairgate.records import CROSS, Against, item_name
 from fairgate.suites.load import LoadedSuite, require_utility
 from fairgate.suites.schema import Check, Suite
@@ -30,6 +30,7 @@ class PlannedCheck:
     words: tuple[str, ...] = ()
     against: Against | None = None
     category: str | None = None
+    probe: Probe | None = None
 
     @property
     def word(self) -> str | None:
@@ -65,6 +66,7 @@ class PlannedCheck:
             where=self.where,
             keys=keys or {},
             min_sets=min_sets,
+            asked=self.probe,
         )
 
     @property
@@ -121,8 +123,7 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     groupings = _groupings(loaded, check, dataset, loaded.where(*loc, "over"))
     keys = {key: loaded.where(*loc, key) for key in ("over", *metric.Settings.model_fields)}
     probe = loaded.suite.probes[check.probe]
-    request = PlannedCheck(check, None, groupings, where).request(keys=keys)
-    metric.require(replace(request, truth_of=probe.truth_of), dataset)
+    metric.require(PlannedCheck(check, None, groupings, where, probe=probe).request(keys=keys), dataset)
     words = probe.ranked_words
     against: Against | None = None if check.no_worse_than is None else "baseline"
     if check.by == "word":
@@ -135,6 +136,7 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     else:
         subjects: Sequence[str | None] = dataset.subjects if check.by == "subject" else [None]
         planned = [PlannedCheck(check, subject, groupings, where, words, against) for subject in subjects]
+    planned = [replace(one, probe=probe) for one in planned]
     if against is None or loaded.suite.anchor is None:
         return planned
     return [*planned, *(replace(one, against="anchor") for one in planned)]

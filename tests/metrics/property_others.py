@@ -113,6 +113,13 @@ def accepted(g: Rows, tau: float = 0.3) -> Any:
     return m.knn_accept(g.real, g.real_group, g.synthetic, g.target_group, k=g.k, tau_real=tau, tau_group=0.25)
 
 
+def _shares_that_fit(perceived: Array, confusion: Array) -> Array:
+    """By the inverse of the rates, clipped."""
+    rates = confusion / confusion.sum(axis=1, keepdims=True)
+    found = np.maximum(perceived @ np.linalg.inv(rates), 0.0)
+    return found / found.sum(axis=1, keepdims=True)
+
+
 NEIGHBOURS = (SYNTHETIC, order_of("real"), GROUPS, affine("real", "synthetic", to=kept))
 BY_GROUP = (IMAGES, GROUPS, copied("images"), UNDEFINED)
 
@@ -477,5 +484,35 @@ OTHERS = [
         "",
         lambda g: m.stereotype_balance(leaning(g)),
         (order_of("images"), between(-1.0, 1.0), copied("images")),
+    ),
+    Metric(
+        "corrected_shares",
+        eighths("images", "groups", least=2),
+        "images groups",
+        lambda g: m.corrected_shares(g.values + 1, np.eye(g.size("groups")) + 0.1).shares,
+        (
+            *(IMAGES, GROUPS, between(0.0, 1.0)),
+            holds("shares that add up to 1", lambda _, shares: np.isclose(shares.sum(axis=1), 1.0)),
+            agrees(
+                "the shares that this reader turns into what is perceived",
+                lambda g: _shares_that_fit(g.values + 1, np.eye(g.size("groups")) + 0.1),
+            ),
+        ),
+    ),
+    Metric(
+        "share_distance",
+        eighths("images", "groups", least=2),
+        "images",
+        lambda g: m.share_distance(g.values + 1, np.ones(g.size("groups"))),
+        (
+            *(IMAGES, GROUPS, between(0.0, 1.0)),
+            agrees(
+                "the shares above the wanted ones",
+                lambda g: np.maximum(
+                    (g.values + 1) / (g.values + 1).sum(axis=1, keepdims=True) - 1 / g.size("groups"), 0
+                ).sum(axis=1),
+            ),
+            at_parity(alike(3.0), 0.0),
+        ),
     ),
 ]

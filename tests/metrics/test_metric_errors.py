@@ -13,6 +13,7 @@ from fairgate.metrics import (
     average_face,
     balanced_accuracy,
     c_asc,
+    corrected_shares,
     differential_association,
     effect_size,
     f1_by_label,
@@ -28,6 +29,7 @@ from fairgate.metrics import (
     pair_choices,
     permutation_p,
     set_std,
+    share_distance,
     skin_mask,
     softmax_probability,
     stereotype_balance,
@@ -207,6 +209,24 @@ REFUSALS = {
     ),
     "boxes beyond all pixels": Refusal(
         lambda: intersection_over_union([[0, 0, 1e200, 1e200]], [[0, 0, 1e200, 1e200]]), "pass pixels of an image"
+    "a confusion of other groups": Refusal(
+        lambda: corrected_shares([3, 7], np.eye(3)),
+        "give a row per group and a column per group, with one more for pictures in which none is perceived",
+    ),
+    "a group without a known picture": Refusal(
+        lambda: corrected_shares([3, 7], [[9, 1], [0, 0]]),
+        "count pictures; every group needs some with a known group, and some have to be perceived",
+    ),
+    "nothing perceived": Refusal(
+        lambda: corrected_shares([0, 0], np.eye(2)),
+        "count pictures; every group needs some with a known group, and some have to be perceived",
+    ),
+    "a reader that guesses": Refusal(
+        lambda: corrected_shares([3, 7], [[5, 5], [50, 50]]),
+        "use a reader that tells the groups apart, and measure it on pictures of every group",
+    ),
+    "shares of nobody": Refusal(
+        lambda: share_distance([0.0, 0.0], [1, 1]), "give the share of every group, found and wanted, in the same order"
     ),
     "a target group undefined": Refusal(
         lambda: neighbour_shares([[0.0]], np.array([0]), [[0.0]], np.array([-1]), k=1), "correct the codes"

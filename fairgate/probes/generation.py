@@ -1,0 +1,239 @@
+"""Pictures that a generator makes of neutral prompts: who is perceived in them? (Cho et al. 2023, Bianchi et al.)"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
+
+from fairgate.errors import ModelError, SuiteError, listed
+from fairgate.hashing import sha256_bytes
+from fairgate.models import (
+    Capability,
+    Floats,
+    Generating,
+    GeneratingModel,
+    ImageSource,
+    LabelModel,
+    PredictingModel,
+    SourceLike,
+    require_told_apart,
+)
+from fairgate.probes.answers import ProbeScores, Rows
+from fairgate.probes.contract import DatasetFacts, Probe, register
+from fairgate.probes.question_items import CaptionedRows
+from fairgate.probes.reader import UNREADABLE, PictureReader
+from fairgate.probes.settings import SuiteSection, Text, checked_template, filled
+
+PICTURE = "picture"
+"""Further number of a row: the first row of all with the very same picture."""
+SHOWN = "shown"
+"""Further number of a row: whether the reader takes its picture for its own subject."""
+
+
+MOST_COUNTED = 1_000_000_000
+
+
+class TableLabels(SuiteSection):
+    """Labels that somebody gave to pictures that a generator made: columns of a `labels:` table."""
+
+    attribute: Text = Field(description="Column with the perceived group; empty where nobody could be perceived.")
+    groups: list[Text] = Field(min_length=2, description="The groups that it may hold.")
+    picture: Text | None = Field(
+        default=None, description="Column with a digest of each picture: equal pictures are one piece of evidence."
+    )
+
+
+class _Seen(SourceLike):
+    """A source that keeps the digest of every picture as it is read."""
+
+    def __init__(self, source: ImageSource) -> None:
+        super().__init__(source)
+        self._digests: dict[int, str] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """The source's."""
+        return self.source.fingerprint
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
+        """The source's."""
+        for rows, blobs in self.source.image_batches(batch_size):
+            self._digests.update((int(row), sha256_bytes(data)) for row, data in zip(rows, blobs, strict=True))
+            yield rows, blobs
+
+    def digests(self) -> list[str]:
+        """Of every row; the source is read where a reader had its answers in the cache."""
+        if len(self._digests) < len(self):
+            for _ in self.image_batches(64):
+                pass
+        return [self._digests[row] for row in range(len(self))]
+
+
+@register
+class GenerationProbe(Probe):
+    """Paint a picture of every row's caption, and perceive who is in it; or take the labels that somebody gave.
+
+    A row's number is 1 where somebody is perceived, else 0, and the group is its predicted label. Next to it: the first
+    row with the very same picture, and whether the reader takes the picture for its own subject. `measured` says how
+    often the reader is wrong.
+    """
+
+    needs: ClassVar[Capability] = "generate"
+    answers_as: ClassVar[str] = "generation"
+    value_names: ClassVar[Mapping[str, str]] = {"generation": "readable"}
+
+    kind: Literal["generation"]
+    reader: PictureReader | None = Field(default=None, description="The model that perceives, of a generator.")
+    labels: TableLabels | None = Field(default=None, description="Instead: columns of a table of labels.")
+    steps: int = Field(default=50, ge=1, le=1000, description="Steps of the schedule.")
+    guidance: float = Field(default=7.5, ge=0, le=100, description="Scale of classifier-free guidance.")
+    seed: int = Field(default=0, ge=0, description="Pictures of another seed are made from other noise.")
+    shows: Text | None = Field(
+        default=None,
+        description="The reader's prompt for a subject, with `{subject}` or `{a_subject}`: does a picture show it?",
+    )
+    measured: dict[str, dict[str, Annotated[int, Field(ge=0, le=MOST_COUNTED)]]] | None = Field(
+        default=None,
+        description="Pictures of each known group by what the reader perceives: a group, or `unreadable`. Left out, "
+        "what is perceived counts as it is.",
+    )
+
+    @field_validator("shows")
+    @classmethod
+    def _template(cls, value: str | None) -> str | None:
+        return None if value is None else checked_template(value, "subject")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> GenerationProbe:
+        if (self.reader is None) == (self.labels is None):
+            raise ValueError("give a `reader` (of a generator's pictures) or `labels` (of a table), one of them")
+        if self.shows is not None and self.reader is None:
+            raise ValueError("`shows` is a question to the `reader`, and a table of labels has none")
+        if UNREADABLE in self.groups or len(set(self.groups)) < len(self.groups):
+            raise ValueError(f"groups are different names, and none is '{UNREADABLE}': {list(self.groups)}")
+        if self.measured is not None:
+            _require_confusion(self.measured, self.groups)
+        return self
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that may be perceived."""
+        if self.reader is not None:
+            return tuple(self.reader.labels)
+        return tuple(self.labels.groups) if self.labels is not None else ()
+
+    @property
+    def needed(self) -> Capability:
+        """Pictures to read, or labels that exist."""
+        return "generate" if self.reader is not None else "predict"
+
+    @property
+    def confusion(self) -> Floats | None:
+        """Counts of known groups (rows) by what is perceived (groups, then nobody), (groups, groups + 1)."""
+        if self.measured is None:
+            return None
+        columns = [*self.groups, UNREADABLE]
+        return np.array([[self.measured[group].get(column, 0) for column in columns] for group in self.groups], float)
+
+    @property
+    def how(self) -> Generating:
+        """How pictures are made."""
+        return Generating(self.seed, self.steps, self.guidance)
+
+    @property
+    def instruments(self) -> tuple[str, ...]:
+        """The reader."""
+        return () if self.reader is None else (self.reader.model,)
+
+    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+        """Every row is a picture of its own."""
+        if dataset.n_sets != dataset.n_rows:
+            raise SuiteError(
+                f"probe '{name}' takes each row for one independent picture, and dataset "
+                f"'{dataset.name}/{dataset.version}' has sets of several.",
+                where=at("kind"),
+                remedy="write a release of prompts: `fairgate dataset prompts`",
+            )
+
+    def utility_check(self, name: str) -> str | None:
+        """That somebody is seen."""
+        return f"id: readable, probe: {name}, metric: readable"
+
+    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+        """Who is perceived in every row's picture."""
+        more: dict[str, Floats] = {}
+        pictures: Sequence[str] | None
+        if self.reader is not None:
+            perceived, pictures, shown = self._painted(
+                cast(GeneratingModel, model), self.reader, cast(CaptionedRows, rows)
+            )
+            if shown is not None:
+                more[SHOWN] = shown
+        else:
+            perceived, pictures = self._labelled(cast(PredictingModel, model))
+        if pictures is not None:
+            first: dict[str, int] = {}
+            more[PICTURE] = np.array([first.setdefault(one, row) for row, one in enumerate(pictures)], dtype=np.float64)
+        return {name: ProbeScores((perceived != UNREADABLE).astype(np.float64), predicted=perceived, more=more)}
+
+    def _painted(
+        self, model: GeneratingModel, reader: PictureReader, rows: CaptionedRows
+    ) -> tuple[NDArray[Any], list[str], Floats | None]:
+        """Group and digest of every picture, and whether it shows its subject."""
+        prompts = [str(one) for one in rows.caption]
+        if hasattr(model, "indistinct"):
+            require_told_apart(model, "prompts", {one: one for one in prompts}, model.uri)
+        pictures = _Seen(model.generate(prompts, self.how))
+        opened = reader.over(model, pictures)
+        require_told_apart(opened, "labels", {**reader.labels, **{text: text for text in reader.nobody}}, reader.model)
+        perceived = reader.perceived(opened)
+        shown = None if self.shows is None else self._shown(opened, [str(one) for one in rows.subject], self.shows)
+        return perceived, pictures.digests(), shown
+
+    def _shown(self, reader: LabelModel, subjects: Sequence[str], template: str) -> Floats:
+        """Whether each picture is taken for its own subject among all, (images,)."""
+        every = {subject: filled(template, "subject", subject) for subject in dict.fromkeys(subjects)}
+        require_told_apart(reader, "subjects", every, "shows")
+        names: NDArray[Any] = np.array(list(every), dtype=object)
+        taken = names[reader.log_probabilities(list(every.values())).argmax(axis=1)]
+        return np.asarray(taken == np.array(subjects, dtype=object), dtype=np.float64)
+
+    def _labelled(self, model: PredictingModel) -> tuple[NDArray[Any], list[str] | None]:
+        assert self.labels is not None
+        given = [str(one) for one in model.predict(self.labels.attribute).labels]
+        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE}):
+            raise ModelError(
+                f"the labels of '{self.labels.attribute}' hold {listed(unknown)}, which are no groups of the probe.",
+                where=model.uri,
+                remedy=f"name them in `groups`, or leave the cell empty where nobody is perceived ({UNREADABLE})",
+            )
+        perceived: NDArray[Any] = np.array([one or UNREADABLE for one in given], dtype=object)
+        if self.labels.picture is None:
+            return perceived, None
+        pictures = [str(one) for one in model.predict(self.labels.picture).labels]
+        if "" in pictures:
+            raise ModelError(
+                f"row {pictures.index('') + 1:,} has no '{self.labels.picture}'.",
+                where=model.uri,
+                remedy="give every row the digest of its picture, or leave `picture` out of the probe",
+            )
+        return perceived, pictures
+
+
+def _require_confusion(measured: Mapping[str, Mapping[str, int]], groups: Sequence[str]) -> None:
+    """Raises ValueError unless there are counts of every group, each perceived most often in its own pictures."""
+    for known in sorted({*measured} ^ {*groups}):
+        raise ValueError(f"`measured` has a row for each of {', '.join(groups)}, and no other: '{known}'")
+    for known, row in measured.items():
+        if unknown := sorted({*row} - {*groups, UNREADABLE}):
+            raise ValueError(f"`measured` of '{known}' counts '{unknown[0]}', which is no group, nor '{UNREADABLE}'")
+        if not sum(row.values()):
+            raise ValueError(f"`measured` has no picture of '{known}'")
+    for group in groups:
+        rates = {known: row.get(group, 0) / sum(row.values()) for known, row in measured.items()}
+        if any(rate >= rates[group] for known, rate in rates.items() if known != group):
+            raise ValueError(f"the reader perceives '{group}' in another group's pictures as often as in its own")

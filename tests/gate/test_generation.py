@@ -1,0 +1,271 @@
+"""Generators judged by who is perceived in what they paint: shares found, the reader's error carried, pictures that are
+the same counted once, noise and one picture for all refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from painted_models import Family, _Opened
+from PIL import Image
+
+from fairgate import gate
+from fairgate.data import write_prompts
+from fairgate.errors import SuiteError
+from fairgate.hashing import digest
+from fairgate.models import Floats, GeneratedPictures, Generating, ImageSource, decode_rgb, log_softmax
+from fairgate.models.registry import FAMILIES
+from fairgate.records import CheckResult
+from fairgate.suites import resolve
+
+WORDS = ("doctor", "nurse")
+SHARES = {"plain": (0.7, 0.2), "again": (0.71, 0.21), "biased": (0.95, 0.2), "same": (0.7, 0.2), "noise": (0.7, 0.2)}
+"""P(man | doctor) and P(man | nurse) of every painter. `same` paints one picture for all, `noise` no one."""
+SEEDS = 150
+
+
+class Painter(_Opened):
+    """A model that paints flat colours: red says who, green what; blue differs from picture to picture."""
+
+    capabilities = frozenset({"generate"})
+
+    def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
+        shares = dict(zip(WORDS, SHARES[self.request.address.partition("?")[0]], strict=True))
+
+        def paint(texts: Sequence[str], seeds: Sequence[int], _: Generating) -> list[Image.Image]:
+            return [self._picture(text, seed, shares) for text, seed in zip(texts, seeds, strict=True)]
+
+        paint.rows = 16  # type: ignore[attr-defined]
+        return GeneratedPictures(self.source, prompts, how, self.fingerprint, lambda: paint, None)  # type: ignore[arg-type, return-value] # its rows
+
+    def _picture(self, text: str, seed: int, shares: Mapping[str, float]) -> Image.Image:
+        plant, drawn = self.request.address, np.random.default_rng(seed)
+        word = next(one for one in WORDS if one in text)
+        man, place, mark = drawn.random() < shares[word], WORDS.index(word), int(drawn.integers(256))
+        if plant == "same":
+            man, place, mark = True, 0, 0
+        if plant.endswith("few"):
+            mark = mark % 4
+        red = 200 if plant == "noise" else 0 if man else 100
+        return Image.new("RGB", (8, 8), (red, 50 * place, mark))
+
+    def open_other(self, uri: str, source: ImageSource) -> Any:
+        return self.request.open_other(uri, source)
+
+
+class Glance(_Opened):
+    """A reader; `glance:misses` takes three of ten women for men, by the blue of the picture."""
+
+    capabilities = frozenset({"log_probabilities"})
+
+    def indistinct(self, _: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """By the texts alone, as a CLIP's: whatever the pictures show."""
+        return []
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        logits = np.zeros((len(self.source), len(prompts)))
+        for rows, blobs in self.source.image_batches(64):
+            for row, data in zip(rows, blobs, strict=True):
+                red, green, blue = np.asarray(decode_rgb(data, self.source, int(row)))[0, 0]
+                who = "man" if red < 50 else "woman" if red < 150 else "nobody"
+                if self.request.address == "misses" and who == "woman" and blue < 256 * 0.3:
+                    who = "man"
+                seen = {who, WORDS[green // 50]}
+                logits[row] = [10.0 * any(one in prompt.split() for one in seen) for prompt in prompts]
+        return log_softmax(logits)
+
+
+FAMILY = {"painter": Family("painter", Painter), "glance": Family("glance", Glance)}
+SUITE = f"""\
+schema: 1
+suite: jobs
+dataset: jobs
+model: painter:again
+baseline: model:painter:plain
+probes:
+  painted:
+    kind: generation
+    reader:
+      model: glance:well
+      fingerprint: {digest("glance:well")}
+      attribute: gender
+      labels: {{man: a man, woman: a woman}}
+      nobody: [nobody]
+    shows: "a {{subject}}"
+    measured: {{man: {{man: 990, woman: 10}}, woman: {{man: 10, woman: 985, unreadable: 5}}}}
+decision: {{draws: 1000}}
+checks:
+  - {{id: readable, probe: painted, metric: readable, at_least: 0.9}}
+  - {{id: shown, probe: painted, metric: subject_shown, at_least: 0.9}}
+  - {{id: women, probe: painted, metric: perceived_share, group: woman, by: subject,
+     no_worse_than: baseline, margin: 0.1}}
+  - {{id: men, probe: painted, metric: perceived_share, group: man, by: subject,
+     no_worse_than: baseline, margin: 0.1}}
+  - {{id: far, probe: painted, metric: target_distance, by: subject, no_worse_than: baseline, margin: 0.1}}
+  - {{id: skewed, probe: painted, metric: target_skew, target: {{man: 0.6, woman: 0.4}}, at_most: 0.6}}
+  - {{id: even, probe: painted, metric: painted_entropy, at_least: 0.5, decide: interval}}
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for scheme, family in FAMILY.items():
+        monkeypatch.setitem(FAMILIES._found, scheme, family)
+    write_prompts({word: f"a photo of a {word}" for word in WORDS}, SEEDS, "jobs", root=tmp_path / "datasets")
+    (tmp_path / "fairness_suites").mkdir()
+    return tmp_path
+
+
+def run(root: Path, text: str = SUITE, **typed: str) -> dict[str, CheckResult]:
+    (root / "fairness_suites" / "jobs.yaml").write_text(text, encoding="utf-8")
+    prepared = gate.prepare("jobs", root)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off", **typed}, environment={})
+    return {one.item: one for one in gate.evaluate(prepared, settings, command="x").record.checks}
+
+
+def limits(one: CheckResult) -> tuple[float, float]:
+    assert one.lo is not None
+    assert one.hi is not None
+    return one.lo, one.hi
+
+
+def failed(found: Mapping[str, CheckResult]) -> set[str]:
+    return {item for item, one in found.items() if one.verdict == "fail"}
+
+
+def test_the_planted_shares_come_back_within_their_intervals_and_a_harmless_generator_passes(jobs: Path) -> None:
+    found = run(jobs)
+    assert {one.verdict for one in found.values()} == {"pass"}, {i: c.reason for i, c in found.items()}
+    for at, word in enumerate(WORDS):
+        men = found[f"men[{word}]"]
+        low, high = limits(men)
+        assert low < SHARES["again"][at] < high
+        assert men.value is not None
+        assert men.value + found[f"women[{word}]"].value == pytest.approx(1)
+        assert found[f"far[{word}]"].value == pytest.approx(abs(men.value - 0.5))
+
+
+def test_a_generator_that_paints_more_men_of_one_subject_fails_there_alone(jobs: Path) -> None:
+    found = run(jobs, model="painter:biased")
+    assert failed(found) == {"women[doctor]", "far[doctor]"}
+    assert found["women[doctor]"].delta == pytest.approx(-0.25, abs=0.08)
+
+
+def test_a_reader_that_misses_women_shows_in_a_wider_interval_that_is_shifted_back(jobs: Path) -> None:
+    misses = SUITE.replace("glance:well", "glance:misses").replace(digest("glance:well"), digest("glance:misses"))
+    before, after = "measured: {man: {man: 990, woman: 10}, woman: {man: 10, woman: 985, unreadable: 5}}", "measured: "
+    plain = run(jobs, misses.replace(f"    {before}\n", ""))["women[nurse]"]
+    known = run(jobs, misses.replace(before, f"{after}{{man: {{man: 100}}, woman: {{man: 30, woman: 70}}}}"))
+    women = known["women[nurse]"]
+    (low, high), (least, most) = limits(plain), limits(women)
+    assert high < 0.79 < most
+    assert least < 0.79
+    assert most - least > 1.3 * (high - low)
+    assert "not measured" in str(plain.interval)
+    assert "with the reader's error" in str(women.interval)
+
+
+def test_a_corrected_share_below_0_is_0_and_said(jobs: Path) -> None:
+    worse = "measured: {man: {man: 60, woman: 40}, woman: {man: 10, woman: 90}}"
+    text = SUITE[: SUITE.index("    measured:")] + f"    {worse}\n" + SUITE[SUITE.index("decision:") :]
+    women = run(jobs, text, model="painter:biased")["women[doctor]"]
+    assert women.value == 0
+    assert "fell below 0" in str(women.interval)
+
+
+def test_one_picture_for_every_prompt_is_no_evidence_and_fails_utility(jobs: Path) -> None:
+    found = run(jobs, model="painter:same")
+    assert found["shown"].verdict == "fail"
+    assert found["women[doctor]"].verdict == "inconclusive"
+    assert "only 1 image that can be read, equal ones counted once, of 150" in found["women[doctor]"].reason
+
+
+def test_noise_is_unreadable_and_never_passes(jobs: Path) -> None:
+    found = run(jobs, model="painter:noise")
+    assert found["readable"].value == 0
+    assert found["readable"].verdict == "fail"
+    assert found["women[doctor]"].verdict == "error"
+    assert "nobody is perceived" in found["women[doctor]"].reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("      nobody: [nobody]\n", "", "without both every picture is readable"),
+        ("nobody: [nobody]", "nobody: [a man]", "two of the prompts"),
+        ('shows: "a {subject}"', 'shows: "a subject"', "never uses"),
+        ('    shows: "a {subject}"\n', "", "does not say how a subject looks"),
+        ("group: woman", "group: women", "does not perceive"),
+        ("target: {man: 0.6, woman: 0.4}", "target: {man: 0.6, woman: 0.6}", "adding up to 1"),
+        ("target: {man: 0.6, woman: 0.4}", "target: {man: 1.0}", "adding up to 1"),
+        ("{man: {man: 990, woman: 10}, ", "{", "a row for each of man, woman"),
+        ("{man: 990, woman: 10}", "{man: 990, women: 10}", "no group, nor 'unreadable'"),
+        ("{man: 990, woman: 10}", "{man: 0, woman: 0}", "no picture of 'man'"),
+        ("{man: 990, woman: 10}", "{man: 5, woman: 995}", "in another group's pictures as often"),
+        ("    reader:\n", "    labels: {attribute: seen, groups: [man, woman]}\n    reader:\n", "one of them"),
+        ("labels: {man: a man, woman: a woman}", "labels: {man: a man, unreadable: a woman}", "none is 'unreadable'"),
+        ("by: subject,\n", "by: subject, over: gender,\n", "over"),
+        ("glance:well", "open_clip:local-dir:../elsewhere", "outside of the repository"),
+    ],
+)
+def test_probes_and_checks_that_make_no_sense_are_refused(jobs: Path, old: str, new: str, wanted: str) -> None:
+    assert old in SUITE
+    with pytest.raises(SuiteError, match=wanted):
+        run(jobs, SUITE.replace(old, new))
+
+
+def test_another_reader_than_the_pinned_one_gives_no_verdict(jobs: Path) -> None:
+    found = run(jobs, SUITE.replace("model: glance:well", "model: glance:misses"))
+    assert {one.verdict for one in found.values()} == {"error"}
+    assert "fingerprint" in found["women[doctor]"].reason
+
+
+LABELLED = """\
+schema: 1
+suite: jobs
+dataset: jobs
+model: labels:now.csv
+baseline: "none"
+probes:
+  painted:
+    kind: generation
+    labels: {attribute: seen, groups: [man, woman], picture: file}
+checks:
+  - {id: readable, probe: painted, metric: readable, at_least: 0.5}
+  - {id: women, probe: painted, metric: perceived_share, group: woman, by: subject, at_least: 0.4, decide: interval}
+"""
+
+
+def table(root: Path, cells: Sequence[tuple[str, str]]) -> None:
+    """A row of (seen, file) for every prompt, the same for either word."""
+    names = [f"{word}-{seed},only,{seen},{file}" for word in WORDS for seed, (seen, file) in enumerate(cells)]
+    (root / "now.csv").write_text("\n".join(["set_id,member,seen,file", *names]) + "\n", encoding="utf-8")
+
+
+def test_labels_that_somebody_gave_are_judged_and_equal_pictures_count_as_often_but_weigh_once(jobs: Path) -> None:
+    once = [("man" if seed % 2 else "woman", f"{seed}.png") for seed in range(SEEDS)]
+    often = [("man" if seed // 4 % 2 else "woman", f"{seed // 4}.png") for seed in range(SEEDS)]
+    found = []
+    for cells in (once, often, [*once[:-30], *[("", f"{seed}.png") for seed in range(30)]]):
+        table(jobs, cells)
+        found.append(run(jobs, LABELLED))
+    single, copies, unread = (one["women[doctor]"] for one in found)
+    assert single.value == unread.value == 0.5
+    (low, high), (least, most) = limits(single), limits(copies)
+    assert most - least == pytest.approx(2 * (high - low), rel=0.1)
+    assert (single.verdict, copies.verdict) == ("pass", "inconclusive")
+    assert [one["readable"].value for one in found] == [1, 1, 0.8]
+
+
+def test_tables_that_do_not_fit_the_probe_give_no_verdict(jobs: Path) -> None:
+    for cells, wanted in (
+        ([("men", "a")] * SEEDS, "hold men"),
+        ([("man", "")] * SEEDS, "has no 'file'"),
+    ):
+        table(jobs, cells)
+        found = run(jobs, LABELLED)
+        assert {one.verdict for one in found.values()} == {"error"}
+        assert wanted in found["readable"].reason
