@@ -1,4 +1,4 @@
-"""`fairgate suite`: write a first suite, and the JSON schema of suites."""
+"""`fairgate suite`: write a first suite, the JSON schema of suites, and how often a reader of pictures is wrong."""
 
 from __future__ import annotations
 
@@ -58,6 +58,51 @@ def new(
     typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
     typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
     typer.echo(f"Commit it, and judge every change: fairgate check {name}")
+
+
+@suite_app.command()
+def reader(
+    name: Annotated[str, typer.Argument(help="A suite with a `generation` probe.")],
+    dataset: Annotated[str, typer.Argument(help="A release whose pictures show known groups: `people`, `people@v1`.")],
+    probe: Annotated[str | None, typer.Option(help="The probe, where the suite has several.")] = None,
+    device: options.Device = None,
+    root: options.Root = Path(),
+) -> None:
+    """How often the reader of generated pictures is wrong: the probe's `measured:`, from pictures of known groups."""
+    from functools import partial
+    from types import SimpleNamespace
+
+    from fairgate.data import open_dataset
+    from fairgate.errors import SuiteError
+    from fairgate.models import open_scorer
+    from fairgate.probes import GenerationProbe, dataset_has
+    from fairgate.suites import load_suite, suite_path
+
+    root = root.resolve()
+    loaded, data = load_suite(suite_path(name, root), root), open_dataset(dataset, root / "datasets")
+    readers = {
+        key: one.reader for key, one in loaded.suite.probes.items() if isinstance(one, GenerationProbe) and one.reader
+    }
+    if len(readers) != 1 if probe is None else probe not in readers:
+        raise SuiteError(
+            f"which probe's reader? Probes of suite '{name}' with one: {', '.join(readers) or 'none'}.",
+            where=loaded.where("probes"),
+            remedy="name one of them with --probe; a table of labels has no reader, and is measured by who made it",
+        )
+    key = probe or next(iter(readers))
+    found = readers[key]
+    dataset_has(found.attribute, f"the reader of probe '{key}' perceives", data.manifest, loaded.where("probes", key))
+    other = partial(open_scorer, device=device or "auto", base=root)
+    counts = found.confusion(
+        found.over(SimpleNamespace(open_other=other), data), data.index.attributes[found.attribute]
+    )
+    if empty := [group for group, row in counts.items() if not sum(row.values())]:
+        raise SuiteError(
+            f"dataset '{data.manifest.ref}' has no picture of '{empty[0]}', which the reader perceives.",
+            where=loaded.where("probes", key, "reader"),
+            remedy=f"call the groups as the dataset does: {', '.join(data.manifest.attributes[found.attribute])}",
+        )
+    typer.echo(f"measured: {json.dumps(counts)}")
 
 
 def _text(

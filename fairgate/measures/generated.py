@@ -1,6 +1,7 @@
 """Who is perceived in generated pictures: shares of groups, corrected for the reader's measured error, and a target.
 
-Equal pictures are one piece of evidence: they count as often as they were made, and are resampled together.
+Equal pictures are one piece of evidence: they count as often as they were made, and are resampled together, as those
+of a set are.
 """
 
 from __future__ import annotations
@@ -52,26 +53,24 @@ class _OfPictures(Metric):
         """The value of counts (draws, kinds), under confusions (draws, groups, groups + 1)."""
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """All pictures; those that are equal are resampled together."""
+        """All pictures; those of a set, and those that are equal, are resampled together."""
         kinds = self.kinds(r, cell, answers)
-        table = np.zeros((cell.n_sets, kinds.shape[1]))
-        table[cell.set_code] = kinds
-        known = table.any(axis=1)
+        known = kinds.any(axis=1)
         if not known.any():
             raise ScoresError(
                 f"check '{r.check}': nobody is perceived in any picture.",
                 where=r.where,
                 remedy="look at the pictures; a check of `readable` says how many can be read",
             )
-        alike = np.arange(cell.n_sets)
+        drawn_with = cell.set_code  # of equal pictures, the first one's set
         if PICTURE in answers[0].more:
             _, first, codes = np.unique(answers[0].more[PICTURE][cell.rows], return_index=True, return_inverse=True)
-            alike[cell.set_code] = cell.set_code[first][codes]
-        sizes = np.bincount(alike[known], minlength=cell.n_sets).astype(np.float64)
-        seen, confusion = table.sum(axis=0), _probe(r).confusion
+            drawn_with = cell.set_code[first][codes]
+        sizes = np.bincount(drawn_with[known], minlength=cell.n_sets).astype(np.float64)
+        seen, confusion = kinds.sum(axis=0), _probe(r).confusion
 
         def draw(counts: Counts) -> Drawn:
-            drawn = counts[:, alike].astype(np.float64) @ table
+            drawn = counts[:, drawn_with].astype(np.float64) @ kinds
             drawn = np.where(drawn.sum(axis=1, keepdims=True) > 0, drawn, seen)
             # The same sets meet the same reader: candidate and baseline differ by none of its error.
             rng = stream(0, "reader", sha256_bytes(np.ascontiguousarray(counts).tobytes()))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.errors import ModelError, SuiteError, listed
+from fairgate.errors import ModelError, listed
 from fairgate.hashing import sha256_bytes
 from fairgate.models import (
     Capability,
@@ -23,7 +23,7 @@ from fairgate.models import (
     require_told_apart,
 )
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import DatasetFacts, Probe, register
+from fairgate.probes.contract import Probe, register
 from fairgate.probes.question_items import CaptionedRows
 from fairgate.probes.reader import UNREADABLE, PictureReader
 from fairgate.probes.settings import SuiteSection, Text, checked_template, filled
@@ -83,6 +83,7 @@ class GenerationProbe(Probe):
     """
 
     needs: ClassVar[Capability] = "generate"
+    needs_where: ClassVar[Mapping[str, Capability]] = {"labels": "predict"}
     answers_as: ClassVar[str] = "generation"
     value_names: ClassVar[Mapping[str, str]] = {"generation": "readable"}
 
@@ -129,7 +130,7 @@ class GenerationProbe(Probe):
     @property
     def needed(self) -> Capability:
         """Pictures to read, or labels that exist."""
-        return "generate" if self.reader is not None else "predict"
+        return self.needs if self.reader is not None else self.needs_where["labels"]
 
     @property
     def confusion(self) -> Floats | None:
@@ -148,16 +149,6 @@ class GenerationProbe(Probe):
     def instruments(self) -> tuple[str, ...]:
         """The reader."""
         return () if self.reader is None else (self.reader.model,)
-
-    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
-        """Every row is a picture of its own."""
-        if dataset.n_sets != dataset.n_rows:
-            raise SuiteError(
-                f"probe '{name}' takes each row for one independent picture, and dataset "
-                f"'{dataset.name}/{dataset.version}' has sets of several.",
-                where=at("kind"),
-                remedy="write a release of prompts: `fairgate dataset prompts`",
-            )
 
     def utility_check(self, name: str) -> str | None:
         """That somebody is seen."""

@@ -77,6 +77,14 @@ class PictureReader(Reader):
             raise ValueError("two of the prompts in `labels` and `nobody` are the same")
         return self
 
+    def confusion(self, reader: LabelModel, truth: NDArray[Any]) -> dict[str, dict[str, int]]:
+        """Pictures of every known group, (images,), by what is perceived: a probe's `measured`. Those of other groups
+        are left out."""
+        perceived, columns = self.perceived(reader), [*self.labels, UNREADABLE]
+        return {
+            group: {one: int(((truth == group) & (perceived == one)).sum()) for one in columns} for group in self.labels
+        }
+
     def perceived(self, reader: LabelModel) -> NDArray[Any]:
         """The likeliest group of every picture, or `unreadable`, (images,)."""
         log_p = reader.log_probabilities([*self.labels.values(), *self.nobody])

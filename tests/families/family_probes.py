@@ -83,6 +83,24 @@ COLUMNS: dict[str, Column] = {
         },
         {"metric": "edit_success", "over": "each", "at_least": 0.6},
     ),
+    "generation": Column(
+        "generation",
+        {
+            "kind": "generation",
+            "steps": 2,
+            "reader": {
+                **{"model": "hf:reader", "fingerprint": "0" * 64, "attribute": "gender", "labels": _GROUPS},
+                "least": 0.1,
+            },
+        },
+        {"metric": "readable", "at_least": 0.6},
+    ),
+    "generation-labels": Column(
+        "generation",
+        {"kind": "generation", "labels": {"attribute": "subject", "groups": [*SUBJECTS, WITHHELD]}},
+        {"metric": "readable", "at_least": 0.6},
+        "`labels`",
+    ),
     "detection": Column(
         "detection",
         {"kind": "detection", "what": "person", "threshold": 0.02},

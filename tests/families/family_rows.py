@@ -231,7 +231,10 @@ _SEEING = "AutoModelForImageTextToText"
 ONE = ("",)
 _CLASSES = ("yolos", "detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2")
 _SEEN = ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl", "blip-2-t5")
-_GENDER = {"prediction": {"attribute": "gender"}}
+_GENDER = {
+    "prediction": {"attribute": "gender"},
+    "generation-labels": {"labels": {"attribute": "gender", "groups": ["male", "female"]}},
+}
 
 ROWS: dict[str, Row] = {
     "open_clip": Row("open_clip", _open_clip, ONE),
