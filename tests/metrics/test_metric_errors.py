@@ -209,6 +209,7 @@ REFUSALS = {
     ),
     "boxes beyond all pixels": Refusal(
         lambda: intersection_over_union([[0, 0, 1e200, 1e200]], [[0, 0, 1e200, 1e200]]), "pass pixels of an image"
+    ),
     "a confusion of other groups": Refusal(
         lambda: corrected_shares([3, 7], np.eye(3)),
         "give a row per group and a column per group, with one more for pictures in which none is perceived",
