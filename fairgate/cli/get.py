@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairgate.data.published import Obtained, Published, PublishedPart
 
 
-def get(
+def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     name: Annotated[str | None, typer.Argument(help="A published dataset; left out, all are listed.")] = None,
     part: Annotated[str | None, typer.Option(help="Which part of it; the first one when left out.")] = None,
     folder: Annotated[
@@ -29,6 +29,9 @@ def get(
     fetch_images: Annotated[
         bool, typer.Option("--fetch-images", help="Of a list of addresses: fetch the images from strangers' servers.")
     ] = False,
+    fewest_sets: Annotated[
+        int, typer.Option(min=1, help="Leave out subjects of fewer sets: a check needs 30 of each that it is about.")
+    ] = 1,
     commit: Annotated[str | None, typer.Option(help="Another full commit of the hub's repository.")] = None,
     downloads: Annotated[
         Path | None, typer.Option(help="Folder for what is fetched; by default in the user's cache.")
@@ -60,6 +63,7 @@ def get(
             version=version,
             commit=commit,
             fetch_images=fetch_images,
+            fewest_sets=fewest_sets,
             root=root,
             progress=progress,
         )

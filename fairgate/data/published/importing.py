@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from fairgate.data.manifest import Manifest, check_name, read_manifest
 from fairgate.data.published.contract import ByHand, HubFiles, Published, PublishedPart, Reading, Source, WebFiles
@@ -21,6 +24,7 @@ KIND = "published"
 ORIGIN = "source"
 """The manifest's lineage names the origin under this key, and every table and archive by its name."""
 PICTURES = "pictures"
+TOO_FEW = "images of subjects of fewer than {:,} sets"
 ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tgz")
 Progress = Callable[[int, int], None]
 
@@ -34,7 +38,7 @@ class Obtained:
     made: bool
 
 
-def get_published(
+def get_published(  # noqa: PLR0913 -- one keyword per command line option
     name: str,
     downloads: Path,
     *,
@@ -44,12 +48,14 @@ def get_published(
     version: str = "v1",
     commit: str | None = None,
     fetch_images: bool = False,
+    fewest_sets: int = 1,
     root: Path = ROOT,
     progress: Progress | None = None,
 ) -> Obtained:
     """Make a release of a published dataset, from `folder` or from what is fetched into `downloads/NAME`.
 
     Of a list of addresses, `fetch_images` fetches the images of strangers' servers; else those that are there count.
+    Subjects of fewer than `fewest_sets` sets are left out and counted.
 
     The licence is the caller's to accept. Tables and archives are compared with those of the newest release that was
     made of the same part, and a difference is an error; where that release is the one to be made, it is returned.
@@ -60,12 +66,13 @@ def get_published(
     release = release or published.release_name(part)
     check_name(release, version)
     target = root / release / version
-    earlier = _earlier(release, {"dataset": name, "part": part}, root)
+    asked: dict[str, JsonValue] = {"kind": KIND, "dataset": name, "part": part, "fewest_sets": fewest_sets}
+    earlier = _earlier(release, asked, root)
     if earlier is None or earlier.version != version:
         refuse_existing(target)
     given = folder or _fetch(published, chosen, downloads / name, commit, earlier)
     files, fetched = _files(published, part, given, downloads / name, fetch_images, progress)
-    reading = published.read(files, part)
+    reading = _large_enough(published.read(files, part), fewest_sets)
     hashes = _hashes(files, reading)
     if earlier is not None:
         _require_same(hashes, earlier, root)
@@ -78,7 +85,8 @@ def get_published(
         version=version,
         attributes=chosen.attributes,
         recipe={
-            **{"kind": KIND, "dataset": name, "part": part, "left_out": dict(reading.left_out)},
+            **asked,
+            "left_out": dict(reading.left_out),
             **reading.facts,
             **({"addresses": fetched} if fetched else {}),
         },
@@ -128,6 +136,25 @@ def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | 
     return into / wanted
 
 
+def _large_enough(reading: Reading, fewest: int) -> Reading:
+    """The reading without subjects of too few sets, which are counted. Raises DatasetError where nothing is left."""
+    if fewest == 1:
+        return reading
+    rows = list(reading.rows)
+    sets: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        sets[row.subject].add(row.set_id)
+    left = [row for row in rows if len(sets[row.subject]) >= fewest]
+    if not left:
+        raise DatasetError(
+            f"no subject has {fewest:,} sets; the largest has {max(map(len, sets.values()), default=0):,}.",
+            where="--fewest-sets",
+            remedy="give a smaller number",
+        )
+    gone = {TOO_FEW.format(fewest): len(rows) - len(left)} if len(left) < len(rows) else {}
+    return replace(reading, rows=iter(left), total=len(left), left_out={**reading.left_out, **gone})
+
+
 def _hashes(files: SourceFiles, reading: Reading) -> dict[str, str]:
     """SHA-256 by the name of a file; one for all single pictures, over theirs by name."""
     hashes = {files.relative(path): sha256_file(path) for path in reading.files}
@@ -141,11 +168,11 @@ def _origin(source: Source, folder: Path) -> str:
     return f"{source.address}@{folder.name}" if isinstance(source, HubFiles) else source.address
 
 
-def _earlier(release: str, made_of: Mapping[str, str], root: Path) -> Manifest | None:
-    """The newest release of this name that was made of the same part of the same dataset."""
+def _earlier(release: str, made_of: Mapping[str, JsonValue], root: Path) -> Manifest | None:
+    """The newest release of this name that was made in the same way of the same part of the same dataset."""
     for version in reversed(versions(release, root)):
         manifest = read_manifest(root / release / version)
-        if manifest.recipe.get("kind") == KIND and made_of.items() <= manifest.recipe.items():
+        if all(manifest.recipe.get(key) == value for key, value in made_of.items()):
             return manifest
     return None
 

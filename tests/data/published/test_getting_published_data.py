@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from small_originals import drawn
 from test_published_fairface import CLASSES, authors, hub_folder
+from test_published_pairs import clone
 
 from fairgate.data.published import HubFiles, WebFile, WebFiles, find_published, published_names
 from fairgate.data.published.fetching import Refused, fetch_file, fetch_image, is_public, newest_commit
@@ -85,6 +86,18 @@ def test_a_release_that_is_something_else_is_not_written_over(take, tmp_path):
     folder = hub_folder(tmp_path / "wide", padding="1.25")
     with pytest.raises(DatasetError, match="never written over"):
         take("fairface", folder, part="val-1.25", release="faces")
+
+
+def test_subjects_of_few_sets_are_left_out_only_where_somebody_says_so(take, opened, tmp_path):
+    folder = clone(tmp_path / "given")
+    assert take("pairs", folder).left_out == {}
+    with pytest.raises(DatasetError, match="no subject has 2 sets; the largest has 1"):
+        take("pairs", folder, version="v2", fewest_sets=2)
+    faces = take("fairface", authors(tmp_path / "faces"), fewest_sets=3)
+    assert faces.left_out == {}
+    assert faces.manifest.recipe["fewest_sets"] == 3
+    with pytest.raises(DatasetError, match="never written over"):
+        take("fairface", tmp_path / "faces", fewest_sets=2)
 
 
 def test_a_hub_that_is_not_there_is_an_error_with_another_way(hub):
