@@ -11,6 +11,7 @@ from .compare import require_another_checkpoint as require_another_checkpoint
 from .compare import require_nothing_vanished as require_nothing_vanished
 from .compare import require_own_scores as require_own_scores
 from .compare import require_same_declaration as require_same_declaration
+from .compare import scores_in_common as scores_in_common
 from .git import Repository as Repository
 from .record_files import baseline_folder as baseline_folder
 from .record_files import record_in_folder as record_in_folder

@@ -209,8 +209,7 @@ def require_another_checkpoint(
             where=where,
             remedy="name the checkpoint from before the change as the baseline, or `none`",
         )
-    shared = [name for name in candidate[1] if name in baseline[1]]
-    if shared and all(_same(candidate[1][name], baseline[1][name]) for name in shared):
+    if scores_in_common(candidate[1], baseline[1]) == "identical":
         raise BaselineError(
             f"two different checkpoints ({candidate[0][:12]} and {baseline[0][:12]}) gave identical scores.",
             where=where,
@@ -218,9 +217,29 @@ def require_another_checkpoint(
         )
 
 
+def scores_in_common(
+    one: Mapping[str, ProbeScores], other: Mapping[str, ProbeScores]
+) -> Literal["differ", "same words", "identical"]:
+    """How the scores of two checkpoints compare on the probes that both ran, image by image.
+
+    Two networks never have all probabilities, cosines or other fractions alike: such scores are `identical` by mistake.
+    Answers in words are counted as 0 and 1, and two checkpoints may well say the `same words` of every image.
+    """
+    shared = [name for name in one if name in other]
+    if not shared or not all(_same(one[name], other[name]) for name in shared):
+        return "differ"
+    return "same words" if all(_counts_words(one[name]) for name in shared) else "identical"
+
+
+def _counts_words(scores: ProbeScores) -> bool:
+    """Whether all numbers are whole: -1, 0 or 1, or none for an image."""
+    numbers = [scores.value, *scores.more.values()]
+    return all(bool(np.isin(each[~np.isnan(each)], (-1, 0, 1)).all()) for each in numbers)
+
+
 def _same(one: ProbeScores, other: ProbeScores) -> bool:
     """Whether two runs gave every image the same numbers."""
     further = one.more.keys() == other.more.keys() and all(
         np.array_equal(numbers, other.more[name], equal_nan=True) for name, numbers in one.more.items()
     )
-    return further and np.array_equal(one.value, other.value)
+    return further and np.array_equal(one.value, other.value, equal_nan=True)

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from fairgate import gate
+from fairgate.baselines import scores_in_common
 from fairgate.comparison.answers import Answers, AuditData, reference_groups, viable_groupings
 from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.comparison.fairness import compare_fairness
@@ -181,7 +182,7 @@ def _require_another(one: gate.Scored, other: gate.Scored) -> None:
             where=both,
             remedy="name each checkpoint once",
         )
-    if all(np.array_equal(one.scores[name].value, other.scores[name].value) for name in one.scores):
+    if scores_in_common(one.scores, other.scores) == "identical":
         raise ModelError(
             "two different checkpoints gave identical scores.",
             where=both,

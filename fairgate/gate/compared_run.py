@@ -24,6 +24,7 @@ from fairgate.baselines import (
     require_nothing_vanished,
     require_own_scores,
     require_same_declaration,
+    scores_in_common,
 )
 from fairgate.checkpoints import is_rooted
 from fairgate.data import Dataset
@@ -137,6 +138,10 @@ def compare_with(
         return replace(found, info=found.info.model_copy(update={"unchanged": True}))
     for now, before in zip(run.scores, found.scores, strict=True):
         require_another_checkpoint((candidate.fingerprint, now), (found.info.fingerprint, before), str(spec))
+    both = zip(run.scores, found.scores, strict=True)
+    if all(scores_in_common(now, before) == "same words" for now, before in both):
+        said = f"every answer is that of the {against}, image by image; if that is a surprise, check both URIs"
+        return replace(found, notices=(*found.notices, said))
     return found
 
 

@@ -7,13 +7,16 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from fairgate import gate
+from fairgate.baselines import scores_in_common
 from fairgate.data import write_dataset
 from fairgate.errors import SuiteError
+from fairgate.probes import ProbeScores
 from fairgate.records import CheckResult
 from fairgate.reports.formatting import coverage_words
 from fairgate.reports.results import contradictions
@@ -114,6 +117,25 @@ def test_a_share_that_rises_for_one_group_fails_at_its_strength_and_nothing_else
     assert (rise["female"].delta, rise["male"].delta) == (pytest.approx(0.25), 0)
     assert (rise["female"].verdict, rise["male"].verdict) == ("fail", "pass")
     assert checks["useful"].value == pytest.approx(1 - 0.125)
+
+
+def test_two_checkpoints_that_say_the_same_words_pass_with_a_notice_and_equal_likelihoods_are_an_error(
+    root: Path,
+) -> None:
+    table(root, "candidate.csv", nurses)
+    table(root, "before.csv", nurses)
+    with (root / "candidate.csv").open("a", encoding="utf-8") as handle:
+        handle.write("\r\n")  # another file
+    prepared = gate.prepare("asked", root)
+    options = {"mlflow": "off", "cache": "off", "baseline": "model:answers:before.csv"}
+    record = gate.evaluate(prepared, resolve(prepared.loaded.suite, options, environment={}), command="x").record
+    compared = {check.item: (check.verdict, check.delta) for check in record.checks if check.rule == "no_worse_than"}
+    assert compared == {"rise": ("pass", 0), "grown": ("pass", 0)}
+    assert any("every answer is that of the baseline" in said for said in record.notices)
+    tables = [ProbeScores(np.array([0.25, 1.0, np.nan])), ProbeScores(np.array([0.0, 1.0, np.nan]))]
+    assert [scores_in_common({"x": one}, {"x": one, "y": one}) for one in tables] == ["identical", "same words"]
+    assert scores_in_common({"x": tables[0]}, {"x": tables[1]}) == "differ"
+    assert scores_in_common({"x": tables[0]}, {"y": tables[0]}) == "differ"
 
 
 def test_a_model_that_always_abstains_treats_all_alike_and_is_of_no_use(root: Path) -> None:
