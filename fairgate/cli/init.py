@@ -19,6 +19,7 @@ def init(
     name: Annotated[str, typer.Argument(help="Name of the suite; left out, the dataset's.")] = "",
     dataset: Annotated[str | None, typer.Option(help="The dataset; left out, the one in datasets/.")] = None,
     model: Annotated[str | None, typer.Option(help="URI of the checkpoint; left out, the one that is found.")] = None,
+    truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
     ci: Annotated[
         Literal["auto", "github", "gitlab", "none"], typer.Option(help="Where the gate runs; auto: by the remote.")
     ] = "auto",
@@ -36,7 +37,8 @@ def init(
     """Write a first suite, workflows with the rules of docs/trust.md, a hook, and lines of .gitignore.
 
     What can be seen is not asked: dataset, checkpoint, branch, GitHub or GitLab. A file that is there is never changed,
-    but for lines added to .gitignore: its text is printed instead. Nothing is written where something is wrong.
+    but for lines added to .gitignore: its text is printed instead, and a suite that is there is the gate's. Nothing is
+    written where something is wrong.
     """
     from fairgate.cli.suite import first_suite
     from fairgate.suites import (
@@ -52,19 +54,23 @@ def init(
 
     root = root.resolve()
     unknown: list[SettingsError] = []
-    dataset = dataset or _found(unknown, lambda: find_dataset(root))
-    model = model or _found(unknown, lambda: find_checkpoint(root))
+    kept = name and dataset is None and model is None and (root / FOLDER / f"{name}.yaml").is_file()
+    if not kept:
+        dataset = dataset or _found(unknown, lambda: find_dataset(root))
+        model = model or _found(unknown, lambda: find_checkpoint(root))
     branch, remote = _found(unknown, lambda: find_branch(root)) or ("", False)
     service = _found(unknown, lambda: find_service(root)) if ci == "auto" else None if ci == "none" else ci
     pins = ci != "none" or dockerfile
     pinned = _found(unknown, lambda: find_pin(fairgate)) or ("", "") if pins else ("", "")
-    if unknown or dataset is None or model is None:
+    if unknown:
         raise _all_of(unknown)
-    name = name or dataset.partition("@")[0]
+    name = name or (dataset or "").partition("@")[0]
     dvc = any(root.glob("*.dvc")) or (root / "dvc.lock").exists()
     gate = Gate(name, branch, *pinned, runner=runner, dvc=dvc)
-    suite = first_suite(name, root, dataset, model, f"git:{'origin/' if remote else ''}{branch}", None, ())
-    files = {f"{FOLDER}/{name}.yaml": suite, **gate_files(gate, service, hook=hook, dockerfile=dockerfile)}
+    files = gate_files(gate, service, hook=hook, dockerfile=dockerfile)
+    if dataset is not None and model is not None:
+        against = f"git:{'origin/' if remote else ''}{branch}"
+        files = {f"{FOLDER}/{name}.yaml": first_suite(name, root, dataset, model, against, truth, ()), **files}
     _require_plain(root, [*files, ".gitignore"])
     there = [path for path in files if (root / path).exists()]
     for path, text in files.items():
@@ -81,6 +87,7 @@ def init(
         typer.echo("name it in .gitlab-ci.yml: include: [{local: .gitlab/fairness-gate.yml}], and read its first lines")
     if not dvc:
         typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
+        typer.echo("with DVC the workflow also fetches them: track them, delete the workflow, and run this again")
     typer.echo(f"set the bounds of {FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
     typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
 

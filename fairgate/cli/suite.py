@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from fairgate.data import Dataset
     from fairgate.models import Model
 
+_ANSWERING = frozenset({"vlm", "captions"})
+"""Families that continue a prompt of their URI with a label: what the suite shows is the answer, and no caption."""
+
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
 
@@ -117,7 +120,7 @@ def _text(
 ) -> str:
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
     from fairgate.errors import SettingsError
-    from fairgate.models import require_capability
+    from fairgate.models import require_capability, schemes
     from fairgate.suites import new_detection_suite, new_prediction_suite, new_suite
 
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
@@ -139,7 +142,9 @@ def _text(
         raise SettingsError(what, where=model, remedy=remedy)
     if opened is not None:
         require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
-    said["template"] = "{label}" if getattr(opened, "texts_read_by", "") == "labels" else "a photo of {a_label}"
+    answered = bool(_ANSWERING & set(schemes(model)))  # a label is what such a model says next
+    by_label = answered or getattr(opened, "texts_read_by", "") == "labels"
+    said["template"] = "{label}" if by_label else "a photo of {a_label}"
     searches = "similarity" in can
     return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **said)
 
@@ -156,7 +161,8 @@ def first_suite(
 
     path = root / FOLDER / f"{name}.yaml"
     if path.exists():
-        raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy="edit it, or choose another name")
+        remedy = f"edit it, or choose another name; the rest of a gate for it: fairgate init {name}"
+        raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy=remedy)
     fetched = model.startswith("mlflow-model:")
     if not fetched:
         require_uri(model, root)

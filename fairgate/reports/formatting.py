@@ -106,10 +106,16 @@ def shown_group(check: CheckResult) -> str:
     """The group whose number the check's value is, to say so next to it; nothing for a number of all groups.
 
     A comparison's value, baseline and change are those of the group that settled it, and a bound's value is the worst
-    group's: without its name, a check with a baseline and the same check without one seem to differ.
+    group's: without its name, a check with a baseline and the same check without one seem to differ. Where another
+    group was the worst in the baseline, whose number is shown there: `dark, before: light`.
     """
     worst = next((group for group in check.groups if group.group == check.worst_group), None)
-    return clean(worst.group, 80) if worst is not None and worst.value == check.value else ""
+    if worst is None or worst.value != check.value:
+        return ""
+    if worst.baseline is None or worst.baseline == check.baseline:
+        return clean(worst.group, 80)
+    before = next((group for group in check.groups if group.baseline == check.baseline), None)
+    return "" if before is None else f"{clean(worst.group, 80)}, before: {clean(before.group, 80)}"
 
 
 def bound_words(check: CheckResult) -> str:

@@ -207,3 +207,19 @@ def test_one_try_says_everything_that_is_not_known(tmp_path: Path) -> None:
     for option in ("fairgate dataset import", "--model URI", "--ci none", "--fairgate OWNER/fairgate@"):
         assert option in output
     assert sorted(path.name for path in tmp_path.iterdir()) == [".git"]
+
+
+def test_a_suite_that_is_there_gets_the_rest_of_its_gate(repository: Toy) -> None:
+    before = repository.suite.read_bytes()
+    code, output = init(repository, "jobs", "--fairgate", PIN)
+    assert code == 0, output
+    assert repository.suite.read_bytes() == before
+    text = (repository.root / ".github/workflows/fairness-gate.yml").read_text(encoding="utf-8")
+    assert "suite: jobs" in text
+    assert "fairness_suites" not in output.partition("set the bounds")[0]
+
+
+def test_where_all_images_show_one_subject_the_attribute_is_named_as_for_a_new_suite(repository: Toy) -> None:
+    code, output = init(repository, "faces", "--model", TABLE, "--fairgate", PIN, "--truth", "gender")
+    assert code == 0, output
+    assert "truth: gender" in (repository.root / "fairness_suites" / "faces.yaml").read_text(encoding="utf-8")

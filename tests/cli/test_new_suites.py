@@ -248,3 +248,14 @@ def test_a_model_that_answers_in_words_is_sent_to_the_page_of_questions(toy: Toy
     assert (code, "docs/questions.md" in output) == (4, True), output
     assert "fairness_suites/asked.yaml" in output
     assert not (toy.root / "fairness_suites" / "asked.yaml").exists()
+
+
+@pytest.mark.nightly
+def test_a_language_model_is_given_labels_as_answers_and_no_captions(toy: Toy) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+    from vlm_world import save_vlm
+
+    save_vlm("llava", toy.root / "llava")
+    code, output = new(toy.root, "first", "--dataset", "toy", "--model", "vlm:llava?question=What is their job?")
+    assert code == 0, output
+    assert gate.prepare("first", toy.root).loaded.suite.probes["labels"].template == "{label}"

@@ -181,18 +181,27 @@ def test_the_page_marks_a_group_that_is_too_small(record: RunRecord) -> None:
 def test_a_row_says_which_group_its_numbers_are_of() -> None:
     """With a baseline they are of the group that fell most, without one of the worst: else they seem to differ."""
     groups = [
-        gap_group("dark × female", -0.25, delta=-0.01),
-        gap_group("light × male", -0.05, delta=-0.08),
+        gap_group("dark × female", -0.25, -0.24),
+        gap_group("light × male", -0.05, 0.03),
     ]
     compared = gap_check("doctor", "fail").model_copy(
-        update={"groups": groups, "worst_group": "light × male", "value": -0.05, "delta": -0.08}
+        update={"groups": groups, "worst_group": "light × male", "value": -0.05, "baseline": 0.03, "delta": -0.08}
     )
     alone = compared.model_copy(
-        update={"id": "alone", "worst_group": "dark × female", "value": -0.25, "delta": None, "baseline": None}
+        update={
+            "id": "alone",
+            "groups": [one.model_copy(update={"baseline": None}) for one in groups],
+            "worst_group": "dark × female",
+            "value": -0.25,
+            "delta": None,
+            "baseline": None,
+        }
     )
+    other = compared.model_copy(update={"value": -0.25, "worst_group": "dark × female"})
     of_all = compared.model_copy(update={"id": "mean", "value": -0.15})
     record = example_record([compared, alone, of_all])
     assert [shown_group(check) for check in record.checks] == ["light × male", "dark × female", ""]
+    assert shown_group(other) == "dark × female, before: light × male"
     comment = render_comment(record)
     assert f"| {compared.item.replace('[', chr(92) + '[').replace(']', chr(92) + ']')} of light × male |" in comment
     page = render_html(record, None)
@@ -205,5 +214,5 @@ def test_a_row_says_which_group_its_numbers_are_of() -> None:
         assert max(map(len, table.splitlines())) <= width
 
 
-def gap_group(name: str, value: float, delta: float) -> GroupResult:
-    return group(name, value, "fail").model_copy(update={"delta": delta, "baseline": value - delta})
+def gap_group(name: str, value: float, baseline: float) -> GroupResult:
+    return group(name, value, "fail").model_copy(update={"baseline": baseline})
