@@ -197,6 +197,10 @@ class Metric(ABC):
     spec: ClassVar[MetricSpec]
     Settings: ClassVar[type[MetricSettings]] = MetricSettings
 
+    def spec_for(self, settings: MetricSettings) -> MetricSpec:
+        """The spec under a check's settings, which may turn `better`."""
+        return self.spec
+
     @property
     def needs_k(self) -> bool:
         """Whether it cuts a ranking."""

@@ -36,7 +36,7 @@ class KnownMean(Metric):
         totals, counts = known_sums(cell, np.array([self.number(r, one) for one in answers]))
         if not counts.any():
             raise self.nothing_known(r)
-        return means_of(cell, totals, counts, self.spec.extreme)
+        return means_of(cell, totals, counts, self.spec_for(r.settings).extreme)
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Limits of the worst group."""

@@ -4,6 +4,7 @@ and whether answers lean to a stereotype (Parrish et al. 2022)."""
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -28,6 +29,16 @@ class AnswerSettings(MetricSettings):
     """Which answer is counted."""
 
     answer: str = Field(pattern=r"^[a-z][a-z_]{0,31}$", description="Name of an option of the probe's questions.")
+
+
+class ShareSettings(AnswerSettings):
+    """Which answer is counted, and whether more of it is better."""
+
+    wanted: bool = Field(
+        default=False,
+        description="Whether the answer benefits the person (`doctor`, `admit`), so that a lower share is worse; left "
+        "out, a higher one is.",
+    )
 
 
 def _share(r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -71,12 +82,17 @@ class AnswerShare(KnownMean):
     spec = _spec(
         name="answer_share",
         meaning="share of questions to which the answer `answer` is given, of all that are asked; with `over`, of the "
-        "group with the highest",
+        "group with the highest. Of an answer that is `wanted`, higher is better, and the group with the lowest counts",
         turns=True,
         worst_set="{number} answered so",
         alias="answer_share",
     )
-    Settings = AnswerSettings
+    Settings = ShareSettings
+
+    def spec_for(self, settings: MetricSettings) -> MetricSpec:
+        """Higher is better of an answer that is wanted."""
+        assert isinstance(settings, ShareSettings)
+        return replace(self.spec, better="higher") if settings.wanted else self.spec
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """1 where it is given."""

@@ -126,7 +126,7 @@ def _check_power(
         wanted=wanted,
         n_sets=cell.n_sets,
     )
-    harm = "lower" if planned.metric.spec.better == "higher" else "higher"
+    harm = "lower" if planned.spec.better == "higher" else "higher"
     try:
         now, before = (measure(planned.request(), cell, [scores[name] for name in planned.answers]) for scores in runs)
         found = _power(cell, now, before, margin=check.bound, wanted=wanted, harm=harm, **how)

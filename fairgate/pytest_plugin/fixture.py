@@ -138,6 +138,7 @@ class ScoredProbe:
             settings = {"k": spec.usual_k, **settings}
         rule: dict[str, Any] = {"probe": self._name, "metric": spec.name, **settings}
         rule["over"] = over if over is None or isinstance(over, str) else list(over)
+        spec = metric.spec_for(metric.Settings.model_construct(**settings))
         rule["at_least" if spec.better == "higher" else "at_most"] = (
             spec.highest if spec.better == "higher" else spec.lowest
         )

@@ -164,7 +164,8 @@ def _metrics(record: RunRecord) -> list[str]:
     lines = []
     for metric, checks in grouped(record.checks, lambda check: check.metric).items():
         spec = spec_of(checks[0])
-        meaning = "no installed package describes it" if spec is None else f"{spec.meaning}; {spec.better} is better"
+        better = "" if spec is None else " or ".join(dict.fromkeys(one.better or spec.better for one in checks))
+        meaning = "no installed package describes it" if spec is None else f"{spec.meaning}; {better} is better"
         over = ", ".join(dict.fromkeys(check.over for check in checks if check.over))
         named = metric_words(metric) + (f" (over {over})" if over else "")
         lines.append(f"- {escape(named, _CLIP)}: {escape(meaning, 600)}")

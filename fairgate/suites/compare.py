@@ -86,7 +86,7 @@ def compare(
     if planned.metric.spec.gaps:
         now, before = _in_both(now, before)
     rule, wanted = suite.decision, max(suite.groups.min_sets, 2)  # one set has no spread
-    harm: Literal["lower", "higher"] = "lower" if planned.metric.spec.better == "higher" else "higher"
+    harm: Literal["lower", "higher"] = "lower" if planned.spec.better == "higher" else "higher"
     design = Design(planned.bound, rule.alpha, harm)
     by_group = not now.by_draws and bool(now.groups)
     known = min(_known_sets(planned, cell, one) for one in (now, before))

@@ -226,7 +226,7 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
         ) from error
     if refusal is not None:
         raise refuse(*refusal)
-    _bound_is_reachable(check, spec, refuse)
+    _bound_is_reachable(check, metric.spec_for(check.settings), refuse)
 
 
 def _takes_its_keys(check: Check, metric: Metric, refuse: Refuse) -> None:

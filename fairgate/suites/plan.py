@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fairgate.errors import SuiteError, suggestion
 from fairgate.measures import METRICS, Crossing, Metric, MetricRequest
 from fairgate.probes import DatasetFacts, Probe, dataset_has
-from fairgate.records import CROSS, Against, item_name
+from fairgate.records import CROSS, Against, MetricSpec, item_name
 from fairgate.suites.load import LoadedSuite, require_utility
 from fairgate.suites.schema import Check, Suite
 from fairgate.suites.yaml_source import Loc, Source
@@ -51,6 +51,11 @@ class PlannedCheck:
     def metric(self) -> Metric:
         """The check's metric."""
         return METRICS[self.check.metric]
+
+    @property
+    def spec(self) -> MetricSpec:
+        """The metric's spec under the check's settings."""
+        return self.metric.spec_for(self.check.settings)
 
     def request(self, min_sets: int = 0, keys: Mapping[str, str] | None = None) -> MetricRequest:
         """The check as its metric reads it; groups in fewer than `min_sets` sets are not judged."""

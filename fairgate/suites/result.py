@@ -69,7 +69,7 @@ def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
 
 def _as_planned(planned: PlannedCheck) -> dict[str, Any]:
     """The fields that a result has before anything is measured."""
-    check, spec = planned.check, planned.metric.spec
+    check, spec = planned.check, planned.spec
     return {
         "id": check.id,
         "subject": planned.subject,
