@@ -14,7 +14,10 @@ _FILES: Final = {
     "social_counterfactuals": "social_counterfactuals",
     "pairs": "pairs",
     "visogender": "visogender",
+    "genderbias_vl": "genderbias_vl",
     "pata": "pata",
+    "chicago_faces": "chicago_faces",
+    "bbq_v": "bbq_v",
 }
 """Dataset to module of this package; each has one `DATASET`."""
 

@@ -23,17 +23,19 @@ def drawn(number: int, encoding: str = "PNG") -> bytes:
     return buffer.getvalue()
 
 
-def write_hub_parquet(path: Path, columns: Mapping[str, list[Any]], classes: Mapping[str, list[str]] | None) -> None:
+def write_hub_parquet(
+    path: Path, columns: Mapping[str, list[Any]], classes: Mapping[str, list[str]] | None, picture: str = "image"
+) -> None:
     """A table as `datasets` pushes it: pictures as structs, classes as numbers, their names in the metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     features: dict[str, Any] = {name: {"dtype": "string", "_type": "Value"} for name in columns}
-    features["image"] = {"_type": "Image"}
+    features[picture] = {"_type": "Image"}
     features |= {name: {"names": names, "_type": "ClassLabel"} for name, names in (classes or {}).items()}
     told = json.dumps({"info": {"features": features}})
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    table = pa.table({name: pa.array(held, type=image if name == "image" else None) for name, held in columns.items()})
+    table = pa.table({name: pa.array(held, type=image if name == picture else None) for name, held in columns.items()})
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(
         table.replace_schema_metadata(None if classes is None else {"huggingface": told}), path, row_group_size=3
