@@ -109,6 +109,6 @@ DATASET = Published(
         "Behind a form: fill it in on the dataset's page and log in with `hf auth login`; or give the files (--from).",
         "The layout is that of SB-Bench's card; what the tables of BBQ-V are called now is not confirmed.",
         "Captions are each picture's own question, for the probe `question` by `items: captions`. Which option "
-        "abstains is known by its words. Which options a stereotype names is not read: bias_ambiguous cannot be measured.",
+        "abstains is known by its words. Which options a stereotype names is not read: no bias_ambiguous.",
     ),
 )
