@@ -18,6 +18,7 @@ from fairgate.data.labels import inside, read_labels, reading
 from fairgate.data.shard_reader import GROUP_BYTES
 from fairgate.errors import DatasetError, suggestion
 from fairgate.hashing import read_bounded
+from fairgate.parquet_footer import require_sound_footer
 
 ENDINGS = (".parquet", ".csv", ".csv.gz", ".jsonl")
 LONGEST_LINE = 1 << 24
@@ -115,6 +116,7 @@ class CaptionFile:
         """An open Parquet file, with texts as codes of its different texts."""
         import pyarrow.parquet as pq
 
+        require_sound_footer(self.path)
         schema = pq.read_schema(self.path)
         if len(set(schema.names)) < len(schema.names):
             raise ValueError("a column is there twice")

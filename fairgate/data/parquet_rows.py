@@ -19,6 +19,7 @@ from fairgate.data.manifest import MAX_ROWS
 from fairgate.data.shard_reader import GROUP_BYTES
 from fairgate.errors import DatasetError, listed
 from fairgate.hashing import sha256_file
+from fairgate.parquet_footer import require_sound_footer
 
 LONGEST_CELL = 1 << 16
 """Characters of one text: a few bytes of Parquet may repeat a long one in every row."""
@@ -151,6 +152,7 @@ def _schema_of(path: Path) -> tuple[Any, int]:
     import pyarrow.parquet as pq
 
     with parquet_reading(path):
+        require_sound_footer(path)
         facts, schema = pq.read_metadata(path), pq.read_schema(path)
         if len(set(schema.names)) < len(schema.names):
             raise ValueError("a column is there twice")

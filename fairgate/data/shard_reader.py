@@ -14,6 +14,7 @@ from fairgate.arrow_columns import is_text
 from fairgate.data.manifest import PULL, Manifest, Shard
 from fairgate.errors import DatasetError
 from fairgate.hashing import require_regular, sha256_file
+from fairgate.parquet_footer import require_sound_footer
 
 GROUP_BYTES = 1 << 30
 """What one row group of a shard may hold unpacked; the writer closes one at 4 MiB, a single large set may exceed it."""
@@ -56,6 +57,7 @@ class ShardReader:
         path = self.folder / shard.file
         require_regular(path, DatasetError)
         try:
+            require_sound_footer(path)
             schema = pq.read_schema(path)
             if len(set(schema.names)) < len(schema.names):
                 raise ValueError("a column is there twice")

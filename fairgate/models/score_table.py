@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairgate.arrow_columns import is_text, numbers, texts
 from fairgate.errors import ScoresError, did_you_mean, first_harmful, listed
 from fairgate.models.contract import Floats, ImageIndex, Rows
+from fairgate.parquet_footer import require_sound_footer
 
 PATH_COLUMNS = ("image", "file", "path")
 MAX_COLUMNS = 20_000
@@ -215,6 +216,7 @@ def _read_parquet(path: Path, images: int) -> Any:
     """
     import pyarrow.parquet as pq
 
+    require_sound_footer(path)
     facts = pq.read_metadata(path)
     schema = pq.read_schema(path)
     _require_plain_names(schema.names)

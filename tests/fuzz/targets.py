@@ -10,6 +10,7 @@ from typing import Any
 
 import classifier_inputs
 import detector_inputs
+import imported_tables
 import judged_folders
 import perceiver_folders
 from hypothesis import strategies as st
@@ -185,6 +186,11 @@ TARGETS = (
     Target("shard-columns", odd_columns(shard_bytes), shard),
     Target("picture", bytes_of(lambda w: w.pictures), picture),
     Target("labels", bytes_of(label_files), labels, label_files, ("fairgate.data", "csv")),
+    Target("labels-parquet", bytes_of(imported_tables.parquet), imported_tables.use("l.parquet")),
+    Target("labels-columns", odd_columns(imported_tables.parquet), imported_tables.use("l.parquet")),
+    Target("labels-json", trees(imported_tables.lines, as_json), imported_tables.use("l.jsonl")),
+    Target("archive", bytes_of(imported_tables.archives), imported_tables.use("l.tar")),
+    Target("footer", bytes_of(imported_tables.footers), imported_tables.use_footer),
     Target("captions-parquet", bytes_of(caption_parquet), captions("c.parquet")),
     Target("captions-columns", odd_columns(caption_parquet), captions("c.parquet")),
     Target("captions-json", trees(lambda _: _CAPTIONS, as_json), captions("c.jsonl")),

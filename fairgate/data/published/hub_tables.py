@@ -13,6 +13,7 @@ from fairgate.arrow_columns import is_text
 from fairgate.data.labels import reading
 from fairgate.data.shard_reader import GROUP_BYTES
 from fairgate.errors import DatasetError, suggestion
+from fairgate.parquet_footer import require_sound_footer
 
 LONGEST_TEXT = 1 << 16
 _BATCH = 1 << 14
@@ -99,6 +100,7 @@ class HubTable:
         import pyarrow.parquet as pq
 
         if self._parquet is None:
+            require_sound_footer(self.path)
             schema = pq.read_schema(self.path)
             if len(set(schema.names)) < len(schema.names):
                 raise ValueError("a column is there twice")
