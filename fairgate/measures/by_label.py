@@ -221,6 +221,13 @@ def _coded(r: MetricRequest, cell: Cell, answer: ProbeScores) -> tuple[Codes, Co
     known = list(dict.fromkeys(answer.truth.tolist()))
     truth, given = answer.truth[cell.rows].tolist(), answer.predicted[cell.rows].tolist()
     label = _label(r)
+    if len(set(truth)) == 1:
+        about = f" of '{r.subject}'" if r.subject else ""
+        raise ScoresError(
+            f"check '{r.check}': all images{about} have one label, so that {r.metric} says nothing of the others.",
+            where=r.where,
+            remedy="look at images of several labels at once, or measure `accuracy`",
+        )
     if label is None:
         code = {name: place for place, name in enumerate(dict.fromkeys([*known, *given])) if name}
         return _codes(truth, code, -1), _codes(given, code, -1), max(code.values()) + 1

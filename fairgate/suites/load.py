@@ -275,7 +275,10 @@ def require_utility(
     useful = [check for check in suite.checks if METRICS[check.metric].spec.utility]
     if len(useful) == len(suite.checks):
         return
-    chances = [_chance(check, suite, dataset, rows) for check in useful]
+    read = (
+        {} if rows is None else {name: suite.probes[name].blind_share(rows) for name in {one.probe for one in useful}}
+    )
+    chances = [_chance(check, suite, dataset, read.get(check.probe)) for check in useful]
     held = zip(useful, chances, strict=True)
     if any(chance < 1 and (check.at_least is None or check.at_least > chance) for check, chance in held):
         return
@@ -285,21 +288,20 @@ def require_utility(
         blind = f"{first.rule.replace('_', ' ')} {first.bound:g} is no more than chance, {chance:.2g}"
         if chance == 1:
             blind = f"each image of '{first.probe}' has one right answer among its own labels, whatever it shows"
-            if rows is not None and suite.probes[first.probe].blind_share(rows) == 1:
+            if read.get(first.probe) == 1:
                 blind = f"one answer is right about every image of '{first.probe}'"
         why = f"'{first.id}' would pass one too: {blind}"
     raise SuiteError(
         f"a model that answers the same for every image would pass the checks of bias here, and {why}.",
         where=source.where(("checks", suite.checks.index(useful[0])) if useful else ("checks",)),
-        remedy=_remedy(suite, rows),
+        remedy=_remedy(suite, one_answer=1 in read.values()),
     )
 
 
-def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, rows: Rows | None) -> float:
+def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, share: float | None) -> float:
     """The value of a model that ignores its images: 1 where each image has labels of its own, and 0 where what is not
-    known yet decides it."""
-    probe = suite.probes[check.probe]
-    labels, share = probe.blind_labels(dataset), None if rows is None else probe.blind_share(rows)
+    known yet decides it; `share` is that of the commonest right answer, where images have questions of their own."""
+    labels = suite.probes[check.probe].blind_labels(dataset)
     if share is not None:
         return share
     if labels is None:
@@ -309,9 +311,9 @@ def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, rows: Rows
     return 1.0 if value is None else value
 
 
-def _remedy(suite: Suite, rows: Rows | None) -> str:
+def _remedy(suite: Suite, *, one_answer: bool) -> str:
     """A line to paste: recall on a retrieval probe, or accuracy where all subjects share their labels."""
-    if rows is not None and any(probe.blind_share(rows) == 1 for probe in suite.probes.values()):
+    if one_answer:
         return "add images to the dataset about which another answer is right, or a probe whose right answers differ"
     compared = suite.baseline not in (None, "none") or any(check.no_worse_than for check in suite.checks)
     rule = "no_worse_than: baseline, margin: 0.02" if compared else "at_least: 0.80"

@@ -167,6 +167,25 @@ def test_groups_of_what_is_predicted_are_refused_where_labels_are_averaged(
     assert "`metric: accuracy` over gender" in str(caught.value.remedy)
 
 
+def test_subjects_of_one_label_each_are_an_error_where_labels_are_averaged(repository: Path) -> None:
+    rows = [
+        {"set_id": f"{at}", "member": "one", "subject": ("chef", "cook")[at % 2], "race": RACES[at // 2 % 2]}
+        for at in range(200)
+    ]
+    options = {"name": "faces", "version": "v2", "attributes": {"race": list(RACES)}, "recipe": {"name": "x"}}
+    write_dataset(repository / "datasets/faces/v2", rows, licence="CC0-1.0", counterfactual=False, **options)
+    text = SUITE.partition("  - {id: by-race")[0].replace(
+        "attribute: gender, words: {male: Man, female: Woman}", "attribute: subject"
+    )
+    suite(repository, text + "  - {id: each, probe: gender, metric: f1, by: subject, at_least: 0.4}\n")
+    lines = [f"{row['set_id']},one,{'cook' if row['set_id'] == '0' else row['subject']}" for row in rows]
+    (repository / "base.csv").write_text("\n".join(["set_id,member,subject", *lines]), encoding="utf-8")
+    found = {one.item: one for one in run(repository, "base", baseline=None).checks}
+    assert found["right"].value == pytest.approx(199 / 200)
+    assert {found["each[chef]"].verdict, found["each[cook]"].verdict} == {"error"}
+    assert "all images of 'chef' have one label" in found["each[chef]"].reason
+
+
 RARE = """\
   - {id: all, probe: gender, metric: f1, over: race, at_least: 0.9}
   - {id: mean, probe: gender, metric: balanced_accuracy, at_least: 0.9}
