@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import numpy as np
-
 from fairgate.data import difference, skeleton
 from fairgate.errors import BaselineError, suggestion
 from fairgate.probes import ProbeScores
@@ -238,8 +236,9 @@ def _counts_words(scores: ProbeScores) -> bool:
 
 
 def _same(one: ProbeScores, other: ProbeScores) -> bool:
-    """Whether two runs gave every image the same numbers."""
+    """Whether two runs gave every image the same numbers, and the same label where they give one."""
+    labels = [None if run.predicted is None else [str(label) for label in run.predicted] for run in (one, other)]
     further = one.more.keys() == other.more.keys() and all(
         np.array_equal(numbers, other.more[name], equal_nan=True) for name, numbers in one.more.items()
     )
-    return further and np.array_equal(one.value, other.value, equal_nan=True)
+    return further and labels[0] == labels[1] and np.array_equal(one.value, other.value, equal_nan=True)

@@ -19,7 +19,7 @@ from fairgate.hashing import sha256_bytes
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
 from fairgate.metrics import corrected_shares, entropy_of_counts, share_distance, skew_of_counts
-from fairgate.probes import PICTURE, SHOWN, DatasetFacts, GenerationProbe
+from fairgate.probes import PICTURE, SHOWN, DatasetFacts, GenerationProbe, scores_digest
 from fairgate.randomness import stream
 from fairgate.records import MetricSpec
 
@@ -67,14 +67,19 @@ class _OfPictures(Metric):
             _, first, codes = np.unique(answers[0].more[PICTURE][cell.rows], return_index=True, return_inverse=True)
             drawn_with = cell.set_code[first][codes]
         sizes = np.bincount(drawn_with[known], minlength=cell.n_sets).astype(np.float64)
-        seen, confusion = kinds.sum(axis=0), _probe(r).confusion
+        seen, confusion, own = kinds.sum(axis=0), _probe(r).confusion, scores_digest({"": answers[0]})
+        independent = float(sizes.sum() ** 2 / (sizes**2).sum())
 
         def draw(counts: Counts) -> Drawn:
             drawn = counts[:, drawn_with].astype(np.float64) @ kinds
             drawn = np.where(drawn.sum(axis=1, keepdims=True) > 0, drawn, seen)
+            sets = sha256_bytes(np.ascontiguousarray(counts).tobytes())
+            # Ten pictures of women do not say that all are: one more, of any kind, and another one in the other run.
+            rng, weight = stream(0, "one more", own, sets), sizes.sum() / independent
+            one_more = np.eye(len(seen))[rng.integers(len(seen), size=len(drawn))]
+            drawn = drawn + weight * rng.standard_exponential(len(drawn))[:, None] * one_more
             # The same sets meet the same reader: candidate and baseline differ by none of its error.
-            rng = stream(0, "reader", sha256_bytes(np.ascontiguousarray(counts).tobytes()))
-            return Drawn(self.number(r, drawn, _readers(confusion, len(counts), rng)))
+            return Drawn(self.number(r, drawn, _readers(confusion, len(drawn), stream(0, "reader", sets))))
 
         return PictureEvidence(
             value=float(self.number(r, seen[None], None if confusion is None else confusion[None])[0]),
@@ -83,7 +88,7 @@ class _OfPictures(Metric):
             sets=int((sizes > 0).sum()),
             evidence=COUNTED,
             seen=seen,
-            independent=float(sizes.sum() ** 2 / (sizes**2).sum()),
+            independent=independent,
         )
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
