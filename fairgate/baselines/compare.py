@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+
 from fairgate.data import difference, skeleton
 from fairgate.errors import BaselineError, suggestion
 from fairgate.probes import ProbeScores
