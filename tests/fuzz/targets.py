@@ -13,6 +13,7 @@ import detector_inputs
 import imported_tables
 import judged_folders
 import perceiver_folders
+import published_inputs
 from hypothesis import strategies as st
 from mutations import as_json, as_yaml, leaves, mutated_bytes, texts, written
 from uses import (
@@ -217,4 +218,28 @@ TARGETS = (
     Target("matcher-config", trees(judged_folders.seeds("matcher"), as_json), judged_folders.use("matcher")),
     Target("vlm-config", trees(judged_folders.seeds("vlm"), as_json), judged_folders.use("vlm")),
     Target("perceiver-config", trees(perceiver_folders.seeds, as_json), perceiver_folders.use),
+    *(
+        Target(f"published-{kind}", bytes_of(published_inputs.archives(kind)), published_inputs.unpack(name))
+        for kind, name in {"zip": "a.zip", "tar": "a.tar", "tgz": "a.tar.gz"}.items()
+    ),
+    Target(
+        "published-columns",
+        odd_columns(published_inputs.hub_tables),
+        published_inputs.read("social_counterfactuals", "data/train-0.parquet"),
+    ),
+    Target(
+        "published-json",
+        trees(published_inputs.questions, as_json),
+        published_inputs.read(
+            "genderbias_vl",
+            "VLbias/occ_test_base_ask_gender.json",
+            published_inputs.PAIR,
+            ["VLbias/occ_test_cf_ask_gender.json"],
+        ),
+    ),
+    Target(
+        "published-list",
+        bytes_of(published_inputs.lists),
+        published_inputs.read("pata", "pata_fairness.files.lst", ["pata_00001.png", "pata_00002.png"]),
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import stat
@@ -10,7 +11,7 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -193,7 +194,9 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
                     with held.open(entry) as source:
                         yield entry.filename, source
         return
-    with tarfile.open(archive, "r|" if archive.suffix == ".tar" else "r|gz") as stream:
+    # gzip's own reader: that of tarfile raises TypeError for a header that is cut short
+    opened = archive.open if archive.suffix == ".tar" else partial(gzip.open, archive)
+    with opened("rb") as packed, tarfile.open(fileobj=packed, mode="r|") as stream:
         for member in stream:
             if member.isdir():
                 continue

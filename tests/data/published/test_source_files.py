@@ -102,9 +102,10 @@ def test_a_tar_with_anything_else_than_plain_files_is_refused_whole(opened, tmp_
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+@pytest.mark.parametrize("content", [b"PK\x03\x04 and nothing else", b"\x1f\x8b\x08"])
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tgz", "a.tar"])
-def test_what_is_no_archive_is_an_error_that_names_it(opened, tmp_path, name):
-    (tmp_path / "given" / name).write_bytes(b"PK\x03\x04 and nothing else")
+def test_what_is_no_archive_is_an_error_that_names_it(opened, tmp_path, name, content):
+    (tmp_path / "given" / name).write_bytes(content)
     with pytest.raises(DatasetError, match="the archive cannot be read") as caught:
         _ = opened().paths
     assert name in str(caught.value.where)
