@@ -6,11 +6,13 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import resource
 import signal
 import sys
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -126,39 +128,50 @@ def explored(trial: Trial, seconds: float, seed: int) -> None:
     atheris.Fuzz()
 
 
-def main() -> None:
-    name, engine, seconds, seed, keep, report = sys.argv[1:]
+@dataclass(frozen=True)
+class Work:
+    """A target, how its inputs are made, for how long, and where the counts, what it says and a failing input go."""
+
+    name: str
+    engine: str
+    seconds: float
+    seed: int
+    keep: Path
+    report: Path
+    said: Path
+
+
+def in_process(work: Work, folder: Path) -> None:
+    """Do it in this process, which does nothing else, in a folder of its own."""
+    out = os.open(work.said, os.O_WRONLY | os.O_CREAT)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.chdir(folder)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     sys.setrecursionlimit(1000)
-    if engine == "explored":
+    if work.engine == "explored":
         import atheris
 
-        prefixes = _prefixes(name)
+        prefixes = _prefixes(work.name)
         with atheris.instrument_imports(include=list(prefixes)):
             import fairgate.checkpoints
             import fairgate.data
             import fairgate.models
             import fairgate.reports
             import fairgate.suites.load
-    if name in {"addresses", "open-clip-config", "hf-config", "safetensors", "pickled"}:
-        import transformers  # noqa: F401
-
-        import fairgate.models.open_clip_network  # noqa: F401 - minutes on a busy machine, and no input's fault
-    if name == "perceiver-config":
-        from fairgate.generation import fairface, grounding_dino, matcher, sam, vilt  # noqa: F401
     from targets import TARGETS
     from world import World
 
-    (target,) = (one for one in TARGETS if one.name == name)
-    trial = Trial(target, World(Path.cwd()), Path(report))
+    (target,) = (one for one in TARGETS if one.name == work.name)
+    trial = Trial(target, World(folder), work.report)
     try:
-        (drawn if engine == "drawn" else explored)(trial, float(seconds), int(seed))
+        (drawn if work.engine == "drawn" else explored)(trial, work.seconds, work.seed)
     except BaseException as error:
         if isinstance(error, SystemExit) and not error.code:
             trial.tell()
             raise
-        Path(keep).mkdir(parents=True, exist_ok=True)
-        kept = Path(keep) / f"{name}-{hashlib.sha256(trial.failing).hexdigest()[:12]}"
+        work.keep.mkdir(parents=True, exist_ok=True)
+        kept = work.keep / f"{work.name}-{hashlib.sha256(trial.failing).hexdigest()[:12]}"
         kept.write_bytes(trial.failing)
         trial.tell()
         print(f"kept as {kept}", file=sys.stderr)
@@ -176,6 +189,3 @@ def _prefixes(name: str) -> tuple[str, ...]:
             return tuple(ast.literal_eval(call.args[4]))
     raise SystemExit(f"no target '{name}'")
 
-
-if __name__ == "__main__":
-    main()
