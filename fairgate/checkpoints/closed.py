@@ -76,8 +76,8 @@ def require_closed(config: Any, where: str, named: Collection[str] = ()) -> None
         if (key in _BUILT_BY_NAME and key not in named) or by_timm:
             raise _leaves(key, value, where, "use a model whose parts config.json describes: none is built by its name")
         if key in _IMPLEMENTATIONS:
-            named = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-            if not all(re.fullmatch(r"\w*", str(one)) for one in named if one is not None):
+            chosen = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            if not all(re.fullmatch(r"\w*", str(one)) for one in chosen if one is not None):
                 raise _leaves(key, value, where, "remove the key: kernels from a hub are not loaded")
         if key in ("image_processor_type", "feature_extractor_type") and not _IMAGE_PROCESSORS.fullmatch(str(value)):
             raise ModelError(

@@ -113,6 +113,7 @@ class _ByLabel(Metric):
             group_badness=-now,
             group_images=cell.group_images(),
             group_sets=evidence,
+            resampled="groups",
             extreme="min",
             parts=((now,),),
             blocks=tuple(n for _, n in codings),

@@ -124,12 +124,14 @@ class Ties:
 class Measure:
     """One metric on one cell.
 
-    `value` is the worst of the groups that are `judged` (groups,), those with enough sets; where none is, of all.
+    `value` is the worst of the groups that are `judged` (groups,), those with enough sets; where none is, of all. A
+    metric may leave out groups that it cannot judge for another reason.
     `blocks` is the number of groups of every part.
     `draw(counts)` maps set multiplicities (draws, sets) to the statistic. `extreme` with `parts` says what the value is
     an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
-    what a paired test compares; `images` (images,), where images form no sets and their groups are compared with each
-    other, is that instead. `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
+    what a paired test compares, each set with the weight of its `weights` (sets, groups), the images in it; `images`
+    (images,), where images form no sets and their groups are compared with each other, is that instead. Without either,
+    two runs are compared in resamples: of the `value`, or as `resampled` says of every group's value or its size. `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
     `counted` is what a rank metric was computed from; `ties` says how far the order of equal scores decided it.
     `sets` is how many sets the value is made of, where these are not all; `evidence` says what sets are counted by,
     there and in `group_sets`, where it is not a number alone: `of the rarest label`.
@@ -144,6 +146,8 @@ class Measure:
     group_images: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     group_sets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     paired: Floats | None = None
+    weights: Floats | None = None
+    resampled: Literal["check", "groups", "sizes"] = "check"
     images: Floats | None = None
     extreme: Extreme | None = None
     parts: Parts = ()
@@ -163,6 +167,16 @@ class Measure:
     def by_draws(self) -> bool:
         """Whether two runs are compared in resamples of the statistic: tests of means resample by themselves."""
         return self.paired is None and self.images is None
+
+    @property
+    def group_by_group(self) -> bool:
+        """Whether two runs are compared in every group, and not by the check's value."""
+        return bool(self.groups) and not (self.by_draws and self.resampled == "check")
+
+    def compared(self, drawn: Drawn) -> Floats:
+        """What is compared of resamples, (draws, groups), or (draws, 1) of the check's value."""
+        found = drawn.groups if self.group_by_group and drawn.groups is not None else drawn.value[:, None]
+        return np.abs(found) if self.resampled == "sizes" else found
 
 
 @dataclass(frozen=True, slots=True)

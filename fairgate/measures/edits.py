@@ -11,7 +11,7 @@ from fairgate.measures.cell import Cell, Floats
 from fairgate.measures.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
 from fairgate.measures.image_means import shares
 from fairgate.measures.known_means import KnownMean, further
-from fairgate.measures.limits import worst_group
+from fairgate.measures.limits import limits_of_share, worst_group
 from fairgate.measures.set_spread import GroupGap
 from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
@@ -154,9 +154,7 @@ class ReaderAccuracy(Metric):
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Binomial limits of the worst group."""
-        if now.extreme is None:
-            return super().interval(r, cell, now, drawn, alpha)
-        return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.judged_or_all])
+        return limits_of_share(r, cell, now, drawn, alpha)
 
 
 @register

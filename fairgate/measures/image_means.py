@@ -23,7 +23,7 @@ from fairgate.measures.contract import (
     MetricSettings,
     register,
 )
-from fairgate.measures.limits import worst_group
+from fairgate.measures.limits import limits_of_share, worst_group
 from fairgate.metrics import found_at_k
 from fairgate.probes import DatasetFacts
 from fairgate.records import MetricSpec
@@ -41,6 +41,7 @@ def shares(cell: Cell, right: Floats) -> Measure:
         draw=lambda counts: Drawn((counts @ total) / (counts @ size)),
         badness=wrong,
         paired=(total / size)[:, None],
+        weights=size[:, None],
     )
 
 
@@ -70,6 +71,7 @@ def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
         group_images=cell.group_images(),
         group_sets=(counts > 0).sum(axis=0),
         paired=paired,
+        weights=counts,
         extreme="min",
         parts=((group_values,),),
         blocks=(len(group_values),),
@@ -92,10 +94,10 @@ class Right(Metric):
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Of a share of images that are right or wrong, binomial limits of the worst group."""
+        if self.spec.turns:
+            return limits_of_share(r, cell, now, drawn, alpha)
         if now.extreme is None:
             return super().interval(r, cell, now, drawn, alpha)
-        if self.spec.turns:
-            return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.judged_or_all])
         return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairgate.errors import ScoresError
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest
-from fairgate.measures.limits import value_of, worst_group
+from fairgate.measures.limits import limits_of_share, value_of, worst_group
 from fairgate.probes import ProbeScores
 from fairgate.records import Extreme
 
@@ -39,7 +39,9 @@ class KnownMean(Metric):
         return means_of(cell, totals, counts, self.spec_for(r.settings).extreme)
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the worst group."""
+        """Limits of the worst group; of a share of answers, binomial ones."""
+        if self.spec.turns:
+            return limits_of_share(r, cell, now, drawn, alpha)
         if now.extreme is None:
             return super().interval(r, cell, now, drawn, alpha)
         return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
@@ -74,7 +76,7 @@ def means_of(cell: Cell, totals: Floats, counts: Floats, extreme: Extreme) -> Me
 
     now = means(np.ones((1, cell.n_sets), dtype=np.int32))[0]
     if not cell.groups:
-        return Measure(float(now[0]), lambda drawn: Drawn(means(drawn)[:, 0]), badness, paired=paired)
+        return Measure(float(now[0]), lambda drawn: Drawn(means(drawn)[:, 0]), badness, paired=paired, weights=held)
 
     def draw(drawn: Counts) -> Drawn:
         found = means(drawn)
@@ -90,22 +92,30 @@ def means_of(cell: Cell, totals: Floats, counts: Floats, extreme: Extreme) -> Me
         group_images=_images_with(cell, counts),
         group_sets=(held > 0).sum(axis=0),
         paired=paired,
+        weights=held,
         extreme=extreme,
         parts=((now,),),
         blocks=(len(now),),
     )
 
 
-def departures_of(cell: Cell, totals: Floats, counts: Floats) -> Measure:
+def departures_of(cell: Cell, totals: Floats, counts: Floats, min_sets: int) -> Measure:
     """Every group's mean less that of everybody else, of totals and counts of numbers, both (images,); the value is the
-    largest size over the groups of all groupings."""
+    largest size over the groups of all groupings.
+
+    Groups in fewer than `min_sets` sets are not among the others: a few images would decide about a large group. One
+    that is left without others is not judged.
+    """
     sums, held = cell.per_set(totals)[0], cell.per_set(counts)[0]
     blocks = [len(names) for names in cell.groups]
     starts = np.cumsum([0, *blocks])
+    group_sets = (held > 0).sum(axis=0)
+    compared = [_compared(sets >= min_sets) for sets in np.split(group_sets, starts[1:-1])]
 
     def draw(drawn: Counts) -> Drawn:
         groups = [
-            _departures(drawn, sums[:, start:end], held[:, start:end]) for start, end in pairwise(starts.tolist())
+            _departures(drawn, sums[:, start:end], held[:, start:end], others)
+            for (start, end), (others, _) in zip(pairwise(starts.tolist()), compared, strict=True)
         ]
         parts = tuple((np.concatenate([one, -one], axis=1),) for one in groups)
         return Drawn(value_of(parts, "max"), np.concatenate(groups, axis=1), parts)
@@ -124,7 +134,9 @@ def departures_of(cell: Cell, totals: Floats, counts: Floats) -> Measure:
         group_values=now.groups[0],
         group_badness=np.abs(now.groups[0]),
         group_images=_images_with(cell, counts),
-        group_sets=(held > 0).sum(axis=0),
+        group_sets=group_sets,
+        judged=np.concatenate([judged for _, judged in compared]),
+        resampled="sizes",
         extreme="max",
         parts=tuple(tuple(part[0] for part in queries) for queries in now.parts),
         blocks=tuple(blocks),
@@ -138,13 +150,20 @@ def _images_with(cell: Cell, counts: Floats) -> NDArray[np.int64]:
     return images
 
 
-def _departures(drawn: Counts, sums: Floats, counts: Floats) -> Floats:
-    """Mean of every group of one grouping less that of all its others, (draws, groups)."""
+def _compared(enough: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of one grouping's groups, those that others are held against, and those that have any such others: (groups,).
+    All, where nothing can be judged."""
+    has_others = enough.sum() - enough > 0
+    return (enough if has_others.all() else np.ones_like(enough)), has_others
+
+
+def _departures(drawn: Counts, sums: Floats, counts: Floats, others: NDArray[np.bool_]) -> Floats:
+    """Mean of every group of one grouping less that of all its `others` (groups,), (draws, groups)."""
     weight = drawn.astype(np.float64)
     inside, images = weight @ sums, weight @ counts
-    total, everybody = inside.sum(axis=1, keepdims=True), images.sum(axis=1, keepdims=True)
+    total, everybody = (one @ others[:, None].astype(np.float64) for one in (inside, images))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = inside / images - (total - inside) / (everybody - images)
+        found: Floats = inside / images - (total - inside * others) / (everybody - images * others)
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import Drawn, Limits, Measure, MetricRequest, Parts, limits_of
+from fairgate.measures.contract import Drawn, Limits, Measure, MetricRequest, Parts, limits_of, percentiles
 from fairgate.records import Extreme, MetricSpec
 from fairgate.statistics import Interval, Unavailable, extreme_interval
 
@@ -113,6 +113,19 @@ def worst_group(
         )
 
     return from_parts(find, r, cell, now, drawn, alpha)
+
+
+def limits_of_share(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+    """Limits of a share of answers, or of the worst group's: binomial ones, of groups at the sample size that the
+    spread of their resamples implies. Without groups percentiles are enough, but where all answers agree."""
+    if now.extreme is not None:
+        return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.judged_or_all])
+    if np.ptp(drawn.value) > 0:
+        lo, hi = (float(limit) for limit in percentiles(drawn.value, alpha))
+        return limits_of(Interval(now.value, lo, hi, "percentile", len(drawn.value)), cell, drawn, alpha)
+    held = int((~np.isnan(now.badness)).sum())
+    found = extreme_interval([now.value], drawn.value[:, None], n_sets=held, alpha=alpha, trials=[held])
+    return limits_of(found, cell, drawn, alpha, how=f"{1 - alpha:.0%} binomial limits: all {cell.unit} agree")
 
 
 @dataclass(frozen=True, slots=True)

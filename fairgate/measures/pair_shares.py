@@ -47,7 +47,11 @@ class Association(Metric):
         now = sums.sum(axis=0) / counts.sum(axis=0)
         if not cell.groups:
             return Measure(
-                float(now[0]), lambda drawn: Drawn(_means(drawn, sums, counts)[:, 0]), badness, paired=paired
+                float(now[0]),
+                lambda drawn: Drawn(_means(drawn, sums, counts)[:, 0]),
+                badness,
+                paired=paired,
+                weights=counts,
             )
 
         def draw(drawn: Counts) -> Drawn:
@@ -77,17 +81,13 @@ class Association(Metric):
 
 @register
 class DifferentialAssociation(Metric):
-    """S(D_X, A, B) - S(D_Y, A, B) of every group X and everybody else Y: a check is held to the largest size.
-
-    With a baseline, the largest sizes are compared, as C-ASC's are, not each group's own: a group that departs less
-    than the farthest one can move, and groups can change places, unseen.
-    """
+    """S(D_X, A, B) - S(D_Y, A, B) of every group X and everybody else Y: a check is held to the largest size."""
 
     spec = _spec(
         name="differential_association",
         meaning="S of a group less S of everybody else: how much more often it is taken for the first list's words; of "
-        "the group that departs farthest, either way. Against a baseline, the farthest groups are compared: one that "
-        "departs less can move unseen",
+        "the group that departs farthest, either way. Against a baseline every group's size is "
+        "compared with its own",
         lowest=0,
         per_group="yes",
         group_bound="size",
@@ -98,7 +98,7 @@ class DifferentialAssociation(Metric):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The largest size over the groups of all groupings."""
-        return departures_of(cell, _shares(cell, answers), np.ones(len(cell.rows)))
+        return departures_of(cell, _shares(cell, answers), np.ones(len(cell.rows)), r.min_sets)
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Limits of the group that departs farthest."""

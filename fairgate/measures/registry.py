@@ -78,7 +78,10 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         )
     if not found.groups:
         return found
-    return over_judged(replace(found, judged=large_enough(found.group_sets, found.blocks, metric.spec, r.min_sets)))
+    judged = large_enough(found.group_sets, found.blocks, metric.spec, r.min_sets)
+    if found.judged.size:
+        judged &= found.judged
+    return over_judged(replace(found, judged=judged))
 
 
 def resample(measures: Sequence[Measure], n_sets: int, draws: int, sets: Resamples) -> list[Drawn]:

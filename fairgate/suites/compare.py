@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.measures import Cell, Floats, Limits, Measure, Ties
+from fairgate.measures import Cell, Drawn, Floats, Limits, Measure, Ties
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import STRICTNESS
@@ -82,23 +82,26 @@ def compare(
     deltas: Floats | None,
     sets: Resamples,
 ) -> CheckComparison:
-    """Compare the groups in `min_sets` sets or more; `deltas` are the resampled differences of what is no mean."""
+    """Compare the groups in `min_sets` sets or more; `deltas` (draws, groups), or (draws, 1) of the check's value, are
+    the resampled differences of what is no mean."""
     if planned.metric.spec.gaps:
         now, before = _in_both(now, before)
     rule, wanted = suite.decision, max(suite.groups.min_sets, 2)  # one set has no spread
     harm: Literal["lower", "higher"] = "lower" if planned.spec.better == "higher" else "higher"
     design = Design(planned.bound, rule.alpha, harm)
-    by_group = not now.by_draws and bool(now.groups)
-    known = min(_known_sets(planned, cell, one) for one in (now, before))
-    held = now.group_sets if by_group else np.array([known])
-    moved = now.group_values - before.group_values if by_group else np.array([now.value - before.value])
+    held = np.array([min(_known_sets(planned, cell, one) for one in (now, before))])
+    if now.group_by_group:
+        held = np.where(now.judged & before.judged, np.minimum(now.group_sets, before.group_sets), 0)
+    moved = (now.compared(_once(now)) - before.compared(_once(before)))[0]
     enough = (held >= wanted) & (cell.n_sets >= wanted)
+    if deltas is not None:  # what a resample may lack altogether is too rare to compare
+        enough &= ~np.isnan(deltas).any(axis=0) & ~np.isnan(moved)
     blank = not_judged(design, moved, held, draws=rule.draws)
     if not enough.any() or (now.images is not None and enough.sum() < 2):  # a group alone has none to be held against
         return CheckComparison(now, None, np.zeros(held.size, dtype=bool), blank)
     test: dict[str, Any] = {"design": design, "draws": rule.draws}
     if now.paired is not None and before.paired is not None:
-        found = compare_means(now.paired[:, enough], before.paired[:, enough], rng=sets, **test)
+        found = compare_means(*_weighed(now, before, enough), rng=sets, **test)
     elif now.images is not None and before.images is not None:
         # Images are resampled within their groups, so that resamples of all images do not fit.
         test["rng"] = stream(rule.seed, "images", suite.suite, planned.item)
@@ -108,17 +111,8 @@ def compare(
         found = compare_images(now.images, before.images, labels, groups=int(enough.sum()), **test)
     else:
         assert deltas is not None
-        found = compare_draws(now.value - before.value, deltas, n_sets=int(held[0]), design=design)
+        found = compare_draws(moved[enough], deltas[:, enough], n_sets=held[enough], design=design)
     return CheckComparison(now, found, enough, blank)
-
-
-def with_value(now: Floats, before: Floats) -> Floats:
-    """The differences in those resamples (draws,) that have a value: one without an image of a label has no F1.
-
-    A difference of infinite values stays, which has to be refused.
-    """
-    known = ~(np.isnan(now) | np.isnan(before))
-    return now[known] - before[known]
 
 
 def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
@@ -126,6 +120,23 @@ def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
     if planned.metric.spec.gaps and now.paired is not None:
         return int((~np.isnan(now.paired)).any(axis=1).sum())
     return cell.n_sets if now.sets is None else now.sets
+
+
+def _once(measure: Measure) -> Drawn:
+    """The measure's own values, as a single resample's."""
+    return Drawn(np.array([measure.value]), measure.group_values[None, :])
+
+
+def _weighed(now: Measure, before: Measure, enough: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """The means of both in every set of the groups that are large enough, weighed by the images that they are means of:
+    their difference is that of the two values."""
+    assert now.paired is not None and before.paired is not None
+    new, old = now.paired[:, enough], before.paired[:, enough]
+    if now.weights is None or before.weights is None:
+        return new, old
+    weights = np.where(np.isnan(new), np.nan, (now.weights + before.weights)[:, enough])
+    weights /= np.nanmean(weights, axis=0)
+    return new * weights, old * weights
 
 
 def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:

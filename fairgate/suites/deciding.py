@@ -12,7 +12,7 @@ from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import Against, CheckResult
 from fairgate.statistics import PairedResult, Resamples
-from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter, with_value
+from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
@@ -92,7 +92,7 @@ class _Table:
         compared = []
         for at, one in enumerate(candidates):
             assert before is not None
-            deltas = with_value(drawn[at].value, drawn[-1].value) if now.by_draws else None
+            deltas = now.compared(drawn[at]) - before.compared(drawn[-1]) if now.by_draws else None
             compared.append(compare(self.suite, planned, cell, one, before, deltas, sets))
         return assessed, compared
 

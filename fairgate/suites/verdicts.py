@@ -79,30 +79,29 @@ def _of_group(one: Assessed, at: int, verdict: Verdict) -> Verdict:
     """
     values, limits = one.now.group_values, one.limits
     if one.planned.check.decide != "interval":
-        return "pass" if _within(one, _size(one, values)[at]) else "fail"
+        return "pass" if _within(one, values[at]) else "fail"
     if verdict == "pass":
         return "pass"
     if at == int(np.argmax(np.where(one.now.judged, one.now.group_badness, -np.inf))):
         return verdict
     if limits.group_lo is None or limits.group_hi is None:
         return "inconclusive"
-    own = _side(one, _size(one, limits.group_lo)[at], _size(one, limits.group_hi)[at])
+    own = _side(one, limits.group_lo[at], limits.group_hi[at])
     return "inconclusive" if own == "fail" != verdict else own
 
 
-def _size(one: Assessed, values: Floats) -> Floats:
-    """The values that are compared with the bound: of a metric with a sign, absolute values."""
-    return np.abs(values) if one.planned.metric.spec.group_bound == "size" else values
-
-
 def _within(one: Assessed, value: float) -> bool:
+    """Whether a value, or of a metric with a sign its size, is on the good side of the bound."""
     bound = one.planned.bound
+    if one.planned.metric.spec.group_bound == "size":
+        value = abs(value)
     return value >= bound if one.planned.check.at_least is not None else value <= bound
 
 
 def _side(one: Assessed, lo: float, hi: float) -> Verdict:
     """Where a whole interval lies: on the good side of the bound, beyond it, or on both."""
-    sides = {_within(one, lo), _within(one, hi)}
+    ends = [lo, hi, 0.0] if lo < 0 < hi else [lo, hi]  # of sizes, the smallest
+    sides = {_within(one, end) for end in ends}
     return "inconclusive" if len(sides) > 1 else "pass" if sides == {True} else "fail"
 
 
@@ -177,6 +176,7 @@ def absolute_reason(
     text = f"{_metric(planned)} is {three_decimals(now.value)}{''.join(map(named, first))}"
     text += _listed(rest, lambda position: f"{three_decimals(now.group_values[position])} ({now.groups[position]})")
     text += f"; wanted {planned.check.rule.replace('_', ' ')} {three_decimals(planned.bound)}"
+    text += " in size" if now.value < 0 and planned.metric.spec.group_bound == "size" else ""
     small = bool(_small_positions(now, wanted))
     if verdict == "inconclusive" and planned.check.decide == "interval" and not small:
         text += "; the interval reaches over the bound"
@@ -213,7 +213,7 @@ def regression_reason(
 
 def _farthest(one: Assessed) -> str:
     """` (male 0.310, female −0.310)`: the groups that depart farthest, of a metric that goes by their size."""
-    if one.planned.metric.spec.group_bound != "size":
+    if one.planned.metric.spec.group_bound != "size" or not one.now.groups:
         return ""
     size = np.where(one.now.judged_or_all, np.abs(one.now.group_values), -np.inf)
     far = np.flatnonzero(size >= size.max() - 1e-12).tolist()
@@ -238,6 +238,8 @@ def _moved(one: Assessed, paired: PairedResult, at: int) -> str:
     """`fell by 0.310 against its set-mates [−0.350, −0.270]`."""
     delta, lo, hi = (float(limits[at]) for limits in (paired.delta, paired.lo, paired.hi))
     moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {three_decimals(abs(delta))}"
+    if delta and one.planned.metric.spec.group_bound == "size":
+        moved += " in size"
     if one.planned.metric.spec.relative:
         moved = f"{moved} against {'the mean of all groups' if one.cell.unit == 'images' else 'its set-mates'}"
     return f"{moved} [{three_decimals(lo)}, {three_decimals(hi)}]"

@@ -17,7 +17,7 @@ from model_world import PROMPTS, TINY, Pictures
 from nightly import some
 from safetensors.torch import save_file
 
-from fairgate.checkpoints import find_folder
+from fairgate.checkpoints import find_folder, require_closed
 from fairgate.errors import ModelError
 from fairgate.models import open_scorer
 
@@ -348,3 +348,16 @@ def test_a_tokenizer_from_the_hubs_cache_is_hashed(
     (snapshot / "tokenizer.json").write_text(text.replace('"nurse": 7', '"nurse": 8').replace('"chef": 8', '"chef": 7'))
     assert open_scorer(uri, pictures, device="cpu", cache=None, base=tmp_path).fingerprint != scorer.fingerprint
     assert asked == [True, True]
+
+
+@pytest.mark.parametrize("first", ["attn_implementation", "_attn_implementation_internal", "experts_implementation"])
+def test_no_key_of_a_config_allows_another(first: str) -> None:
+    """A list of kernels once took the place of the keys that a caller checks, so that a backbone's name passed."""
+    named = ["backbone", "architecture", "checkpoint_path", "model_args"]
+    for config in (
+        {"backbone": "local-dir:/elsewhere", "note": {first: named}},
+        {first: named, "checkpoint_path": "/x"},
+    ):
+        for ordered in (config, dict(reversed(list(config.items())))):
+            with pytest.raises(ModelError, match="could be read from outside"):
+                require_closed(ordered, "config.json")

@@ -1,15 +1,13 @@
 """Everything that targets import: seconds each, minutes on a busy machine, and no input's fault."""
 
-import pyarrow.parquet
-import targets
-import torch
-import transformers
-import world
+import importlib
 
-import fairgate.checkpoints
-import fairgate.data
-import fairgate.gate
-import fairgate.models.open_clip_network
-import fairgate.reports
-import fairgate.suites.load
-from fairgate.generation import fairface, grounding_dino, matcher, sam, vilt
+for name in (
+    *("pyarrow.parquet", "targets", "torch", "transformers", "world"),
+    *(
+        f"fairgate.{part}"
+        for part in ("checkpoints", "data", "gate", "models.open_clip_network", "reports", "suites.load")
+    ),
+    *(f"fairgate.generation.{model}" for model in ("fairface", "grounding_dino", "matcher", "sam", "vilt")),
+):
+    importlib.import_module(name)

@@ -158,7 +158,7 @@ def in_process(work: Work, folder: Path) -> None:
             import fairgate.data
             import fairgate.models
             import fairgate.reports
-            import fairgate.suites.load
+            import fairgate.suites.load  # noqa: F401
     from targets import TARGETS
     from world import World
 
@@ -188,4 +188,3 @@ def _prefixes(name: str) -> tuple[str, ...]:
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Target" and call.args[0].value == name:  # type: ignore[attr-defined]
             return tuple(ast.literal_eval(call.args[4]))
     raise SystemExit(f"no target '{name}'")
-
