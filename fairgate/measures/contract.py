@@ -131,7 +131,8 @@ class Measure:
     an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
     what a paired test compares, each set with the weight of its `weights` (sets, groups), the images in it; `images`
     (images,), where images form no sets and their groups are compared with each other, is that instead. Without either,
-    two runs are compared in resamples: of the `value`, or as `resampled` says of every group's value or its size. `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
+    two runs are compared in resamples: of the `value`, or as `resampled` says of every group's value or its size.
+    `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
     `counted` is what a rank metric was computed from; `ties` says how far the order of equal scores decided it.
     `sets` is how many sets the value is made of, where these are not all; `evidence` says what sets are counted by,
     there and in `group_sets`, where it is not a number alone: `of the rarest label`.

@@ -30,9 +30,8 @@ class MetricSpec:
     the others: its set-mates, or, of single images, the mean of all groups. `gaps`: images may be without a number, and
     are left out; of a comparison also where the other run has none.
 
-    A number, the check's or a group's, is held against the bound as it is (`group_bound` "value"), by its size ("size");
-    or a group's not at all
-    ("none": groups are shown with another number than the check's).
+    A number, the check's or a group's, is held against the bound as it is (`group_bound` "value") or by its size
+    ("size"); or a group's not at all ("none": groups are shown with another number than the check's).
 
     `display` is the name in reports, to which a k is added (`MaxSkew@100`), `plain` the name in a check's reason; each
     is the metric's own name where it is empty. `worst_set` says how a report shows the badness of a set, as a number or

@@ -130,7 +130,8 @@ def _once(measure: Measure) -> Drawn:
 def _weighed(now: Measure, before: Measure, enough: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """The means of both in every set of the groups that are large enough, weighed by the images that they are means of:
     their difference is that of the two values."""
-    assert now.paired is not None and before.paired is not None
+    assert now.paired is not None
+    assert before.paired is not None
     new, old = now.paired[:, enough], before.paired[:, enough]
     if now.weights is None or before.weights is None:
         return new, old

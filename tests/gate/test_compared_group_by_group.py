@@ -1,4 +1,4 @@
-"""What is no mean over sets is compared group by group too: bias that moves, changes its sign or hides behind silence."""
+"""What is no mean over sets is compared group by group: bias that moves, changes its sign or hides behind silence."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ ITEMS = """\
 probes:
   bbq: {kind: question, items: captions}
 """
+GENDERS = {"gender": ["male", "female"]}
 Row = dict[str, str]
 
 
@@ -138,11 +139,11 @@ checks:
 @pytest.mark.parametrize("metric", ["f1", "balanced_accuracy"])
 def test_a_group_whose_labels_got_worse_fails_though_another_is_the_worst(tmp_path: Path, metric: str) -> None:
     rows = [
-        {"set_id": f"{sex[0]}{at + 1000 * 'ABC'.index(race):04d}", "member": "one", "subject": "face", "race": race, "sex": sex}
-        for race in "ABC"
+        {"set_id": f"{sex[0]}{1000 * place + at:04d}", "member": "one", "subject": "face", "race": race, "sex": sex}
+        for place, race in enumerate("ABC")
         for sex in ("man", "woman")
         for at in range(200)
-    ]  # fmt: skip
+    ]
     checks = f"""\
 groups: {{attributes: [race], min_sets: 20}}
 decision: {{draws: 500}}
@@ -169,10 +170,11 @@ def items(right: Callable[[int], str], how_many: int = 400) -> list[Row]:
         more = {"abstain": "c", "right": right(at), "stereotype": ["a"]}
         return json.dumps({"question": "Who?", "options": options, **more})
 
+    same = {"member": "one", "subject": "x"}
     return [
-        {"set_id": f"s{at:04d}", "member": "one", "subject": "x", "gender": ("male", "female")[at % 2], "caption": item(at)}
+        {"set_id": f"s{at:04d}", "gender": ("male", "female")[at % 2], "caption": item(at), **same}
         for at in range(how_many)
-    ]  # fmt: skip
+    ]
 
 
 BIAS = """\
@@ -207,10 +209,10 @@ def test_a_model_that_is_silent_where_the_stereotype_is_wrong_is_more_biased(tmp
 
 
 def test_answers_against_the_stereotype_are_a_bias_too(tmp_path: Path) -> None:
-    rows = items(lambda at: "c")
-    root = repository(tmp_path, rows, {"gender": ["male", "female"]}, ITEMS + BIAS.replace("METRIC", "bias_ambiguous"))
+    rows = items(lambda _: "c")
+    root = repository(tmp_path, rows, GENDERS, ITEMS + BIAS.replace("METRIC", "bias_ambiguous"))
     says = {
-        "before": lambda row: "cannot tell.",
+        "before": lambda _: "cannot tell.",
         "candidate": lambda row: "The grandson." if number_of(row) % 10 < 4 else "cannot tell.",
     }
     found = judged(root, rows, says)
@@ -222,8 +224,8 @@ def test_answers_against_the_stereotype_are_a_bias_too(tmp_path: Path) -> None:
 
 def test_answers_that_cannot_be_read_do_not_dilute_a_bias(tmp_path: Path) -> None:
     """BBQ's s_AMB: 20 of 20 answers that name somebody lean, and 55% of 400 items are answered right: 0.45 * 1."""
-    rows = items(lambda at: "c")
-    root = repository(tmp_path, rows, {"gender": ["male", "female"]}, ITEMS + BIAS.replace("METRIC", "bias_ambiguous"))
+    rows = items(lambda _: "c")
+    root = repository(tmp_path, rows, GENDERS, ITEMS + BIAS.replace("METRIC", "bias_ambiguous"))
 
     def hedged(row: Row) -> str:
         at = number_of(row) % 20
