@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fairgate.errors import StatisticsError
 from fairgate.statistics._limits import SimultaneousLimits, is_mute, limits, mean_evidence
@@ -107,8 +107,10 @@ def paired_statistic_test(
     return decided([compare_draws(delta_hat, delta_draws, n_sets=n_sets, design=design)])[0]
 
 
-def compare_draws(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, design: Design) -> PairedComparison:
-    """The comparison of `paired_statistic_test`, before its family is decided."""
+def compare_draws(
+    delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int | NDArray[np.int64], design: Design
+) -> PairedComparison:
+    """The comparison of `paired_statistic_test`, before its family is decided; `n_sets` of all groups, or (groups,)."""
     delta = design.sign * np.atleast_1d(np.asarray(delta_hat, dtype=np.float64))
     table = design.sign * np.asarray(delta_draws, dtype=np.float64)
     table = table[:, None] if table.ndim == 1 else table
@@ -123,7 +125,7 @@ def compare_draws(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, 
     away = np.abs(table - delta).max(axis=0)
     scale = np.where(np.ptp(table, axis=0) > 0, error, np.where(away > 0, away, np.finfo(np.float64).tiny))
     score = (table - delta) / scale
-    n = np.full(delta.shape, n_sets)
+    n = np.broadcast_to(np.asarray(n_sets, dtype=np.int64), delta.shape)
     judged = ~(is_mute(n, design.alpha) & ((table != 0).any(axis=0) | (delta != 0)))
 
     def side(direction: float) -> Side:
