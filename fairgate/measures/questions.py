@@ -171,9 +171,10 @@ class _Leaning(Metric):
                 remedy=_ITEMS,
             )
         held = self.evidence(tables[1], tables[3]) > 0
-        badness = np.where(held.any(axis=1), np.abs(tables[0]).max(axis=1), np.nan)
+        badness, sets = np.where(held.any(axis=1), np.abs(tables[0]).max(axis=1), np.nan), int(held.any(axis=1).sum())
         if not cell.groups:
-            return Measure(float(now[0]), lambda drawn: Drawn(scores(drawn)[:, 0]), badness, resampled="sizes")
+            value = float(now[0])
+            return Measure(value, lambda drawn: Drawn(scores(drawn)[:, 0]), badness, resampled="sizes", sets=sets)
 
         def draw(drawn: Counts) -> Drawn:
             found = scores(drawn)
@@ -189,6 +190,7 @@ class _Leaning(Metric):
             group_badness=np.abs(now),
             group_images=cell.group_images(),
             group_sets=held.sum(axis=0),
+            sets=sets,
             resampled="sizes",
             extreme="max",
             parts=((np.concatenate([now, -now]),),),
