@@ -8,7 +8,6 @@ from .load import leaves as leaves
 from .load import load_suite as load_suite
 from .load import load_text as load_text
 from .load import require_inside as require_inside
-from .load import require_utility as require_utility
 from .load import suite_names as suite_names
 from .load import suite_path as suite_path
 from .options import OPTIONS as OPTIONS
@@ -48,5 +47,6 @@ from .suite_diff import with_subjects_of as with_subjects_of
 from .temperature import LabelTemperature as LabelTemperature
 from .temperature import advice as advice
 from .temperature import temperature_notices as temperature_notices
+from .utility import require_utility as require_utility
 from .yaml_source import Source as Source
 from .yaml_source import read_source as read_source

@@ -18,8 +18,9 @@ from fairgate.errors import SuiteError, suggestion
 from fairgate.hashing import digest
 from fairgate.measures import METRICS, Metric, MetricSpec
 from fairgate.models import local_paths
-from fairgate.probes import PROBES, DatasetFacts, Rows, with_article
+from fairgate.probes import PROBES, with_article
 from fairgate.suites.schema import Check, DecisionRule, Groups, Suite, Waived, own_settings
+from fairgate.suites.utility import require_utility
 from fairgate.suites.yaml_source import Loc, Source, parse_source, read_source
 
 FOLDER = "fairness_suites"
@@ -262,68 +263,6 @@ def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:
             "choose a bound inside that range",
             given,
         )
-
-
-def require_utility(
-    suite: Suite, source: Source, *, dataset: DatasetFacts | None = None, rows: Rows | None = None
-) -> None:
-    """Raise SuiteError for a suite with checks of bias and none of utility, as far as the dataset is known.
-
-    A model that answers the same for every image treats everybody alike. What shows it is accuracy among labels of
-    which several are true for some image, or recall_at_k among several subjects, held to more than chance.
-    """
-    useful = [check for check in suite.checks if METRICS[check.metric].spec.utility]
-    if len(useful) == len(suite.checks):
-        return
-    read = (
-        {} if rows is None else {name: suite.probes[name].blind_share(rows) for name in {one.probe for one in useful}}
-    )
-    chances = [_chance(check, suite, dataset, read.get(check.probe)) for check in useful]
-    held = zip(useful, chances, strict=True)
-    if any(chance < 1 and (check.at_least is None or check.at_least > chance) for check, chance in held):
-        return
-    why = "none says whether the model is still of use"
-    if useful:
-        first, chance = useful[0], chances[0]
-        blind = f"{first.rule.replace('_', ' ')} {first.bound:g} is no more than chance, {chance:.2g}"
-        if chance == 1:
-            blind = f"each image of '{first.probe}' has one right answer among its own labels, whatever it shows"
-            if read.get(first.probe) == 1:
-                blind = f"one answer is right about every image of '{first.probe}'"
-        why = f"'{first.id}' would pass one too: {blind}"
-    raise SuiteError(
-        f"a model that answers the same for every image would pass the checks of bias here, and {why}.",
-        where=source.where(("checks", suite.checks.index(useful[0])) if useful else ("checks",)),
-        remedy=_remedy(suite, one_answer=1 in read.values()),
-    )
-
-
-def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, share: float | None) -> float:
-    """The value of a model that ignores its images: 1 where each image has labels of its own, and 0 where what is not
-    known yet decides it; `share` is that of the commonest right answer, where images have questions of their own."""
-    labels = suite.probes[check.probe].blind_labels(dataset)
-    if share is not None:
-        return share
-    if labels is None:
-        return 0.0
-    subjects = None if dataset is None else len(dataset.subjects)
-    value = METRICS[check.metric].blind_value(check.settings, labels, subjects)
-    return 1.0 if value is None else value
-
-
-def _remedy(suite: Suite, *, one_answer: bool) -> str:
-    """A line to paste: recall on a retrieval probe, or accuracy where all subjects share their labels."""
-    if one_answer:
-        return "add images to the dataset about which another answer is right, or a probe whose right answers differ"
-    compared = suite.baseline not in (None, "none") or any(check.no_worse_than for check in suite.checks)
-    rule = "no_worse_than: baseline, margin: 0.02" if compared else "at_least: 0.80"
-    for name, probe in suite.probes.items():
-        if (keys := probe.utility_check(name)) is not None:
-            return f"add `- {{{keys}, {rule}}}`"
-    return (
-        'add a probe `search: {kind: retrieval, prompts: ["a photo of {a_subject}"]}` and the check '
-        f"`- {{id: finds-its-subject, probe: search, metric: recall_at_k, k: 1, {rule}}}`"
-    )
 
 
 def require_inside(suite: Suite, source: Source, root: Path) -> None:

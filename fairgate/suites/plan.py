@@ -9,8 +9,9 @@ from fairgate.errors import SuiteError, suggestion
 from fairgate.measures import METRICS, Crossing, Metric, MetricRequest
 from fairgate.probes import DatasetFacts, Probe, dataset_has
 from fairgate.records import CROSS, Against, MetricSpec, item_name
-from fairgate.suites.load import LoadedSuite, require_utility
+from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Check, Suite
+from fairgate.suites.utility import require_utility
 from fairgate.suites.yaml_source import Loc, Source
 
 
