@@ -20,6 +20,7 @@ from .files import MAX_SIDE as MAX_SIDE
 from .files import TOKENIZER_FILES as TOKENIZER_FILES
 from .files import WEIGHTS as WEIGHTS
 from .files import HashedFiles as HashedFiles
+from .files import no_weights as no_weights
 from .files import read_config as read_config
 from .files import require_file as require_file
 from .files import require_folder as require_folder

@@ -75,7 +75,8 @@ def adapting(adapter: Adapter, where: str) -> Iterator[None]:
         raise ModelError(
             f"an adapter is merged into one folder that transformers saved, and its base {found}.",
             where=where,
-            remedy="name the model that it was trained on, such as peft:DIR?base=hf:FOLDER; or " + MERGE,
+            remedy="name the model that it was trained on, such as peft:DIR?base=hf:FOLDER (a LoRA of a Stable "
+            f"Diffusion is named by diffusion:FOLDER?lora=FILE); or {MERGE}",
         )
 
 

@@ -157,6 +157,16 @@ def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
         raise error("the file is empty.", where=str(path), remedy="save or download it again")
 
 
+def no_weights(folder: Path, name: str, remedy: str) -> ModelError:
+    """The error for a folder without a file of weights, which names pickled ones that are there."""
+    others = sorted(path.name for path in folder.glob("*.bin") if path.name != "training_args.bin")
+    return ModelError(
+        f"the folder holds no {name}" + (f", only pickled weights ({', '.join(others)})." if others else "."),
+        where=str(folder),
+        remedy=remedy,
+    )
+
+
 def where_it_may_be(path: Path) -> str:
     """A remedy for a path that does not exist: DVC's command, or the nearest name next to it."""
     pull, names = "`dvc pull`, in CI `fairgate dataset pull`", list[str]()

@@ -15,6 +15,12 @@ _WRAPPERS = ("module.", "_orig_mod.")
 _MODULES = ("model.", "timm_model.")
 """Attributes that hold the model: a LightningModule's usual one, and that of transformers' wrapper of timm. Names of
 some models begin so themselves."""
+_INSIDE: Mapping[str, str] = {
+    "module.": "model.module, inside of DistributedDataParallel",
+    "_orig_mod.": "model._orig_mod, inside of what torch.compile returns",
+    "model.": "the model itself, not the module that trains it",
+    "timm_model.": "the model itself, not the wrapper around it",
+}
 _ROUNDS = 4  # a compiled model inside a distributed one inside a Lightning module
 T = TypeVar("T")
 
@@ -59,3 +65,11 @@ def without_prefixes(state: Mapping[str, T], where: str, own: Collection[str] = 
             remedy="save the state dict of the model before it was compiled",
         )
     return plain
+
+
+def wrapped(names: Collection[str]) -> str | None:
+    """A remedy for names of tensors that do not fit and all begin as training wraps them; None for others."""
+    for prefix, inside in _INSIDE.items():
+        if names and all(name.startswith(prefix) for name in names):
+            return f"the names begin with '{prefix}': save {inside}"
+    return None

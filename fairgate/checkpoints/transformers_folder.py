@@ -12,7 +12,7 @@ from typing import Any
 from fairgate.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
 from fairgate.checkpoints.advice import JUDGING, home_of, no_config, other_type, require_own
 from fairgate.checkpoints.closed import require_known_parts
-from fairgate.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config, require_weights
+from fairgate.checkpoints.files import TOKENIZER_FILES, HashedFiles, no_weights, read_config, require_weights
 from fairgate.errors import ModelError
 
 _WEIGHTS = "model.safetensors"
@@ -165,12 +165,7 @@ def _weights_in(folder: Path, pickled: bool) -> list[Path]:
         return shards_of(folder / _SHARDS)
     if pickled and (folder / "pytorch_model.bin").is_file():
         return [folder / "pytorch_model.bin"]
-    others = [path.name for path in folder.glob("*.bin")]
-    raise ModelError(
-        f"the folder holds no {_WEIGHTS}" + (f", only pickled weights ({', '.join(others)})." if others else "."),
-        where=str(folder),
-        remedy="save the model with transformers' save_pretrained, which writes safetensors",
-    )
+    raise no_weights(folder, _WEIGHTS, "save the model with transformers' save_pretrained, which writes safetensors")
 
 
 def shards_of(index: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fairgate.checkpoints.prefixes import inner_state, without_prefixes
+from fairgate.checkpoints.prefixes import inner_state, without_prefixes, wrapped
 from fairgate.errors import ModelError, did_you_mean, listed
 
 StateDict = dict[str, torch.Tensor]
@@ -127,7 +127,7 @@ def require_fit(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where
         faults = [f"{len(missing)} tensors are missing: {listed(missing)}"] if missing else []
         faults += [f"{len(unexpected)} are not of this architecture: {listed(unexpected)}"] if unexpected else []
         near = did_you_mean(missing[0], unexpected) if missing else None
-        raise _misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture)
+        raise _misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture, unexpected)
 
 
 def require_stored(model: torch.nn.Module, weights: Iterable[Path], where: str) -> None:
@@ -139,7 +139,12 @@ def require_stored(model: torch.nn.Module, weights: Iterable[Path], where: str) 
     described = sum(parameter.numel() for parameter in model.parameters())
     stored = sum(path.stat().st_size for path in weights)
     if described > stored:
-        raise _misfit(f"it has {described:,} parameters, and the weights {stored:,} bytes", where, "its config.json")
+        raise _misfit(
+            f"it has {described:,} parameters, and the weights {stored:,} bytes",
+            where,
+            "its config.json",
+            saved_whole=True,
+        )
 
 
 def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unused: tuple[str, ...] = ()) -> None:
@@ -149,18 +154,25 @@ def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unu
     start with one of `unused` may be there.
     """
     shapes = sorted(report.get("mismatched_keys") or ())
-    _require_shapes([(name, expected, found) for name, found, expected in shapes], where, architecture)
+    _require_shapes(
+        [(name, expected, found) for name, found, expected in shapes], where, architecture, saved_whole=True
+    )
     if report.get("error_msgs"):
-        raise _misfit(str(report["error_msgs"])[:300], where, architecture)
+        raise _misfit(str(report["error_msgs"])[:300], where, architecture, saved_whole=True)
+    names = {}
     for kind in ("missing", "unexpected"):
         extra = unused if kind == "unexpected" else ()
         keys = sorted(report[f"{kind}_keys"])
-        names = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
-        if names:
-            raise _misfit(f"{len(names)} tensors are {kind}: {listed(names)}", where, architecture)
+        names[kind] = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
+    for kind, found in names.items():
+        if found:
+            fault = f"{len(found)} tensors are {kind}: {listed(found)}"
+            raise _misfit(fault, where, architecture, names["unexpected"], saved_whole=True)
 
 
-def _require_shapes(named: list[tuple[str, Sequence[int], Sequence[int]]], where: str, architecture: str) -> None:
+def _require_shapes(
+    named: list[tuple[str, Sequence[int], Sequence[int]]], where: str, architecture: str, *, saved_whole: bool = False
+) -> None:
     """Raises ModelError for names whose shape is not the expected one, which comes first."""
     odd = [
         f"{name} (expected {tuple(expected)}, found {tuple(found)})"
@@ -168,12 +180,17 @@ def _require_shapes(named: list[tuple[str, Sequence[int], Sequence[int]]], where
         if tuple(expected) != tuple(found)
     ]
     if odd:
-        raise _misfit(f"{len(odd)} tensors have other shapes: {listed(odd, separator='; ')}", where, architecture)
+        fault = f"{len(odd)} tensors have other shapes: {listed(odd, separator='; ')}"
+        raise _misfit(fault, where, architecture, saved_whole=saved_whole)
 
 
-def _misfit(fault: str, where: str, architecture: str) -> ModelError:
+def _misfit(
+    fault: str, where: str, architecture: str, unexpected: Collection[str] = (), *, saved_whole: bool = False
+) -> ModelError:
+    """`saved_whole`: the folder has the architecture in its config, so that there is nothing to name."""
+    other = "name the architecture that the checkpoint was trained with"
+    if saved_whole:
+        other = "config and weights are not of one model: save both into the folder again with save_pretrained"
     return ModelError(
-        f"the checkpoint does not fit {architecture}: {fault}.",
-        where=where,
-        remedy="name the architecture that the checkpoint was trained with",
+        f"the checkpoint does not fit {architecture}: {fault}.", where=where, remedy=wrapped(unexpected) or other
     )

@@ -271,9 +271,15 @@ class Debiased:
     def open(self, request: Request) -> TwoTowers:
         """Read the mitigation, and find its model. Raises ModelError, also where they do not belong to each other."""
         named, origin = request.address.partition("?model=")[0], self.origin(request.address)
-        if not named or not origin or "?" in named or origin.startswith("debiased:"):
+        if origin.startswith("debiased:"):
             raise ModelError(
-                "it names no file, no model that it changes, another option, or a mitigation as that model.",
+                "the model that the mitigation is to change is mitigated already.",
+                where=request.uri,
+                remedy="name the checkpoint itself, debiased:FILE?model=URI: one mitigation is judged at a time",
+            )
+        if not named or not origin or "?" in named:
+            raise ModelError(
+                "the URI names no file of a mitigation, no model that it changes, or another option.",
                 where=request.uri,
                 remedy="write debiased:FILE?model=URI, such as debiased:clip100.json?model=hf:runs/checkpoint",
             )

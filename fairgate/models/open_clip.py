@@ -253,7 +253,10 @@ def _weights_in(folder: Path) -> Path:
     if len(there) == 1:
         return there[0]
     fault = f"holds several weight files ({', '.join(path.name for path in there)})" if there else "holds no weights"
-    raise ModelError(f"the folder {fault}.", where=str(folder), remedy=f"name the one to use {_PREFERRED[0]}")
+    remedy = f"name the one to use {_PREFERRED[0]}"
+    if there and all("-of-" in path.name for path in there):
+        remedy = f"these are parts of one model: save all of its tensors as {_PREFERRED[0]}, as open_clip does"
+    raise ModelError(f"the folder {fault}.", where=str(folder), remedy=remedy)
 
 
 def _load(parts: Parts, device: Device) -> Encoder:

@@ -16,7 +16,16 @@ from open_clip.pretrained import download_pretrained, get_pretrained_cfg
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
 from transformers import dynamic_module_utils
 
-from fairgate.checkpoints import Device, Encoder, StateDict, encoder_of, read_state_dict, require_finite, require_fit
+from fairgate.checkpoints import (
+    Device,
+    Encoder,
+    StateDict,
+    encoder_of,
+    read_state_dict,
+    require_finite,
+    require_fit,
+    without_prefixes,
+)
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.models.open_clip_parts import Parts
 
@@ -37,10 +46,10 @@ def load(parts: Parts, device: Device) -> Encoder:
     shown = f"the architecture {parts.shown}"
     if parts.architecture is None:  # a stranger's config: its shapes are held against the file's first
         draft, _ = _build(parts, device="meta")
-        require_fit(_as_open_clip(state, draft), draft, str(weights), shown)
+        require_fit(_as_open_clip(state, draft, str(weights)), draft, str(weights), shown)
     require_finite(state, str(weights))
     model, tokenizer = _build(parts)
-    fitted = _as_open_clip(state, model)
+    fitted = _as_open_clip(state, model, str(weights))
     require_fit(fitted, model, str(weights), shown)
     model.load_state_dict(fitted)
     model.eval().to(device.name)
@@ -83,9 +92,10 @@ def _build(parts: Parts, device: str = "cpu") -> tuple[Any, Any]:
             ) from error
 
 
-def _as_open_clip(state: StateDict, model: torch.nn.Module) -> StateDict:
-    """The renamings of `open_clip.load_checkpoint`, without its interpolation of positions: other sizes do not fit."""
-    state = dict(convert_state_dict(model, state))
+def _as_open_clip(state: StateDict, model: torch.nn.Module, where: str) -> StateDict:
+    """The renamings of `open_clip.load_checkpoint`, without its interpolation of positions: other sizes do not fit; and
+    without the name of the attribute that held the model in training."""
+    state = dict(convert_state_dict(model, without_prefixes(state, where, model.state_dict())))
     if "positional_embedding" in state and not hasattr(model, "positional_embedding"):
         state = convert_to_custom_text_state_dict(state)
     expected = model.state_dict()

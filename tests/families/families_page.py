@@ -9,33 +9,68 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from family_files import FORMS, STORED, run_form
 from family_probes import COLUMNS
-from family_rows import ROWS
+from family_rows import ROWS, nested
 from family_runs import Bench, Cell, Refusal
 
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 WORKS = "✓"
 Said = str
 """What a cell of the page says: WORKS, or the text of a refusal."""
-Table = Mapping[str, Mapping[str, Said]]
+Cells = Mapping[str, Mapping[str, Said]]
 """Cells by row and column."""
+WRAPPERS = {"peft": "peft:DIR?base=", "debiased": "debiased:FILE?model="}
+"""URIs that hold another model's."""
+BASES = [key for key in ROWS if key.partition("-")[0] not in WRAPPERS] + ["peft-hf", "debiased-hf"]
 
 _INTRODUCTION = """\
 # Which probe with which model
 
 <!-- Written by `python tests/families`; tests/families/test_families_page.py says when it is stale. -->
 
-Every cell was run: a suite with this probe, on a tiny model with random weights in the format in which its library
-saves it, evaluated as `fairgate check` does. ✓ means a finite number for every picture. A number is a refusal, whose
-text is below; all of them are raised before a picture is read. How well a published checkpoint does, it does not say.
-[models.md](models.md) says how a URI is written, [suite files](reference/suite.md) what a probe can be set to. Models
-with fixed labels (classifier, timm, torchvision, features) need the suite's words among these; with `how: likelihood`
-also a label for the abstention.
-
-## Probes
+Every cell was run: a suite on a tiny model with random weights, in the format in which its library saves it, evaluated
+as `fairgate check` does. ✓ means a finite number for every picture. A number is a refusal, whose text is below its
+table; all of them are raised before a picture is read. How well a published checkpoint does, the page does not say.
 """
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of the page: titles by key, and what is said before it."""
+
+    title: str
+    said: str
+    rows: Mapping[str, str]
+    columns: Mapping[str, str]
+
+
+SECTIONS: dict[str, Section] = {
+    "probes": Section(
+        "Probes",
+        "[models.md](models.md) says how a URI is written, [suite files](reference/suite.md) what a probe can be set\n"
+        "to. Models with fixed labels (classifier, timm, torchvision, features) need the suite's words among these;\n"
+        "with `how: likelihood` also a label for the abstention.",
+        {key: row.title for key, row in ROWS.items()},
+        {key: f"{one.title}{f', {one.asked}' if one.asked else ''}" for key, one in COLUMNS.items()},
+    ),
+    "nested": Section(
+        "A model in another one",
+        "Adapters and mitigations have the URI of a model in theirs.",
+        {key: ROWS[key].title for key in BASES},
+        {key: f"`{form}`" for key, form in WRAPPERS.items()},
+    ),
+    "files": Section(
+        "Files",
+        "Weights as training leaves them. ✓ means the answers of the library's own file, or, of bfloat16, those of a\n"
+        "file of float32 with the same rounded numbers. Pickles are read with `weights_only`, as tensors alone.",
+        {key: f"`{one.title}`" for key, one in STORED.items()},
+        {key: form.title for key, form in FORMS.items()},
+    ),
+}
 
 
 def said(cell: Cell) -> Said:
@@ -43,15 +78,19 @@ def said(cell: Cell) -> Said:
     return cell.text if isinstance(cell, Refusal) else WORKS
 
 
-def render(table: Table) -> str:
-    """The page."""
+def render(tables: Mapping[str, Cells]) -> str:
+    """The page, from the cells of every section."""
+    parts = [_INTRODUCTION, *(_section(one, tables[key]) for key, one in SECTIONS.items()), *_tried()]
+    return "\n".join(parts) + "\n"
+
+
+def _section(section: Section, cells: Cells) -> str:
     notes: dict[str, int] = {}
-    head = ["model", *(f"{one.title}{f', {one.asked}' if one.asked else ''}" for one in COLUMNS.values())]
-    lines = [head, ["---", *[":-:"] * len(COLUMNS)]]
-    for key, row in ROWS.items():
-        cells = [_numbered(table[key][column], notes) for column in COLUMNS]
-        lines.append([row.title, *cells])
-    return "\n".join([_INTRODUCTION, *map(_line, lines), "", *_notes(notes), "", *_tried()]) + "\n"
+    lines = [_line(["model", *section.columns.values()]), _line(["---", *[":-:"] * len(section.columns)])]
+    for key, title in section.rows.items():
+        lines.append(_line([title, *(_numbered(cells[key][column], notes) for column in section.columns)]))
+    listed = [f"{number}. {text}" for text, number in notes.items()]
+    return "\n".join([f"## {section.title}\n", section.said, "", *lines, "", *listed, ""])
 
 
 def _numbered(text: Said, notes: dict[str, int]) -> str:
@@ -62,33 +101,58 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _notes(notes: Mapping[str, int]) -> list[str]:
-    return [f"{number}. {text}" for text, number in notes.items()]
-
-
 def _tried() -> list[str]:
-    lines = ["## Models that were tried", "", _line(["model", "tried on"]), _line(["---", "---"])]
     kinds = {row.title: ", ".join(f"`{kind}`" for kind in row.kinds if kind) for row in ROWS.values()}
-    return [*lines, *(_line([title, names]) for title, names in kinds.items() if names)]
+    lines = [_line([title, names]) for title, names in kinds.items() if names]
+    return ["## Models that were tried\n", _line(["model", "kinds"]), _line(["---", "---"]), *lines]
 
 
-def read(page: str) -> Table:
+def read(page: str) -> dict[str, Cells]:
     """The cells of a page that `render` wrote."""
-    notes = dict(re.findall(r"^(\d+)\. (.+)$", page, re.MULTILINE))
-    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
-    by_title = {cells[0]: cells[1:] for cells in lines if len(cells) == len(COLUMNS) + 1}
+    return {key: _cells(page, section) for key, section in SECTIONS.items()}
+
+
+def _cells(page: str, section: Section) -> Cells:
+    part = page.partition(f"## {section.title}\n")[2].partition("\n## ")[0]
+    notes = dict(re.findall(r"^(\d+)\. (.+)$", part, re.MULTILINE))
+    lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")]
+    by_title = {title: [notes.get(cell, cell) for cell in cells] for title, *cells in lines}
     return {
-        key: {
-            column: cell if cell == WORKS else notes[cell]
-            for column, cell in zip(COLUMNS, by_title[row.title], strict=True)
-        }
-        for key, row in ROWS.items()
-        if row.title in by_title
+        row: dict(zip(section.columns, by_title.get(title, []), strict=False)) for row, title in section.rows.items()
     }
 
 
-def run() -> Table:
-    """Every cell, on the first model of each row."""
+def run_row(bench: Bench, key: str, kind: str | None = None) -> dict[str, Cell]:
+    """A row of the first table."""
+    return {column: bench.run(ROWS[key], column, kind) for column in COLUMNS}
+
+
+def run_nested(bench: Bench, key: str, column: str) -> dict[str, Cell]:
+    """A row of the second table, by a probe that the model in it answers."""
+    own = ROWS[key].probes.get(column)
+    uris = nested(key, bench.root)
+    return {wrapper: bench.evaluate(uris[form], column, own) for wrapper, form in WRAPPERS.items()}
+
+
+def answered(cells: Mapping[str, Said]) -> str:
+    """The first probe that a model answers, by its row of the first table."""
+    return next(column for column, cell in cells.items() if cell == WORKS)
+
+
+def run() -> dict[str, Cells]:
+    """Every cell, on the first kind of each row."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
-        return {key: {column: said(bench.run(row, column)) for column in COLUMNS} for key, row in ROWS.items()}
+        probes = {key: _said(run_row(bench, key)) for key in ROWS}
+        return {
+            "probes": probes,
+            "nested": {key: _said(run_nested(bench, key, answered(probes[key]))) for key in BASES},
+            "files": {
+                key: _said({name: run_form(bench, one, form) for name, form in FORMS.items()})
+                for key, one in STORED.items()
+            },
+        }
+
+
+def _said(cells: Mapping[str, Cell]) -> dict[str, Said]:
+    return {column: said(cell) for column, cell in cells.items()}

@@ -6,6 +6,7 @@ called with one of the `kinds` and the root of a repository (`family_release`), 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -180,7 +181,8 @@ def _debiased(origin: Save) -> Save:
         def fit(path: Path) -> None:
             path.write_text(fit_projection(uri, ["a photo of a man"], device="cpu", base=root).model_dump_json())
 
-        return f"debiased:{_folder(root, f'projection-{kind}.json', fit)}?model={uri}"
+        named = re.sub(r"\W+", "-", uri)
+        return f"debiased:{_folder(root, f'projection-{named}.json', fit)}?model={uri}"
 
     return save
 
@@ -273,6 +275,9 @@ ROWS: dict[str, Row] = {
     "peft-classifier": Row("peft on classifier", _peft(_classifier, _CLASSIFYING), ("vit", "swin")),
     "peft-features": Row("peft on features", _peft(_features, "AutoModel"), ("dinov2", "vit")),
     "peft-detector": Row("peft on detector", _peft(_detector, _DETECTING), ("yolos", "detr")),
+    "peft-detector-text": Row(
+        "peft on detector, of texts", _peft(_detector, "AutoModelForZeroShotObjectDetection"), ("owlvit", "owlv2")
+    ),
     "peft-vlm-question": Row("peft on vlm `?question=`", _peft(_seeing("question=Who is it?"), _SEEING), ("llava",)),
     "peft-vlm-chat": Row("peft on vlm `?chat=`", _peft(_seeing(f"chat={CHAT}"), _SEEING), ("llava",)),
     "debiased-open_clip": Row("debiased on open_clip", _debiased(_open_clip), ONE),
@@ -283,3 +288,24 @@ ROWS: dict[str, Row] = {
     "answers": Row("answers", _answers, ONE),
     "detections": Row("detections", _detections, ONE),
 }
+
+
+def nested(key: str, root: Path) -> dict[str, str]:
+    """URIs of a row's first model behind an adapter, and behind a mitigation: its own where one can be made, else that
+    of the row `hf`."""
+    row = ROWS[key]
+    kind, hf = row.kinds[0], ROWS["hf"].kinds[0]
+    uri = row.save(kind, root)
+    adapted = ROWS.get(f"peft-{key}")
+    if adapted is not None:
+        lora = adapted.save(kind, root)
+    else:
+        lora = f"{ROWS['peft-hf'].save(hf, root).partition('?')[0]}?base={uri}"
+    if key in _TWO_TOWERS:
+        projected = _debiased(row.save)(kind, root)
+    else:
+        projected = f"{ROWS['debiased-hf'].save(hf, root).partition('?')[0]}?model={uri}"
+    return {"peft:DIR?base=": lora, "debiased:FILE?model=": projected}
+
+
+_TWO_TOWERS = ("open_clip", "hf", "peft-hf")

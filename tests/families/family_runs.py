@@ -113,8 +113,13 @@ class Bench:
         return Refusal(problem, where, remedy, read)
 
     def _general(self, text: str, uri: str) -> str:
-        """Without what is this run's alone: the URI, and the folder of its files."""
-        return text.replace(uri, "MODEL").replace(f"{self.root}/", "")
+        """Without what is this run's alone: URIs, names of tensors, digests, and the folder of its files."""
+        inner = uri.partition("base=")[2] or uri.partition("model=")[2]
+        for one in filter(None, (uri, inner)):
+            text = text.replace(one, "MODEL")
+        text = re.sub(r"does not fit .+: \d+ (tensors are \w+): .+", r"does not fit ARCHITECTURE: N \1: ...", text)
+        text = re.sub(r"'[\w.]*base_model[\w.]*'", "'NAME'", text)
+        return text.replace(f"{self.root}/", "")
 
 
 class _counted:

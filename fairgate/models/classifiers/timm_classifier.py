@@ -16,6 +16,7 @@ from fairgate.checkpoints import (
     judged_folder,
     local_folder,
     no_config,
+    no_weights,
     read_config,
     require_weights,
     right_uri,
@@ -90,6 +91,8 @@ class TimmClassifiers:
             raise no_config(folder, "timm")
         config = read_config(where, named=("architecture", "model_args"))
         architecture, arguments = _architecture(config, str(where)), _arguments(config, str(where))
+        if not (folder / WEIGHTS).is_file():
+            raise no_weights(folder, WEIGHTS, "save it with timm's save_for_hf, which writes one safetensors file")
         require_weights(folder / WEIGHTS)
         names, said = named_outputs(_labels(config, str(where)), options.get("labels"), request.base, str(where))
         if config.get("num_classes") != len(names.own):

@@ -142,13 +142,12 @@ class DetectorModel:
     def _fill(self, work: RowParts, what: str) -> None:
         from fairgate.checkpoints import scoring
 
-        source = self._request.source
+        source, engine = self._request.source, self._engine()
         for rows, blobs in source.image_batches(_BATCH):
             todo = [(int(row), data) for row, data in zip(rows, blobs, strict=True) if not work.has[row]]
             if not todo:
                 continue
             pictures = [decode_rgb(data, source, row) for row, data in todo]
-            engine = self._engine()
             with scoring(self._device), naming(self.uri, "detect"):
                 found = engine.boxes(pictures, what)
             work.add(np.array([row for row, _ in todo]), np.stack(found).reshape(len(found), -1))
