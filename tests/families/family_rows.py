@@ -62,6 +62,10 @@ def _open_clip(_: str, root: Path) -> str:
     return "open_clip:local-dir:" + _folder(root, "open_clip", save)
 
 
+def _towers(kind: str, root: Path) -> str:
+    return (_open_clip if kind == "open_clip" else _hf)(kind, root)
+
+
 def _classifier(kind: str, root: Path) -> str:
     from classifier_world import save_classifier
 
@@ -235,7 +239,7 @@ _CLASSES = ("yolos", "detr", "conditional_detr", "deformable_detr", "rt_detr", "
 _SEEN = ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl", "blip-2-t5")
 _GENDER = {
     "prediction": {"attribute": "gender"},
-    "generation-labels": {"labels": {"attribute": "gender", "groups": ["male", "female"]}},
+    "generation-labels": {"labels": {"attribute": "gender", "groups": ["Male", "Female"]}},
 }
 
 ROWS: dict[str, Row] = {
@@ -280,8 +284,7 @@ ROWS: dict[str, Row] = {
     ),
     "peft-vlm-question": Row("peft on vlm `?question=`", _peft(_seeing("question=Who is it?"), _SEEING), ("llava",)),
     "peft-vlm-chat": Row("peft on vlm `?chat=`", _peft(_seeing(f"chat={CHAT}"), _SEEING), ("llava",)),
-    "debiased-open_clip": Row("debiased on open_clip", _debiased(_open_clip), ONE),
-    "debiased-hf": Row("debiased on hf", _debiased(_hf), ("clip", "siglip")),
+    "debiased-hf": Row("debiased on hf, open_clip", _debiased(_towers), ("clip", "siglip", "open_clip")),
     "scores": Row("scores", _scores, ONE),
     "embeddings": Row("embeddings", _embeddings, ONE),
     "labels": Row("labels", _labels, ONE),
