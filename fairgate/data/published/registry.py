@@ -14,6 +14,7 @@ _FILES: Final = {
     "social_counterfactuals": "social_counterfactuals",
     "pairs": "pairs",
     "visogender": "visogender",
+    "coco_people": "coco_people",
     "genderbias_vl": "genderbias_vl",
     "pata": "pata",
     "chicago_faces": "chicago_faces",
