@@ -57,7 +57,13 @@ _FINDING = Home("a detector of a kind", "detections:FILE", loads=False)
 
 TYPES: Mapping[str, tuple[Home, tuple[str, ...]]] = {
     "hf": (_TOWERS, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
-    "vlm": (_SEEING, ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl")),
+    "vlm": (
+        _SEEING,
+        (
+            *("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl"),
+            *("qwen3_vl", "llava_next", "llava_onevision", "idefics3", "smolvlm"),
+        ),
+    ),
     "captions": (_READING, ("t5", "opt", "gpt2", "llama", "mistral", "qwen2", "gemma")),
     "matching": (_MATCHING, ("blip", "blip-2")),
     "detector": (

@@ -20,7 +20,7 @@ _SHARDS = "model.safetensors.index.json"
 GENERATION_CONFIG = "generation_config.json"
 IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
-_BY_AREA = ("qwen2_vl", "qwen2_5_vl")
+_BY_AREA = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 _AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)
 """Qwen-VL's image processor gives the fewest and most pixels of a picture under the names of edges; 12.8 million as
 published."""

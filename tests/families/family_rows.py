@@ -237,6 +237,7 @@ _SEEING = "AutoModelForImageTextToText"
 ONE = ("",)
 _CLASSES = ("yolos", "detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2")
 _SEEN = ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl", "blip-2-t5")
+_SEEN += ("qwen3_vl", "llava_next", "llava_onevision", "smolvlm", "idefics3")
 _GENDER = {
     "prediction": {"attribute": "gender"},
     "generation-labels": {"labels": {"attribute": "gender", "groups": ["Male", "Female"]}},

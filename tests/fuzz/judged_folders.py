@@ -12,7 +12,8 @@ from world import TESTS, World
 
 KINDS = {
     "matcher": {"blip": "matching:{}?head=itm", "blip-2": "matching:{}?head=itc"},
-    "vlm": {"llava": "vlm:{}?question=Who?", "qwen2_5_vl": "vlm:{}?chat={{image}} {{question}}"},
+    "vlm": {"llava": "vlm:{}?question=Who?", "qwen2_5_vl": "vlm:{}?chat={{image}} {{question}}"}
+    | dict.fromkeys(("llava_next", "llava_onevision", "idefics3"), "vlm:{}?question=Who?"),
 }
 _CONFIGS = (
     *("config.json", "processor_config.json", "preprocessor_config.json", "tokenizer_config.json"),

@@ -91,9 +91,50 @@ def test_likelihoods_from_one_prefix_are_those_of_a_forward_pass_a_label(kind: s
     assert np.abs(other - found).max() > 100 * CLOSE, "the picture makes a difference"
 
 
+@pytest.mark.parametrize(
+    ("kind", "file", "changes", "problem"),
+    [
+        ("llava_next", "processor_config.json", {"patch_size": 0}, "no number of tokens"),
+        ("llava_next", "processor_config.json", {"patch_size": "8"}, "no number of tokens"),
+        ("llava_next", "image_processor", {"image_grid_pinpoints": [[9000, 32]]}, "at most 4,096"),
+        ("llava_next", "image_processor", {"image_grid_pinpoints": [[4096, 4096]]}, "262,6.. tokens"),
+        ("llava_next", "image_processor", {"image_grid_pinpoints": [[32]]}, "no number of tokens"),
+        ("llava_onevision", "processor_config.json", {"vision_aspect_ratio": "anyres_max_9999"}, "no number of tokens"),
+        ("llava_onevision", "processor_config.json", {"num_image_tokens": 8000}, "48,000 tokens"),
+        ("idefics3", "processor_config.json", {"image_seq_len": 10**9}, "at most 8,192"),
+        ("idefics3", "image_processor", {"max_image_size": {"longest_edge": 1}}, "28,679 tokens"),
+        ("idefics3", "image_processor", {"max_image_size": {"longest_edge": 0}}, "no number of tokens"),
+    ],
+)
+def test_settings_that_make_a_book_of_a_picture_are_refused(
+    kind: str, file: str, changes: dict[str, Any], problem: str, folders: Folders, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(folders(kind), tmp_path / kind))
+    path = folder / "processor_config.json"
+    config = json.loads(path.read_text())
+    (config["image_processor"] if file == "image_processor" else config).update(changes)
+    path.write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=problem):
+        engine(folder)
+
+
 def scorer(folder: Path, pictures: Pictures, cache: EmbeddingCache | None = None, **options: str) -> Any:
     written = "&".join(f"{name}={value}" for name, value in {"question": QUESTION, **options}.items() if value)
     return open_scorer(f"vlm:{folder}?{written}", pictures, device="cpu", cache=cache)
+
+
+def test_the_text_of_a_smolvlms_picture_is_that_of_its_own_processor(folders: Folders) -> None:
+    """Which needs num2words, for videos."""
+    pytest.importorskip("num2words")
+    import transformers
+
+    one = engine(folders("smolvlm"))
+    parts = {"image_processor": one.processor.image_processor, "tokenizer": one.processor.tokenizer}
+    video = transformers.SmolVLMVideoProcessor()
+    own = transformers.SmolVLMProcessor(**parts, video_processor=video, image_seq_len=one.processor.image_seq_len)
+    for side in (20, 40, 90):
+        made = own(images=[picture(side=side)], text=[one.text], return_tensors="pt")
+        assert torch.equal(made["input_ids"], one.inputs(picture(side=side))["input_ids"])
 
 
 @pytest.fixture
@@ -204,8 +245,8 @@ def test_a_uri_that_asks_nothing_or_twice_is_refused(
 def test_an_unsupported_architecture_is_refused_by_name_with_those_that_are_not(
     llava: Path, pictures: Pictures
 ) -> None:
-    edit(llava / "config.json", model_type="idefics3")
-    with pytest.raises(ModelError, match=r"'idefics3', which the vlm: adapter") as raised:
+    edit(llava / "config.json", model_type="idefics2")
+    with pytest.raises(ModelError, match=r"'idefics2', which the vlm: adapter") as raised:
         scorer(llava, pictures)
     assert "llava, qwen2_vl, qwen2_5_vl, paligemma, blip-2, internvl" in str(raised.value)
 

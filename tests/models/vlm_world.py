@@ -13,8 +13,11 @@ WORDS = (
 )
 SPECIAL = ["<pad>", "<s>", "</s>", "<image>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
 SPECIAL += ["<img>", "</img>", "<IMG_CONTEXT>", "<video>"]
+SPECIAL += ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>"]
+SPECIAL += [f"<row_{row}_col_{column}>" for row in (1, 2) for column in (1, 2)]
 SIDE, PATCH = 32, 8
 KINDS = ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl", "blip-2-t5")
+KINDS += ("qwen3_vl", "llava_next", "llava_onevision", "smolvlm", "idefics3")
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
 _VISION = {**_SMALL, "image_size": SIDE, "patch_size": PATCH}
@@ -160,6 +163,88 @@ def internvl(words: Any) -> tuple[Any, Any]:
     return t.InternVLForConditionalGeneration(config), processor
 
 
+def qwen3(words: Any) -> tuple[Any, Any]:
+    import transformers as t
+
+    text = {**_llama(len(words)), "model_type": "qwen3_vl_text", "num_key_value_heads": 1, "head_dim": 16}
+    text["rope_parameters"] = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [3, 3, 2]}
+    ids = {"image_token_id": _id("<|image_pad|>"), "video_token_id": _id("<|video_pad|>")}
+    ids |= {"vision_start_token_id": _id("<|vision_start|>"), "vision_end_token_id": _id("<|vision_end|>")}
+    vision = {"patch_size": PATCH, "temporal_patch_size": 2, "spatial_merge_size": 2, "num_heads": 2, "depth": 2}
+    vision |= {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 48, "num_position_embeddings": 16}
+    vision["deepstack_visual_indexes"] = [0]
+    pixels = {"shortest_edge": 16 * 16, "longest_edge": 64 * 64}
+    images = t.Qwen2VLImageProcessor(size=pixels, patch_size=PATCH, merge_size=2)
+    video = t.Qwen3VLVideoProcessor(patch_size=PATCH, merge_size=2)
+    config = t.Qwen3VLConfig(text_config=text, vision_config=vision, **ids)
+    return t.Qwen3VLForConditionalGeneration(config), t.Qwen3VLProcessor(images, words, video)
+
+
+_CANVAS = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE], [2 * SIDE, 2 * SIDE]]
+
+
+def llava_next(words: Any) -> tuple[Any, Any]:
+    import transformers as t
+
+    config = t.LlavaNextConfig(
+        vision_config={"model_type": "clip_vision_model", **_VISION},
+        text_config=_llama(len(words)),
+        image_token_index=_id("<image>"),
+        vision_feature_layer=-1,
+        image_grid_pinpoints=_CANVAS,
+    )
+    side = {"height": SIDE, "width": SIDE}
+    images = t.LlavaNextImageProcessor(size={"shortest_edge": SIDE}, crop_size=side, image_grid_pinpoints=_CANVAS)
+    processor = t.LlavaNextProcessor(
+        images, words, patch_size=PATCH, vision_feature_select_strategy="default", num_additional_image_tokens=1
+    )
+    return t.LlavaNextForConditionalGeneration(config), processor
+
+
+def llava_onevision(words: Any) -> tuple[Any, Any]:
+    import transformers as t
+
+    config = t.LlavaOnevisionConfig(
+        vision_config={"model_type": "siglip_vision_model", **_VISION, "vision_use_head": False},
+        text_config={**_llama(len(words)), "model_type": "qwen2", "num_key_value_heads": 1},
+        image_token_index=_id("<image>"),
+        video_token_index=_id("<video>"),
+        image_grid_pinpoints=_CANVAS,
+        vision_aspect_ratio="anyres_max_4",
+    )
+    side = {"height": SIDE, "width": SIDE}
+    images = t.LlavaOnevisionImageProcessor(size=side, image_grid_pinpoints=_CANVAS)
+    processor = t.LlavaOnevisionProcessor(
+        images,
+        words,
+        t.LlavaOnevisionVideoProcessor(),
+        num_image_tokens=(SIDE // PATCH) ** 2,
+        vision_feature_select_strategy="full",
+        vision_aspect_ratio="anyres_max_4",
+    )
+    return t.LlavaOnevisionForConditionalGeneration(config), processor
+
+
+def idefics3(words: Any) -> tuple[Any, Any]:
+    import transformers as t
+
+    config = t.Idefics3Config(
+        vision_config=_VISION, text_config=_llama(len(words)), image_token_id=_id("<image>"), pad_token_id=0
+    )
+    images = t.Idefics3ImageProcessor(size={"longest_edge": 2 * SIDE}, max_image_size={"longest_edge": SIDE})
+    return t.Idefics3ForConditionalGeneration(config), t.Idefics3Processor(images, words, image_seq_len=4)
+
+
+def smolvlm(words: Any) -> tuple[Any, Any]:
+    import transformers as t
+
+    config = t.SmolVLMConfig(
+        vision_config=_VISION, text_config=_llama(len(words)), image_token_id=_id("<image>"), pad_token_id=0
+    )
+    images = t.SmolVLMImageProcessor(size={"longest_edge": 2 * SIDE}, max_image_size={"longest_edge": SIDE})
+    return t.SmolVLMForConditionalGeneration(config), t.Idefics3Processor(images, words, image_seq_len=4)
+
+
 def build(kind: str) -> tuple[Any, Any]:
     """A model and its processor; `blip-2-t5` is a BLIP-2 whose language model has an encoder."""
     words = tokenizer("</s>" if kind == "blip-2-t5" else "")
@@ -173,6 +258,11 @@ def build(kind: str) -> tuple[Any, Any]:
             "blip-2": lambda: blip2(words, "opt"),
             "blip-2-t5": lambda: blip2(words, "t5"),
             "internvl": lambda: internvl(words),
+            "qwen3_vl": lambda: qwen3(words),
+            "llava_next": lambda: llava_next(words),
+            "llava_onevision": lambda: llava_onevision(words),
+            "idefics3": lambda: idefics3(words),
+            "smolvlm": lambda: smolvlm(words),
         }[kind]()
         for parameter in made[0].parameters():  # random biases and norms too, and weights whose answers differ
             parameter.data.add_(torch.randn_like(parameter) * 0.12)

@@ -21,7 +21,8 @@ from fairgate.models.vlm.seeing import OPTIONS, SeeingModel
 
 @register
 class VisionLanguageFamily:
-    """Folders that transformers saved: LLaVA, Qwen2-VL, Qwen2.5-VL, PaliGemma, BLIP-2, InternVL."""
+    """Folders that transformers saved: LLaVA (also NeXT, OneVision), Qwen2-VL, Qwen2.5-VL, Qwen3-VL, PaliGemma, BLIP-2,
+    InternVL, Idefics3, SmolVLM."""
 
     scheme: ClassVar[str] = "vlm"
     forms: ClassVar[tuple[str, ...]] = ("vlm:FOLDER?question=TEXT", "vlm:FOLDER?chat=TEXT")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,14 @@ LAYOUTS: Mapping[str, Layout] = {
     "paligemma": Layout("PaliGemmaForConditionalGeneration", "PaliGemmaProcessor", first=True, line_ends=True),
     "blip-2": Layout("Blip2ForConditionalGeneration", "Blip2Processor", marker="", first=True, inner=True),
     "internvl": Layout("InternVLForConditionalGeneration", "InternVLProcessor", video="InternVLVideoProcessor"),
+    "qwen3_vl": Layout("Qwen3VLForConditionalGeneration", "Qwen3VLProcessor", _QWEN, "Qwen3VLVideoProcessor"),
+    "llava_next": Layout("LlavaNextForConditionalGeneration", "LlavaNextProcessor"),
+    "llava_onevision": Layout(
+        "LlavaOnevisionForConditionalGeneration", "LlavaOnevisionProcessor", video="LlavaOnevisionVideoProcessor"
+    ),
+    "idefics3": Layout("Idefics3ForConditionalGeneration", "Idefics3Processor"),
+    # SmolVLM's own processor writes the same text for a picture, and needs num2words for videos
+    "smolvlm": Layout("SmolVLMForConditionalGeneration", "Idefics3Processor"),
 }
 """By `model_type` of config.json."""
 MAX_IMAGE_TOKENS = 16_384
@@ -61,43 +70,88 @@ def load(found: TransformersFolder, device: Device) -> tuple[Any, Any]:
         images = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
         options = processor_options(found, model.config)
-        _require_modest(options.get("patch_size"), images, str(found.path))
+        _require_modest(found.kind, options, images, str(found.path))
         if layout.video:
             options["video_processor"] = getattr(transformers, layout.video)()
         return model, processor_class(image_processor=images, tokenizer=tokenizer, **options)
 
 
-def _require_modest(patch: int | None, images: Any, where: str) -> None:
-    """Raises ModelError for a LLaVA whose settings make a text of very many image tokens for a picture."""
-    if patch is None:
-        return
-    sides = [side for size in (images.size, images.crop_size) for side in dict(size or {}).values() if side]
-    if patch < 1 or (max(sides, default=0) // patch) ** 2 > MAX_IMAGE_TOKENS:
+def _require_modest(kind: str, options: Mapping[str, Any], images: Any, where: str) -> None:
+    """Raises ModelError for settings that make a text of very many image tokens for a picture."""
+    most = _most_tokens(kind, options, images)
+    if most is None or not 0 < most <= MAX_IMAGE_TOKENS:
         raise ModelError(
-            f"pictures with a side of {max(sides, default=0):,} pixels in patches of {patch} make more than "
-            f"{MAX_IMAGE_TOKENS:,} tokens.",
+            f"the settings make {'no number of' if most is None else f'{most:,}'} tokens of a picture; at most "
+            f"{MAX_IMAGE_TOKENS:,} are read.",
             where=where,
-            remedy="check patch_size in processor_config.json, and the size of pictures; published models have 576",
+            remedy="check processor_config.json (patch_size, image_seq_len, ...) and the size of pictures; published "
+            "models have 8,000 at most",
         )
+
+
+def _most_tokens(kind: str, options: Mapping[str, Any], images: Any) -> int | None:
+    """Tokens of one picture at most; None for settings of which there is none. Layouts that are not listed here are
+    bounded by their number of pixels or of tiles."""
+    try:
+        if kind in ("llava", "llava_next"):
+            canvas, side = getattr(images, "image_grid_pinpoints", None) or [], max(_sides(images), default=0)
+            own, *others = (_grid(grid, options["patch_size"]) for grid in ((side, side), *canvas))
+            return own + max(others, default=0)
+        if kind == "llava_onevision":
+            tiles = re.fullmatch(r"anyres_max_(\d{1,2})", str(options["vision_aspect_ratio"]))
+            return None if tiles is None else (int(tiles[1]) + 2) * _whole(options["num_image_tokens"])
+        if kind in ("idefics3", "smolvlm"):
+            longest, tile = (_whole(dict(size)["longest_edge"]) for size in (images.size, images.max_image_size))
+            rows = -(-longest // tile) if images.do_image_splitting else 0
+            return (rows**2 + 1) * (_whole(options["image_seq_len"]) + 3)  # with the marks around each tile
+    except (TypeError, ValueError, KeyError, ZeroDivisionError, AttributeError):
+        return None
+    return 1
+
+
+def _whole(number: Any) -> int:
+    if not isinstance(number, int):
+        raise TypeError(number)
+    return number
+
+
+def _sides(images: Any) -> list[int]:
+    return [_whole(side) for size in (images.size, images.crop_size) for side in dict(size or {}).values() if side]
+
+
+def _grid(sides: Sequence[int], patch: int) -> int:
+    """Patches of a canvas, with one more in each row for its end."""
+    high, wide = (_whole(side) // _whole(patch) for side in sides)
+    return high * (wide + 1)
 
 
 def processor_options(found: TransformersFolder, config: Any) -> dict[str, Any]:
     """The options of a processor besides its parts: from processor_config.json, else as the model's config implies."""
     from fairgate.checkpoints import read_config
 
-    path = found.files.paths.get("processor_config.json")
-    written = read_config(path) if path else {}
-    if found.kind == "llava":
+    if found.kind in ("llava", "llava_next"):
         vision = config.vision_config
         implied = {
             "patch_size": vision.patch_size,
             "vision_feature_select_strategy": config.vision_feature_select_strategy,
             "num_additional_image_tokens": int(vision.model_type == "clip_vision_model"),  # its class token
         }
+    elif found.kind == "llava_onevision":
+        vision = config.vision_config
+        implied = {
+            "num_image_tokens": (vision.image_size // vision.patch_size) ** 2,
+            "vision_feature_select_strategy": config.vision_feature_select_strategy,
+            "vision_aspect_ratio": config.vision_aspect_ratio,
+        }
+    elif found.kind in ("idefics3", "smolvlm"):
+        vision = config.vision_config
+        implied = {"image_seq_len": (vision.image_size // vision.patch_size) ** 2 // config.scale_factor**2}
     elif found.kind == "internvl":
         implied = {"image_seq_length": config.image_seq_length}
     elif found.kind == "blip-2":
         implied = {"num_query_tokens": config.num_query_tokens}
     else:
         implied = {}
+    path = found.files.paths.get("processor_config.json")
+    written = read_config(path) if path and implied else {}  # without: Qwen-VL's sizes are numbers of pixels
     return {name: written.get(name, value) for name, value in implied.items()}
