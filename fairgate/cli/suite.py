@@ -124,6 +124,11 @@ def _text(
     from fairgate.suites import new_detection_suite, new_prediction_suite, new_suite
 
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
+    if not data.manifest.attributes:
+        what = f"dataset '{data.manifest.name}' records no attribute, so that there are no groups to compare."
+        remedy = f"of prompts for a generator, copy the suite of docs/generators.md to fairness_suites/{name}.yaml and "
+        remedy += "name your reader in it; of photographs, import them with --attribute"
+        raise SettingsError(what, where=data.manifest.name, remedy=remedy)
     said = {"model": model, "baseline": baseline}
     if "detect" in can:
         if truth is not None or beside:

@@ -180,7 +180,6 @@ class GenerationProbe(Probe):
             require_told_apart(model, "prompts", {one: one for one in prompts}, model.uri)
         pictures = _Seen(model.generate(prompts, self.how))
         opened = reader.over(model, pictures)
-        require_told_apart(opened, "labels", {**reader.labels, **{text: text for text in reader.nobody}}, reader.model)
         perceived = reader.perceived(opened)
         shown = None if self.shows is None else self._shown(opened, [str(one) for one in rows.subject], self.shows)
         return perceived, pictures.digests(), shown

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fairgate.errors import ModelError
-from fairgate.models import ImageSource, LabelModel, Model, require_capability
+from fairgate.models import ImageSource, LabelModel, Model, require_capability, require_told_apart
 from fairgate.probes.settings import SuiteSection, Text
 
 UNREADABLE = "unreadable"
@@ -36,8 +36,7 @@ class Reader(SuiteSection):
     labels: dict[str, Text] = Field(min_length=2, description="Its prompt for every group: `male: a photo of a man`.")
 
     def over(self, model: OpensOthers, pictures: ImageSource) -> LabelModel:
-        """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned, and for
-        prompts that it reads as the same text."""
+        """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned."""
         found = model.open_other(self.model, pictures)
         require_capability(found, "log_probabilities", "the reader of pictures")
         if found.fingerprint != self.fingerprint:
@@ -76,6 +75,12 @@ class PictureReader(Reader):
         if len(set(prompts)) < len(prompts):
             raise ValueError("two of the prompts in `labels` and `nobody` are the same")
         return self
+
+    def over(self, model: OpensOthers, pictures: ImageSource) -> LabelModel:
+        """The reader over some pictures, which tells its own prompts apart."""
+        found = super().over(model, pictures)
+        require_told_apart(found, "labels", {**self.labels, **{text: text for text in self.nobody}}, self.model)
+        return found
 
     def confusion(self, reader: LabelModel, truth: NDArray[Any]) -> dict[str, dict[str, int]]:
         """Pictures of every known group, (images,), by what is perceived: a probe's `measured`. Those of other groups

@@ -259,3 +259,11 @@ def test_a_language_model_is_given_labels_as_answers_and_no_captions(toy: Toy) -
     code, output = new(toy.root, "first", "--dataset", "toy", "--model", "vlm:llava?question=What is their job?")
     assert code == 0, output
     assert gate.prepare("first", toy.root).loaded.suite.probes["labels"].template == "{label}"
+
+
+def test_a_release_of_prompts_is_sent_to_the_page_of_generators(toy: Toy) -> None:
+    words = ["dataset", "prompts", "painted", "--template", "a {word}", "--word", "chef", "--word", "doctor"]
+    done = CliRunner().invoke(app, [*words, "--seeds", "3", "--root", str(toy.root / "datasets")])
+    assert done.exit_code == 0, done.output
+    code, output = new(toy.root, "first", "--dataset", "painted")
+    assert (code, "docs/generators.md" in output) == (4, True), output

@@ -4,7 +4,9 @@ the same counted once, noise and one picture for all refused."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,14 @@ from painted_models import Family, _Opened
 from PIL import Image
 
 from fairgate import gate
-from fairgate.data import write_prompts
-from fairgate.errors import SuiteError
+from fairgate.data import open_dataset, write_prompts
+from fairgate.errors import ModelError, SuiteError
 from fairgate.hashing import digest
-from fairgate.models import Floats, GeneratedPictures, Generating, ImageSource, decode_rgb, log_softmax
+from fairgate.models import Floats, GeneratedPictures, Generating, ImageSource, decode_rgb, log_softmax, open_scorer
 from fairgate.models.registry import FAMILIES
+from fairgate.probes import GenerationProbe
 from fairgate.records import CheckResult
-from fairgate.suites import resolve
+from fairgate.suites import load_text, resolve
 
 WORDS = ("doctor", "nurse")
 SHARES = {"plain": (0.7, 0.2), "again": (0.71, 0.21), "biased": (0.95, 0.2), "same": (0.7, 0.2), "noise": (0.7, 0.2)}
@@ -221,6 +224,21 @@ def test_another_reader_than_the_pinned_one_gives_no_verdict(jobs: Path) -> None
     found = run(jobs, SUITE.replace("model: glance:well", "model: glance:misses"))
     assert {one.verdict for one in found.values()} == {"error"}
     assert "fingerprint" in found["women[doctor]"].reason
+
+
+def test_a_reader_that_reads_two_of_its_labels_alike_perceives_nothing(
+    jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Glance, "indistinct", lambda _, prompts: [(0, 1)] if len(prompts) == 3 else [])
+    found = run(jobs, SUITE)
+    assert {one.verdict for one in found.values()} == {"error"}
+    assert "reads the labels 'man' and 'woman' as the same text" in found["women[doctor]"].reason
+    probe = load_text(SUITE.encode(), jobs / "jobs.yaml", shown="jobs.yaml").suite.probes["painted"]
+    assert isinstance(probe, GenerationProbe)
+    assert probe.reader is not None
+    opens = SimpleNamespace(open_other=partial(open_scorer, device="cpu", base=jobs))
+    with pytest.raises(ModelError, match="as the same text"):  # as `fairgate suite reader` opens it
+        probe.reader.over(opens, open_dataset("jobs", jobs / "datasets"))
 
 
 LABELLED = """\
