@@ -29,6 +29,12 @@ def plain(value: object, column: str, place: str) -> object:
     """
     if hasattr(value, "item") and not isinstance(value, bytes):
         value = value.item()  # a number of numpy
+    if isinstance(value, str) and not _is_utf8(value):
+        raise DatasetError(
+            f"column '{column}' holds half of a character (a surrogate), which is no text.",
+            where=place,
+            remedy="write the file again in UTF-8",
+        )
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and not math.isinf(value):
@@ -38,6 +44,13 @@ def plain(value: object, column: str, place: str) -> object:
         where=place,
         remedy="write text, finite numbers or truth values (for a date, its text), or leave the column out",
     )
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def text_of(value: object) -> str:

@@ -144,6 +144,7 @@ def _members(path: Path, pictures: bool) -> Iterator[tuple[str, str, bytes]]:
                 continue
             if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.sparse is not None:
                 raise ValueError(f"'{member.name}' is a link, a device or sparse, and no plain file")
+            member.name.encode()  # a name in another encoding is a ValueError
             inside(member.name, str(path))
             folder, _, name = member.name.rpartition("/")
             stem, _, ending = name.partition(".")

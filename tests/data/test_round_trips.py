@@ -252,6 +252,8 @@ GOOD = ("1.json", b'{"file": "1", "gender": "m"}')
         ([GOOD, GOOD], "there twice"),
         ([GOOD, ("1.png", b"x"), ("1.jpg", b"x")], "has two pictures"),
         ([GOOD, ("2.json", b'{"file": "2", "gender": "' + b"m" * (1 << 20) + b'"}')], "at most 1,048,576 are read"),
+        ([GOOD, ("2.json", b'{"file": "\\ud800", "gender": "m"}')], "half of a character"),
+        ([("\udcff.json", b"{}")], "cannot be read"),
         ([], "no samples"),
     ],
 )
