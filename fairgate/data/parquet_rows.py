@@ -209,7 +209,7 @@ def _batches(path: Path, columns: Sequence[str], pictures: Sequence[str], named:
         for column in map(facts.column, range(facts.num_columns)):
             if column.path_in_schema in wanted and column.total_uncompressed_size > GROUP_BYTES:
                 size = column.total_uncompressed_size >> 20
-                raise ValueError(f"column '{column.path_in_schema}' unpacks to {size:,} MB")
+                raise ValueError(f"column '{column.path_in_schema}' unpacks to {size:,} MB: write smaller row groups")
         for batch in parquet.iter_batches(_PICTURES if pictures else _BATCH, row_groups=[group], columns=wanted):
             batch.validate(full=True)
             yield batch

@@ -275,6 +275,12 @@ def test_parquet_that_is_no_table_of_labels_is_refused(take, tmp_path, table, pr
         take(tmp_path / "labels.parquet", attributes=["gender"])
 
 
+def test_a_column_of_parquet_that_unpacks_to_too_much_is_refused(take, pictured, monkeypatch):
+    monkeypatch.setattr("fairgate.data.parquet_rows.GROUP_BYTES", 50)
+    with pytest.raises(DatasetError, match="unpacks to 0 MB: write smaller row groups"):
+        take(pictured(), attributes=["gender"])
+
+
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"file,gender\n1.png,Male\n", b"PAR1" + bytes(40) + b"PAR1"])
 def test_bytes_that_are_no_parquet_are_refused(take, tmp_path, content):
     path = tmp_path / "labels.parquet"

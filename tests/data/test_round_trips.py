@@ -128,7 +128,7 @@ def test_two_exports_of_a_release_are_the_same_bytes(people, tmp_path):
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_a_set_is_whole_in_one_archive(people, monkeypatch, tmp_path):
+def test_a_set_is_whole_in_one_archive_and_archives_are_read_as_one_table(people, back, monkeypatch, tmp_path):
     monkeypatch.setattr("fairgate.data.export.ARCHIVE_BYTES", 1)
     assert export_dataset(people, f"webdataset:{tmp_path / 'out'}").files == 6
     for path in (tmp_path / "out").glob("*.tar"):
@@ -136,6 +136,9 @@ def test_a_set_is_whole_in_one_archive(people, monkeypatch, tmp_path):
             said = [json.load(archive.extractfile(name)) for name in archive.getnames() if name.endswith("json")]
         assert len({row["set_id"] for row in said}) == 1
         assert len(said) == 4
+    again = back(tmp_path / "out" / "*.tar")
+    assert again.fingerprint == people.fingerprint
+    assert list(again.lineage) == [f"labels/test-{number:05d}.tar" for number in range(6)]
 
 
 @pytest.mark.parametrize("paths", ["unsafe", "doubled", "folder", "kind"])
