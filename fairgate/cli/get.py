@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.console import INVALID, progress_bar
+from fairgate.cli.dataset_import import MIN_SETS
+from fairgate.cli.dataset_tables import show_sizes
 
 if TYPE_CHECKING:
     from fairgate.data.published import Obtained, Published, PublishedPart
@@ -32,6 +34,10 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     fewest_sets: Annotated[
         int, typer.Option(min=1, help="Leave out subjects of fewer sets: a check needs 30 of each that it is about.")
     ] = 1,
+    merge: Annotated[
+        list[str] | None,
+        typer.Option(help="Groups under one name: `race=Latino_Hispanic,Middle Eastern=other`; repeatable."),
+    ] = None,
     commit: Annotated[str | None, typer.Option(help="Another full commit of the hub's repository.")] = None,
     downloads: Annotated[
         Path | None, typer.Option(help="Folder for what is fetched; by default in the user's cache.")
@@ -42,6 +48,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
 
     Exit code 0: it is there, 4: it is not.
     """
+    from fairgate.data import Grouping
     from fairgate.data.published import find_published, get_published
 
     if name is None:
@@ -64,6 +71,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
             commit=commit,
             fetch_images=fetch_images,
             fewest_sets=fewest_sets,
+            merge=Grouping.parse((), merge or ()).merge,
             root=root,
             progress=progress,
         )
@@ -126,12 +134,17 @@ def _command(name: str, part: str | None, folder: Path | None, out: str | None) 
 
 
 def _tell(obtained: Obtained, root: Path) -> None:
+    """What was left out, the sizes of groups, and where the release is."""
+    from fairgate.data import group_sizes, open_dataset
+
     manifest = obtained.manifest
     for reason, count in obtained.left_out.items():
         typer.echo(f"left out: {count:,} ({reason})", err=True)
+    sizes = group_sizes(open_dataset(manifest.ref, root).index)
+    show_sizes(sizes, list(manifest.attributes), MIN_SETS)
     kind = "counterfactual sets" if manifest.counterfactual else "sets"
     where = root / manifest.name / manifest.version
     if obtained.made:
-        typer.echo(f"\n{manifest.ref}: {manifest.n_rows:,} images in {manifest.n_sets:,} {kind}, in {where}")
+        typer.echo(f"{manifest.ref}: {manifest.n_rows:,} images in {manifest.n_sets:,} {kind}, in {where}")
     else:
-        typer.echo(f"\n{manifest.ref} is in {where} already, made of the same files: nothing was written")
+        typer.echo(f"{manifest.ref} is in {where} already, made of the same files: nothing was written")

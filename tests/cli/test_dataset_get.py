@@ -61,6 +61,7 @@ def test_with_it_the_release_is_made_and_what_was_left_out_is_counted(run, given
     assert "left out: 1 (file name does not say age, gender and race)" in result.stderr
     assert "utkface@v1: 1 images in 1 sets, in datasets/utkface/v1" in result.stdout
     assert (tmp_path / "datasets" / "utkface" / "v1" / "manifest.json").is_file()
+    assert "are in fewer than 30 sets" in result.stdout
     again = run("utkface", "--from", given, "--accept-licence")
     assert again.exit_code == 0
     assert "made of the same files: nothing was written" in again.stdout
@@ -72,6 +73,11 @@ def test_with_it_the_release_is_made_and_what_was_left_out_is_counted(run, given
         (["utkfase"], "did you mean 'utkface'?"),
         (["utkface", "--part", "crop"], "did you mean 'cropped'?"),
         (["utkface", "--accept-licence"], "is not fetched by a program"),
+        (
+            ["utkface", "--accept-licence", "--merge", "race=Martian=other"],
+            "no group of race called 'Martian' to merge",
+        ),
+        (["utkface", "--accept-licence", "--merge", "rase=Black=other"], "did you mean 'race'?"),
         (["utkface", "--from", "nowhere", "--accept-licence"], "the folder does not exist"),
     ],
 )

@@ -17,7 +17,7 @@ from fairgate.data.published.registry import find_published
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.data.releases import ROOT, versions
 from fairgate.data.writer import refuse_existing, write_dataset
-from fairgate.errors import DatasetError
+from fairgate.errors import DatasetError, suggestion
 from fairgate.hashing import digest, sha256_file
 
 KIND = "published"
@@ -49,13 +49,15 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
     commit: str | None = None,
     fetch_images: bool = False,
     fewest_sets: int = 1,
+    merge: Mapping[str, Mapping[str, str]] | None = None,
     root: Path = ROOT,
     progress: Progress | None = None,
 ) -> Obtained:
     """Make a release of a published dataset, from `folder` or from what is fetched into `downloads/NAME`.
 
     Of a list of addresses, `fetch_images` fetches the images of strangers' servers; else those that are there count.
-    Subjects of fewer than `fewest_sets` sets are left out and counted.
+    Subjects of fewer than `fewest_sets` sets are left out and counted. `merge` puts groups of an attribute under a new
+    name, `{"race": {"Latino_Hispanic": "other"}}`.
 
     The licence is the caller's to accept. Tables and archives are compared with those of the newest release that was
     made of the same part, and a difference is an error; where that release is the one to be made, it is returned.
@@ -67,6 +69,8 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
     check_name(release, version)
     target = root / release / version
     asked: dict[str, JsonValue] = {"kind": KIND, "dataset": name, "part": part, "fewest_sets": fewest_sets}
+    asked["merged"] = {attribute: dict(names) for attribute, names in (merge or {}).items()}
+    attributes = _merged(chosen, merge or {})
     earlier = _earlier(release, asked, root)
     if earlier is None or earlier.version != version:
         refuse_existing(target)
@@ -80,10 +84,10 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
             return Obtained(earlier, reading.left_out, made=False)
     manifest = write_dataset(
         target,
-        _rows(reading, chosen, progress),
+        _rows(reading, merge or {}, progress),
         name=release,
         version=version,
-        attributes=chosen.attributes,
+        attributes=attributes,
         recipe={
             **asked,
             "left_out": dict(reading.left_out),
@@ -188,7 +192,27 @@ def _require_same(hashes: Mapping[str, str], earlier: Manifest, root: Path) -> N
         )
 
 
-def _rows(reading: Reading, part: PublishedPart, progress: Progress | None) -> Iterator[dict[str, object]]:
+def _merged(part: PublishedPart, merge: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """The groups of each attribute, in their order. Raises DatasetError for a name that the part does not have."""
+    for attribute, names in merge.items():
+        known = part.attributes.get(attribute)
+        unknown = attribute if known is None else next((name for name in names if name not in known), None)
+        if unknown is not None:
+            there = list(part.attributes if known is None else known)
+            raise DatasetError(
+                f"there is no {'attribute' if known is None else f'group of {attribute} called'} '{unknown}' to merge.",
+                where="--merge",
+                remedy=suggestion(unknown, there, f"there are: {', '.join(there)}"),
+            )
+    return {
+        attribute: list(dict.fromkeys(merge.get(attribute, {}).get(group, group) for group in groups))
+        for attribute, groups in part.attributes.items()
+    }
+
+
+def _rows(
+    reading: Reading, merge: Mapping[str, Mapping[str, str]], progress: Progress | None
+) -> Iterator[dict[str, object]]:
     """Rows as the writer takes them, each picture read when its turn comes."""
     for done, row in enumerate(reading.rows, start=1):
         yield {
@@ -198,7 +222,7 @@ def _rows(reading: Reading, part: PublishedPart, progress: Progress | None) -> I
             "member": row.member,
             "subject": row.subject,
             "caption": row.caption,
-            **{attribute: row.groups[attribute] for attribute in part.attributes},
+            **{attribute: merge.get(attribute, {}).get(group, group) for attribute, group in row.groups.items()},
             **row.extra,
         }
         if progress is not None:

@@ -88,6 +88,17 @@ def test_a_release_that_is_something_else_is_not_written_over(take, tmp_path):
         take("fairface", folder, part="val-1.25", release="faces")
 
 
+def test_groups_can_be_merged_and_the_recipe_says_how(take, opened, tmp_path):
+    merge = {"age": {"3-9": "under 20", "10-19": "under 20"}}
+    made = take("fairface", authors(tmp_path / "given"), merge=merge)
+    assert opened("fairface").index.attributes["age"].tolist() == ["under 20", "more than 70", "under 20"]
+    assert made.manifest.attributes["age"][:3] == ["0-2", "under 20", "20-29"]
+    assert made.manifest.recipe["merged"] == merge
+    assert not take("fairface", tmp_path / "given", merge=merge).made
+    with pytest.raises(DatasetError, match="never written over"):
+        take("fairface", tmp_path / "given")
+
+
 def test_subjects_of_few_sets_are_left_out_only_where_somebody_says_so(take, opened, tmp_path):
     folder = clone(tmp_path / "given")
     assert take("pairs", folder).left_out == {}
