@@ -101,6 +101,9 @@ def worst_group(
     sets that Student's t takes, where groups have images of their own."""
 
     def find(parts: Stacked) -> Interval | Unavailable:
+        unknown = ~np.isfinite(parts.values).all(axis=0)
+        if unknown.any():
+            return Unavailable(f"no image of {parts.names[int(unknown.argmax())]} has a number")
         return extreme_interval(
             parts.values,
             parts.draws,

@@ -32,6 +32,7 @@ from uses import (
     read_record,
     read_suite,
     shard,
+    table_of_answers,
     table_of_scores,
     weights,
 )
@@ -107,6 +108,24 @@ def odd_columns(make: Callable[[World], Sequence[bytes]]) -> Callable[[World], s
     return strategy
 
 
+def answer_tables(world: World) -> list[bytes]:
+    """An answer for every image, as CSV."""
+    index = world.source.index
+    names = zip(index.set_id.tolist(), index.member.tolist(), strict=True)
+    rows = [f'{set_id},{member},Who is it?,"A nurse, {set_id}."' for set_id, member in names]
+    return ["\n".join(["set_id,member,prompt,answer", *rows, ""]).encode()]
+
+
+def answer_columns(world: World) -> list[bytes]:
+    """The same as Parquet."""
+    import pyarrow.csv as pacsv
+    from pyarrow import parquet as pq
+
+    held = io.BytesIO()
+    pq.write_table(pacsv.read_csv(io.BytesIO(answer_tables(world)[0])), held)
+    return [held.getvalue()]
+
+
 def shard_bytes(world: World) -> list[bytes]:
     (path,) = (world.toy.root / "datasets/toy/v1").glob("*.parquet")
     return [path.read_bytes()]
@@ -180,6 +199,8 @@ TARGETS = (
     ),
     Target("table-parquet", bytes_of(lambda w: w.parquet_tables), table_of_scores("t.parquet")),
     Target("table-columns", odd_columns(lambda w: w.parquet_tables), table_of_scores("t.parquet")),
+    Target("answers", bytes_of(answer_tables), table_of_answers("a.csv"), answer_tables, ("fairgate.models",)),
+    Target("answers-columns", odd_columns(answer_columns), table_of_answers("a.parquet")),
     Target("scores", bytes_of(kept), kept_scores),
     Target("scores-columns", odd_columns(kept), kept_scores),
     Target("manifest", trees(manifests, as_json), manifest),

@@ -74,6 +74,19 @@ def table_of_scores(name: str) -> Callable[[World, bytes], None]:
     return use
 
 
+def table_of_answers(name: str) -> Callable[[World, bytes], None]:
+    """Read a table of answers, and put a question to it."""
+
+    def use(world: World, data: bytes) -> None:
+        from fairgate.models import open_scorer
+
+        path = placed(world.root / name, data)
+        model: Any = open_scorer(f"answers:{path}", world.source, cache=None)
+        assert len(model.answer(["Who is it?"] * len(world.source), 8)) == len(world.source)
+
+    return use
+
+
 def kept_scores(world: World, data: bytes) -> None:
     from fairgate.probes import read_scores, scores_digest, write_scores
 

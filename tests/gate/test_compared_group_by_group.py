@@ -208,6 +208,19 @@ def test_a_model_that_is_silent_where_the_stereotype_is_wrong_is_more_biased(tmp
     assert verdicts(found["by-gender"]) == {"male": "fail", "female": "fail"}
 
 
+@pytest.mark.parametrize("metric", ["bias_disambiguated", "bias_ambiguous"])
+def test_groups_of_which_one_set_alone_names_somebody_are_too_small_and_no_error(metric: str, tmp_path: Path) -> None:
+    sure = {"bias_disambiguated": "ab", "bias_ambiguous": "ca"}[metric]
+    rows = items(lambda at: sure[at // 2 % len(sure)])
+    root = repository(tmp_path, rows, GENDERS, ITEMS + BIAS.replace("METRIC", metric))
+
+    def only(row: int) -> Callable[[Row], str]:
+        return lambda one: "The grandfather." if number_of(one) == row else "???"
+
+    found = judged(root, rows, {"before": only(0), "candidate": only(8)})
+    assert {found[name].verdict for name in ("bound", "change", "by-gender")} <= {"inconclusive", "fail"}, found
+
+
 def ambiguous_half(at: int) -> str:
     """Nobody can tell of the first 400 of 800 items."""
     return "c" if at < 400 else "ab"[at // 2 % 2]
