@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fairgate.data.caption_streams import picture_within
 from fairgate.data.cells import Line, plain, text_of
@@ -106,9 +106,19 @@ class FolderRows:
         return FolderRows(metadata, tuple(name for name in metadata.columns if name != FILE_NAME))
 
     def lines(self, pictures: bool) -> Iterator[Line]:
-        """Every row; a picture that is not there, or leads out of the folder, is None."""
+        """Every row; a picture that is not there, or leads out of the folder, is None.
+
+        Raises DatasetError for a file that has two rows.
+        """
+        seen = dict[PurePosixPath, int]()
         for line in self.metadata.lines(pictures):
             named = text_of(line.fields[FILE_NAME])
+            if (first := seen.setdefault(PurePosixPath(named), line.number)) != line.number:
+                raise DatasetError(
+                    f"image '{named}' has two lines.",
+                    where=f"{self.place(first)} and {self.place(line.number)}",
+                    remedy="keep one line per image",
+                )
             data = picture_within(self.metadata.path.parent, named) if pictures else None
             yield Line(line.number, {name: line.fields[name] for name in self.columns}, data, named)
 

@@ -121,6 +121,15 @@ def test_a_frame_of_the_release_is_imported_unchanged(people, back):
     assert back(frame).fingerprint == people.fingerprint
 
 
+def test_pictures_of_several_encodings_are_one_column(write, rows, image, loaded, back, tmp_path):
+    mixed = ({**row, "image": image((9, 9, 9), "JPEG") if row["member"] == "3" else row["image"]} for row in rows())
+    write(rows=mixed)
+    released = open_dataset("people", tmp_path / "datasets")
+    export_dataset(released, f"webdataset:{tmp_path / 'out'}")
+    assert [one["jpg"].format for one in loaded(tmp_path / "out").select(range(4))] == ["PNG", "PNG", "PNG", "JPEG"]
+    assert back(tmp_path / "out").fingerprint == released.fingerprint
+
+
 def test_two_exports_of_a_release_are_the_same_bytes(people, tmp_path):
     for name in ("one", "two"):
         export_dataset(people, f"webdataset:{tmp_path / name}")
@@ -337,6 +346,7 @@ def test_an_image_folder_of_others_is_imported(tmp_path, image, kind):
         ({"a/train-0.parquet": "", "b/train-0.parquet": ""}, "2 tables"),
         ({"x.parquet": "", "x.tar": ""}, "several kinds"),
         ({"metadata.jsonl": ""}, "empty"),
+        ({"metadata.csv": "file_name,gender\n1.png,m\n./1.png,m\n"}, "has two lines"),
         ({"metadata.jsonl": "[]\n"}, "no object"),
         ({"metadata.jsonl": '{"file_name": "1.png", "gender": "m"}\n{"file_name": "2.png", "age": 1}\n'}, "'age'"),
     ],

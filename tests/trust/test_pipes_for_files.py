@@ -15,6 +15,7 @@ from toy_repository import Toy, toy_repository
 from fairgate.data import import_images, open_dataset
 from fairgate.data.coco import read_coco
 from fairgate.data.labels import read_labels
+from fairgate.data.tables import open_table
 from fairgate.errors import FairgateError
 from fairgate.probes import read_scores
 from fairgate.reports import read_results
@@ -60,6 +61,10 @@ READERS: dict[str, tuple[str, Callable[[Toy, Path], object]]] = {
     ),
     "labels": ("labels.csv", lambda _, path: read_labels(path)),
     "packed labels": ("labels.csv.gz", lambda _, path: read_labels(path)),
+    "labels of Parquet": ("labels.parquet", lambda _, path: open_table(path)),
+    "labels of JSON Lines": ("labels.jsonl", lambda _, path: open_table(path)),
+    "archive": ("train-0.tar", lambda _, path: open_table(path)),
+    "metadata of a folder": ("datasets/metadata.csv", lambda _, path: open_table(path.parent)),
     "annotations": ("captions.json", lambda _, path: read_coco(path, path)),
     "report of another job": ("report.zip", lambda toy, path: unpack_report(path, toy.root / "unpacked")),
 }
