@@ -31,6 +31,7 @@ from fairgate.builds.shard_store import (
 from fairgate.data import NAME_PATTERN, Manifest
 from fairgate.engines import Engine, one_thread_each
 from fairgate.errors import RecipeError, SuiteError, did_you_mean
+from fairgate.generation import Offload
 from fairgate.hashing import digest
 from fairgate.recipes import Recipe, open_recipe, recipe_names
 from fairgate.suites import Source, read_source
@@ -44,7 +45,7 @@ RESERVED = ("status", "run", "preflight")
 class Factory:
     """One build of a recipe in `out`. `limit` is the most starting sets of a part, per subject, for trying out.
 
-    `params` is the file that names it: for messages.
+    `params` is the file that names it: for messages. `offload` says where diffusion models lie, and changes no picture.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Factory:
     limit: int | None = None
     watch: Watcher = field(default_factory=Quiet)
     params: Path = PARAMS
+    offload: Offload = "none"
 
     @property
     def places(self) -> Places:
@@ -102,7 +104,7 @@ class Factory:
             before, plan = chosen, ground.plan(part, subject, chosen.chain)
             store = ShardStore(self.places.part(subject, part.name), plan)
             self._set_aside(store, plan, subject, part.name)
-            making = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command)
+            making = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command, self.offload)
             chosen = making.run(engine if last in (None, part.name) else None)
             before.let_go()
             if part.name == last:

@@ -17,6 +17,7 @@ from fairgate.builds.shard_store import Ledger, ShardStore, Watcher, record_of, 
 from fairgate.builds.shards import StoredSet, decode, encode
 from fairgate.engines import Engine, Task
 from fairgate.errors import RecipeError
+from fairgate.generation import Offload, offloading
 from fairgate.hashing import digest, sha256_bytes
 from fairgate.recipes import Part
 from fairgate.steps import Meter, SetRows, Trace, run_steps
@@ -129,10 +130,12 @@ class ShardBench:
     context: Any
     attributes: list[str]
     plan: str
+    offload: Offload = "none"
 
     def __call__(self, device: str) -> Callable[[tuple[int, list[SetRows]]], tuple[Ledger, bytes | None]]:
         """What makes shards, one after the other, with the models that the steps hold."""
-        steps = self.part.steps(self.subject, device, self.context)
+        with offloading(self.offload):
+            steps = self.part.steps(self.subject, device, self.context)
 
         def make(numbered: tuple[int, list[SetRows]]) -> tuple[Ledger, bytes | None]:
             """The ledger and the file (None for no set) of a shard, from its index and its starting sets."""
@@ -180,6 +183,7 @@ class PartBuild:
     watch: Watcher
     limit: int | None
     command: str
+    offload: Offload = "none"
     shards: dict[int, _Finished] = field(default_factory=dict)
     prefix: int = 0
     started: int = 0
@@ -260,7 +264,8 @@ class PartBuild:
             self._note(made[0], found=False)
             return self.end is None
 
-        engine.run(tasks, ShardBench(self.part, self.subject, context, self.attributes, self.store.digest), done)
+        bench = ShardBench(self.part, self.subject, context, self.attributes, self.store.digest, self.offload)
+        engine.run(tasks, bench, done)
 
     def _note(self, ledger: Ledger, found: bool) -> None:
         traces = [record.trace(self.subject) for record in ledger.sets] if self.chooses else []

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairgate.builds.memory import Way, ways_to_fit
 from fairgate.builds.plan import Need, needs_of
 from fairgate.checkpoints import model_folder
 from fairgate.errors import FairgateError, ModelError
@@ -29,8 +30,6 @@ GPUS = (GPU("T4", 16, 65, 70), GPU("RTX 4090", 24, 165, 450), GPU("A100", 80, 31
 SHARE_OF_PEAK = {512: 0.218, 768: 0.218, 1024: 0.354}
 """What painting reached of an H100's TFLOP/s in batches of 8, by the side of the pictures, with random weights at the
 sizes of SD 1.5 and SDXL (docs/generation-cost.md). That other cards reach as much of theirs is assumed."""
-ACTIVATIONS = {512: 6.6, 768: 9.6, 1024: 12.6}
-"""GB next to the weights in batches of 8, measured there at 512 and 1024 pixels; 768 is assumed to be between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,8 @@ class GpuCost:
 @dataclass(frozen=True, slots=True)
 class Preflight:
     """What a build reads and does. `memory` is of its largest part, in GB, None where a model's size is not known;
-    `unknown` says of which work the number of pictures is not known."""
+    `ways` are those to run it that need less (`fairgate.builds.memory`); `unknown` says of which work the number of
+    pictures is not known."""
 
     needs: Sequence[Need]
     work: Sequence[Work]
@@ -54,6 +54,7 @@ class Preflight:
     estimates: Sequence[GpuCost]
     unknown: Sequence[str]
     free_disk: float
+    ways: Sequence[Way] = ()
 
     @property
     def missing(self) -> list[Need]:
@@ -86,7 +87,8 @@ def published(uri: str) -> PublishedModel | None:
     first, *others = (PUBLISHED[name] for name in names)
     licences = "; ".join(dict.fromkeys(each.licence for each in (first, *others)))
     disk, memory = (sum(getattr(each, what) for each in (first, *others)) for what in ("disk", "memory"))
-    return replace(first, licence=licences, disk=disk, memory=memory)
+    parts = [each.largest for each in (first, *others) if each.largest is not None]
+    return replace(first, licence=licences, disk=disk, memory=memory, largest=max(parts, default=None))
 
 
 def _missing_parts(need: Need) -> list[FairgateError]:
@@ -110,10 +112,11 @@ def preflight_of(recipe: Recipe, out: Path) -> Preflight:
         if one.pictures is None or not _rate(sizes[one.role])
     ]
     tflop = sum(_tflop(one, sizes[one.role]) for one in work)
-    memory = _memory(recipe, sizes)
+    ways = ways_to_fit(recipe, sizes)
+    memory = ways[0].memory if ways else None
     place = next(each for each in (out, *out.resolve().parents) if each.exists())
     estimates = [_estimate(gpu, tflop, memory) for gpu in GPUS] if tflop and memory is not None else []
-    return Preflight(needs, work, memory, estimates, unknown, shutil.disk_usage(place).free / 1e9)
+    return Preflight(needs, work, memory, estimates, unknown, shutil.disk_usage(place).free / 1e9, ways)
 
 
 def _rate(size: PublishedModel | None) -> bool:
@@ -129,19 +132,6 @@ def _tflop(one: Work, size: PublishedModel | None) -> float:
     if one.pictures is None or size is None or size.tflop is None or size.side is None:
         return 0.0
     return one.pictures * one.evaluations * size.tflop / SHARE_OF_PEAK[size.side]
-
-
-def _memory(recipe: Recipe, sizes: dict[str, PublishedModel | None]) -> float | None:
-    """Of the part that needs most: the weights of its models together, and what a batch of pictures needs."""
-    most = 0.0
-    for part in recipe.parts():
-        used = [size for role, size in sizes.items() if role not in part.ignores and role != "face_reader"]
-        if any(size is None for size in used):
-            return None
-        known = [size for size in used if size is not None]
-        batch = max((ACTIVATIONS.get(size.side or 0, 0.0) for size in known), default=0.0)
-        most = max(most, sum(size.memory for size in known) + batch)
-    return most
 
 
 def _estimate(gpu: GPU, tflop: float, memory: float) -> GpuCost:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 from typer.core import TyperGroup
 
 from fairgate.errors import SettingsError
+from fairgate.generation import Offload
 
 
 class _BuildByDefault(TyperGroup):
@@ -37,7 +38,7 @@ PARAMS, OUT = Path("params.yaml"), Path("build")
 
 
 @build_app.command("run")
-def run(
+def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
     name: Annotated[str, typer.Argument(help="A build of params.yaml.")],
     subject: Annotated[list[str] | None, typer.Option(help="Build only this one; repeatable.")] = None,
     part: Annotated[str | None, typer.Option(help="Build only this part; those before it must be finished.")] = None,
@@ -45,6 +46,13 @@ def run(
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     workers: Annotated[int | None, typer.Option(min=1, help="Default: one per GPU, or one.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    offload: Annotated[
+        str,
+        typer.Option(
+            help="Of a GPU with little memory: none, model (parts of a diffusion model take turns on it) or sequential "
+            "(each layer is there while it computes: slow). No picture changes but for rounding."
+        ),
+    ] = "none",
     limit: Limit = None,
     params: Params = PARAMS,
     out: Out = OUT,
@@ -61,8 +69,9 @@ def run(
             remedy="leave one of them out",
         )
     recipe = read_build(name, params)
+    how = _offload(offload, engine, device)
     with BuildProgress() as progress:
-        factory = Factory(name, recipe, out, limit, progress, params)
+        factory = Factory(name, recipe, out, limit, progress, params, how)
         if assemble:
             manifest = factory.assemble()
         else:
@@ -73,6 +82,24 @@ def run(
                 manifest = factory.assemble(crew)
     typer.echo(f"built {manifest.n_rows:,} images in {manifest.n_sets:,} sets: {factory.places.dataset}")
     typer.echo(f"fingerprint {manifest.fingerprint}")
+
+
+def _offload(text: str, engine: str, device: str) -> Offload:
+    """Raises SettingsError for what is none, and where there is no GPU whose memory could be spared."""
+    from fairgate.checkpoints import find_device
+
+    found = next((how for how in get_args(Offload) if how == text), None)
+    if found is None:
+        raise SettingsError(
+            f"--offload is '{text}'.", where="--offload", remedy=f"choose one of {', '.join(get_args(Offload))}"
+        )
+    if found != "none" and engine == "local" and not find_device(device).is_cuda:
+        raise SettingsError(
+            f"--offload {text} spares the memory of a GPU, and this build runs on a CPU.",
+            where="--offload",
+            remedy="leave it out, or name the GPU: --device cuda",
+        )
+    return cast(Offload, found)
 
 
 @build_app.command()

@@ -92,10 +92,16 @@ def show_preflight(name: str, found: Preflight) -> None:
         console.print(
             "a batch that does not fit is halved; `needs` is of batches of 8 (docs/building.md)", soft_wrap=True
         )
+    if found.ways:
+        ways = _table("memory of a GPU that it needs, computed and not measured", ("setting",), _FITS)
+        for way in found.ways:
+            ways.add_row(way.settings, f"{way.memory:.1f}", "-" if way.card is None else f"{way.card} GB")
+        console.print(ways)
     for line in found.unknown:
         console.print(escape(f"not counted: {line}"), soft_wrap=True)
 
 
+_FITS = ("needs GB", "smallest card that should do")
 _WORK = ("pictures", "UNet evaluations each", "evaluations")
 
 

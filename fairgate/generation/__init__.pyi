@@ -1,5 +1,8 @@
 from .diffusion.pipeline import StableDiffusion as StableDiffusion
 from .diffusion.schedule import quiet as quiet
+from .offload import Offload as Offload
+from .offload import current_offload as current_offload
+from .offload import offloading as offloading
 from .published import PUBLISHED as PUBLISHED
 from .published import PublishedModel as PublishedModel
 from .published import addresses as addresses

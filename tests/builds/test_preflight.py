@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairgate.builds import Ground, preflight_of
+from fairgate.builds.memory import Way
 from fairgate.cli.main import app
 from fairgate.errors import ModelError
 from fairgate.generation import PUBLISHED, PublishedModel
@@ -24,7 +25,9 @@ def run(*arguments: str) -> tuple[int, str]:
 def params(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    Path("params.yaml").write_text("builds: {occupations: {}, gensynth: {}, social_counterfactuals: {}}\n")
+    Path("params.yaml").write_text(
+        "builds: {occupations: {}, gensynth: {}, social_counterfactuals: {}, social_identities: {}}\n"
+    )
     return tmp_path
 
 
@@ -96,6 +99,38 @@ def test_sdxl_with_its_refiner_fits_on_no_small_gpu() -> None:
     assert fits == {"T4": False, "RTX 4090": False, "A100": True, "H100": True}
 
 
+def test_what_spares_memory_makes_a_build_need_less_of_a_gpu(params: Path) -> None:
+    ways = preflight_of(open_recipe("occupations", {}), Path()).ways
+    sdxl = {way.settings: (way.memory, way.card) for way in ways}
+    reader, both, vae = 0.5 + 2.6 + 0.7, 8.7 + 7.6, 12.6  # SAM, Grounding DINO and ViLT never lie elsewhere
+    whole, turns, tiled = sdxl["batches of 8"], sdxl["batches of 8, --offload model"], "--offload model, ?vae_tile=512"
+    assert both + vae < whole[0] <= reader + both + vae
+    assert whole[0] - turns[0] == pytest.approx(both - 0.3)  # the VAE alone is there while it decodes
+    assert sdxl[f"batches of 1, {tiled}"][1] == 12
+    assert (whole[1], turns[1]) == (40, 24)
+    layers = sdxl["batches of 1, --offload sequential, ?vae_tile=512"]
+    assert layers[0] < sdxl[f"batches of 1, {tiled}"][0]
+    sd15 = preflight_of(open_recipe("gensynth", {}), Path()).ways
+    assert not any(way.tile for way in sd15)  # its pictures are no larger than a tile
+    _, text = run("preflight", "social_identities")
+    assert "computed and not measured" in text
+    assert re.search(r"batches of 1, --offload model, \?vae_tile=512 +3\.8 +8 GB", text)
+
+
+def test_a_card_that_is_too_small_is_never_named() -> None:
+    assert [Way(8, "none", 0, need).card for need in (7.9, 8.1, 79, 81)] == [8, 12, 80, None]
+
+
+def test_offload_wants_a_gpu_and_is_one_of_three(params: Path) -> None:
+    for words, problem in (
+        (("--offload", "model", "--device", "cpu"), "this build runs on a CPU"),
+        (("--offload", "disk"), "choose one of none, model, sequential"),
+    ):
+        code, text = run("gensynth", *words)
+        assert code
+        assert problem in text
+
+
 @pytest.mark.nightly
 def test_sizes_of_published_unets_follow_from_their_architectures() -> None:
     import torch
@@ -114,6 +149,7 @@ def test_sizes_of_published_unets_follow_from_their_architectures() -> None:
         assert model.tflop == pytest.approx(tflop, rel=0.01)
         assert model.disk == pytest.approx(4 * (parameters + others), abs=0.06)
         assert model.memory == pytest.approx(2 * parameters + 4 * others, abs=0.06)
+        assert model.largest == pytest.approx(2 * parameters, abs=0.06)
 
     sd15 = PUBLISHED["stable-diffusion-v1-5/stable-diffusion-v1-5"]
     require(sd15, 0.1231 + 0.0837, *counted(512, cross_attention_dim=768, attention_head_dim=8))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.checkpoints import (
+    MAX_SIDE,
     TOKENIZER_FILES,
     HashedFiles,
     judged_folder,
@@ -44,13 +45,15 @@ _KNOWN: dict[str, tuple[str, frozenset[str]]] = {
     "scheduler": ("diffusers", frozenset()),
 }
 _STEMS = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
-_OPTIONS = ("refiner", "vae", "variant", "lora", "lora_scale")
+_OPTIONS = ("refiner", "vae", "variant", "lora", "lora_scale", "vae_tile")
+_SMALLEST_TILE = 16
 _LORA = "pytorch_lora_weights.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineAddress:
-    """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&variant=fp16&lora=FILE&lora_scale=1`, taken apart."""
+    """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&variant=fp16&lora=FILE&lora_scale=1&vae_tile=512`, taken
+    apart."""
 
     model: str
     refiner: str | None = None
@@ -58,13 +61,28 @@ class PipelineAddress:
     variant: str | None = None
     lora: str | None = None
     lora_scale: float = 1.0
+    vae_tile: int | None = None
 
     @classmethod
     def of(cls, address: str, uri: str) -> PipelineAddress:
         """Raises ModelError for an option that there is not."""
         model, options = split_options(uri, address, _OPTIONS)
         refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
-        return cls(model, refiner, vae, options.get("variant"), options.get("lora"), lora_scale(uri, options))
+        variant, lora = options.get("variant"), options.get("lora")
+        return cls(model, refiner, vae, variant, lora, lora_scale(uri, options), _tile(uri, options.get("vae_tile")))
+
+
+def _tile(uri: str, text: str | None) -> int | None:
+    """`vae_tile` of a URI, in pixels. Raises ModelError."""
+    if text is None:
+        return None
+    if not text.isdecimal() or not _SMALLEST_TILE <= int(text) <= MAX_SIDE:
+        raise ModelError(
+            f"vae_tile is '{text[:40]}'.",
+            where=uri,
+            remedy=f"write ?vae_tile=512, a tile's side of {_SMALLEST_TILE} to {MAX_SIDE} pixels, or leave it out",
+        )
+    return int(text)
 
 
 def lora_scale(uri: str, options: Mapping[str, str]) -> float:
@@ -112,11 +130,14 @@ class PipelineFiles:
     variant: str | None
     files: HashedFiles
     lora: LoraFile | None = None
+    vae_tile: int | None = None
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 over the files, and over the scale of a LoRA."""
-        return self.files.fingerprint(**({} if self.lora is None else {"lora_scale": repr(self.lora.scale)}))
+        """Hex SHA-256 over the files, and over the options that change numbers: a LoRA's scale, the VAE's tiles."""
+        scale = {} if self.lora is None else {"lora_scale": repr(self.lora.scale)}
+        tile = {} if self.vae_tile is None else {"vae_tile": str(self.vae_tile)}
+        return self.files.fingerprint(**scale, **tile)
 
     @property
     def is_xl(self) -> bool:
@@ -160,7 +181,9 @@ def find_pipeline(
     if lora is not None:
         paths["lora"] = lora.path
     hashed = HashedFiles.of(paths)
-    return PipelineFiles(folder, pipeline, components, settings, channels, vae, address.variant, hashed, lora)
+    return PipelineFiles(
+        folder, pipeline, components, settings, channels, vae, address.variant, hashed, lora, address.vae_tile
+    )
 
 
 def _lora(named: str, base: Path) -> Path:

@@ -23,7 +23,9 @@ from fairgate.checkpoints import find_device, naming_folder, require_finite, req
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
 from fairgate.generation.diffusion.lora import merge_lora
+from fairgate.generation.diffusion.placement import Placement
 from fairgate.generation.diffusion.schedule import Schedule, Schedulers, quiet
+from fairgate.generation.offload import current_offload
 from fairgate.hashing import digest
 
 KEPT_BYTES = 64 << 20
@@ -75,6 +77,7 @@ class StableDiffusion:
         self.pipeline, self.is_xl, self.is_refiner = found.pipeline, found.is_xl, found.is_refiner
         self.device = torch.device(where.name)
         self.dtype = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}[where.precision]
+        self.placement: Placement = kin.placement if kin is not None else Placement(self.device, current_offload())
         self.spent: Counter[str] = Counter()
         self.refiner: StableDiffusion | None = None
         self._zero_negative = self.is_xl and bool(found.settings.get("force_zeros_for_empty_prompt", True))
@@ -89,22 +92,25 @@ class StableDiffusion:
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
         self.tokenizers = [_tokenizer(names[name], found, name) for name in cutters]
-        self._readers = {
-            name: shared
-            if kin is not None and (shared := kin.same(name, found)) is not None
-            else _loaded(getattr(transformers, names[name]), found, name, variant).float().to(self.device)
+        shared = {} if kin is None else {name: one for name in readers if (one := kin.same(name, found)) is not None}
+        own = {
+            name: _loaded(getattr(transformers, names[name]), found, name, variant).float()
             for name in readers
+            if name not in shared
         }
-        self.text_encoders = list(self._readers.values())
         self.unet = _unet_or_vae(found, "unet", self.dtype, variant)
-        merge_lora(found, {"unet": self.unet, **self._readers})
-        self.unet = self.unet.to(self.device)
+        merge_lora(found, {"unet": self.unet, **shared, **own})
+        self.unet = self.placement.place(self.unet)
+        self._readers = {name: shared[name] if name in shared else self.placement.place(own[name]) for name in readers}
+        self.text_encoders = list(self._readers.values())
         if kin is None:
-            own = variant if found.vae.parent == found.folder else None  # a VAE from elsewhere has names of its own
-            self.vae = _unet_or_vae(found, "vae", torch.float32, own).to(self.device)
+            own_variant = variant if found.vae.parent == found.folder else None  # one from elsewhere has its own names
+            self.vae = self.placement.place(_unet_or_vae(found, "vae", torch.float32, own_variant))
         else:
             self.vae = kin.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
+        if found.vae_tile is not None:
+            self._read_in_tiles(found.vae_tile)
         sample = self.unet.config.sample_size or 0  # some do not say at what size they were trained
         self.size = (sample if isinstance(sample, int) else max(sample)) * self.vae_factor
         self.pictures = VaeImageProcessor(vae_scale_factor=self.vae_factor)
@@ -112,6 +118,17 @@ class StableDiffusion:
             vae_scale_factor=self.vae_factor, do_normalize=False, do_binarize=True, do_convert_grayscale=True
         )
         _require_plain(self)
+
+    def _read_in_tiles(self, side: int) -> None:
+        """Let the VAE read and make larger pictures in tiles of `side` pixels, which overlap and are blended."""
+        if side % self.vae_factor:
+            raise ModelError(
+                f"vae_tile is {side}, which the VAE cannot halve.",
+                where=self.uri,
+                remedy=f"give a multiple of {self.vae_factor}",
+            )
+        self.vae.enable_tiling()
+        self.vae.tile_sample_min_size, self.vae.tile_latent_min_size = side, side // self.vae_factor
 
     def same(self, reader: str, found: PipelineFiles) -> Any:
         """This model's text encoder of a name, where another pipeline's has the very same files; else None."""
