@@ -26,6 +26,7 @@ from urllib.request import (
     Request,
 )
 
+from fairgate.data.labels import inside
 from fairgate.data.published.contract import HubFiles, WebFile
 from fairgate.errors import DatasetError
 from fairgate.hashing import sha256_file
@@ -75,8 +76,9 @@ def fetch_hub(source: HubFiles, into: Path, commit: str) -> None:
             large = getattr(entry, "lfs", None)
             if large is None or not any(fnmatch(entry.path, pattern) for pattern in patterns):
                 continue
-            if sha256_file(into / entry.path) != large.sha256:
-                (into / entry.path).unlink()
+            path = into / inside(entry.path, source.address)
+            if sha256_file(path) != large.sha256:
+                path.unlink()
                 raise Refused(f"'{entry.path}' is not what the hub says that it is, and was removed")
 
 
@@ -145,7 +147,8 @@ def fetch_image(url: str, *, most: int, seconds: float, is_allowed: Callable[[st
     """The bytes at a stranger's address. Raises Refused for another scheme than http(s), a host that is not on the
     public internet (also one that it is sent on to), more than `most` bytes, or more than `seconds`; OSError.
 
-    Not prevented: a name that has another address the second time that it is looked up, and what a proxy reaches.
+    Not prevented: a name that has another address the second time that it is looked up, what a proxy reaches, and a
+    server that sends its headers byte by byte, which can take longer.
     """
     held = io.BytesIO()
     with _opened(url, {}, is_allowed=is_allowed or is_public) as answer:

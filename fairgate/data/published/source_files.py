@@ -59,7 +59,7 @@ class SourceFiles:
                     raise DatasetError(
                         f"'{name}' is there twice.",
                         where=f"{found[name]} and {path}",
-                        remedy="give a folder with one of the two downloads",
+                        remedy="keep one: an archive or what it unpacks to, and one download in a folder",
                     )
                 found[name] = path
         return found
@@ -91,7 +91,7 @@ class SourceFiles:
                 raise DatasetError(
                     f"two images are called '{tail}'.",
                     where=f"{tails[tail]} and {path}",
-                    remedy="give a folder with one of the two downloads",
+                    remedy="keep one: an archive or what it unpacks to, and one download in a folder",
                 )
             tails[tail] = path
         return tails

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 
 import pytest
@@ -44,6 +45,26 @@ def test_what_the_hub_sends_is_held_against_the_sum_that_it_names(take, hub, fil
     hub.answers[address] = 200, hub.answers[address][1], bytes(other)
     with pytest.raises(DatasetError, match="is not what the hub says that it is, and was removed"):
         take("fairface")
+
+
+@pytest.mark.parametrize("library", [True, False])
+def test_a_list_of_the_hub_cannot_name_files_outside_of_the_download(take, hub, files, tmp_path, monkeypatch, library):
+    """Also where the hub's library let such a name pass."""
+    hub.hub(REPOSITORY, COMMIT, files)
+    mine = tmp_path / "mine.parquet"
+    mine.write_bytes(b"mine")
+    path = "0.25/validation-/" + "../" * 12 + str(mine).lstrip("/")
+    listed = [{"type": "file", "path": path, "size": 4, "oid": "0" * 40}]
+    listed[0]["lfs"] = {"oid": "0" * 64, "size": 4, "pointerSize": 130}
+    address = f"/api/datasets/{REPOSITORY}/tree/{COMMIT}"
+    whole = json.loads(hub.answers[address][2])
+    hub.answers[address] = 200, hub.answers[address][1], json.dumps([*whole, *listed]).encode()
+    hub.answers[f"/datasets/{REPOSITORY}/resolve/{COMMIT}/{path}"] = 200, {"X-Repo-Commit": COMMIT}, b"evil"
+    if not library:
+        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: None)
+    with pytest.raises(DatasetError, match="the hub did not give" if library else "leads out"):
+        take("fairface")
+    assert mine.read_bytes() == b"mine"
 
 
 def test_the_first_commit_is_remembered_where_none_is_known_beforehand(take, hub, files, monkeypatch):
