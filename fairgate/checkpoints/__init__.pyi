@@ -2,6 +2,8 @@ from .adapters import Adapter as Adapter
 from .adapters import adapting as adapting
 from .adapters import find_adapter as find_adapter
 from .adapters import named_base as named_base
+from .advice import OPEN_CLIP as OPEN_CLIP
+from .advice import Home as Home
 from .advice import home_of as home_of
 from .advice import no_config as no_config
 from .advice import right_uri as right_uri

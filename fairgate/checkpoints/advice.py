@@ -47,7 +47,7 @@ _READING = Home("a language model", "captions:FOLDER?question=TEXT&captioner=vlm
 _TOWERS = Home("a model with two towers", "hf:FOLDER")
 _PEFT = Home("an adapter without its base model", "peft:FOLDER?base=URI")
 _TIMM = Home("a model of timm", "timm:FOLDER")
-_OPEN_CLIP = Home("a model of open_clip", "open_clip:local-dir:FOLDER")
+OPEN_CLIP = Home("a model of open_clip", "open_clip:local-dir:FOLDER")
 _DIFFUSION = Home("a pipeline of diffusers", "diffusion:FOLDER")
 _LORA = Home("a LoRA of diffusers without its base model", "diffusion:BASE?lora=FOLDER")
 _MATCHING = Home("a model that matches pictures and texts", "matching:FOLDER?head=itm")
@@ -106,7 +106,7 @@ _CLASSES: Mapping[str, tuple[Home, Home | None]] = {
 the family does not know the type."""
 
 _FILES: Mapping[str, Home] = {
-    "open_clip_config.json": _OPEN_CLIP,
+    "open_clip_config.json": OPEN_CLIP,
     "model_index.json": _DIFFUSION,
     "pytorch_lora_weights.safetensors": _LORA,
 }

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from fairgate.checkpoints import home_of
+from fairgate.checkpoints import OPEN_CLIP, Home, home_of
 from fairgate.errors import SettingsError, listed
 from fairgate.git import run_git
 
@@ -19,6 +19,7 @@ Service = Literal["github", "gitlab"]
 _TEMPLATES = Path(__file__).with_name("templates")
 _SKIPPED = frozenset({"datasets", "fairness_suites", "build", "node_modules", "mlartifacts", "mlruns"})
 _DEEPEST = 4
+_SHOWN = 3  # folders that an error describes
 _FIRST = ("hf", "open_clip", "classifier", "timm", "detector")
 """Schemes of the folders that a first suite can be written for without another option."""
 _HOSTED = re.compile(r"(ubuntu|macos)-(latest|[0-9]+([.][0-9]+)?)(-arm)?")
@@ -149,33 +150,40 @@ def find_dataset(root: Path) -> str:
 
 def find_checkpoint(root: Path) -> str:
     """The URI of the one checkpoint of a repository. Raises SettingsError where there is none, or several."""
-    found = list(_checkpoints(root))
+    every = dict(_checkpoints(root))
+    found = [_named(home.uri, path) for path, home in every.items() if home.scheme in _FIRST]
     if len(found) != 1:
+        others = [f"{path}: {_named(home.advice, path)}" for path, home in every.items()] if not found else []
         raise SettingsError(
             "the repository holds no folder of a CLIP, a SigLIP, an image classifier or a detector."
             if not found
             else f"the repository holds several checkpoints: {listed(found)}.",
             where=str(root),
-            remedy="say which is judged: --model URI (docs/models.md lists the kinds)",
+            remedy="say which is judged: --model URI (docs/models.md lists the kinds)"
+            + "".join(f"; {one}" for one in others[:_SHOWN]),
         )
     return found[0]
 
 
-def _checkpoints(root: Path) -> Iterator[str]:
-    """URIs of the folders, a few levels deep, that a first suite can be written for."""
+def _named(text: str, path: str) -> str:
+    return text.replace("FOLDER", path, 1)
+
+
+def _checkpoints(root: Path) -> Iterator[tuple[str, Home]]:
+    """The folders of models, a few levels deep, and what they hold."""
     for place, folders, files in os.walk(root):
         path = Path(place).relative_to(root)
-        uri = _uri_of(Path(place), path.as_posix(), set(files))
-        if uri is not None:
-            yield uri
-        deep = len(path.parts) >= _DEEPEST or uri is not None or "pyvenv.cfg" in files
+        home = _home(Path(place), set(files))
+        if home is not None:
+            yield path.as_posix(), home
+        deep = len(path.parts) >= _DEEPEST or home is not None or "pyvenv.cfg" in files
         folders[:] = [] if deep else sorted(one for one in folders if one not in _SKIPPED and one[0] != ".")
 
 
-def _uri_of(folder: Path, named: str, files: set[str]) -> str | None:
+def _home(folder: Path, files: set[str]) -> Home | None:
+    """What a folder holds; None for a config without weights. Of configs of two libraries, open_clip's counts."""
     if "open_clip_config.json" in files:
-        return f"open_clip:local-dir:{named}"
-    if "config.json" not in files or not files & {"model.safetensors", "model.safetensors.index.json"}:
+        return OPEN_CLIP
+    if "config.json" in files and not files & {"model.safetensors", "model.safetensors.index.json"}:
         return None
-    home = home_of(folder)
-    return home.uri.replace("FOLDER", named) if home is not None and home.scheme in _FIRST and home.loads else None
+    return home_of(folder)

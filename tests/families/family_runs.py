@@ -87,12 +87,12 @@ class Bench:
     def run(self, row: Row, column: str, kind: str | None = None) -> Cell:
         """Evaluate, and tell the two outcomes apart. Anything but scores or an error of fairgate's is raised."""
         uri = self.uri(row, row.kinds[0] if kind is None else kind)
-        return self.evaluate(uri, column, row.probes.get(column, {}))
+        return self.evaluate(uri, column, row.probes.get(column, {}), cache=str(self.root / "cache"))
 
-    def evaluate(self, uri: str, column: str, own: Mapping[str, Any] | None = None) -> Cell:
+    def evaluate(self, uri: str, column: str, own: Mapping[str, Any] | None = None, cache: str = "off") -> Cell:
         """As `run`, of a URI."""
         prepared = self.prepared(column, own or {})
-        options = {"model": uri, "mlflow": "off", "device": "cpu", "cache": "off"}
+        options = {"model": uri, "mlflow": "off", "device": "cpu", "cache": cache}
         settings = resolve(prepared.loaded.suite, options, environment={})
         with _counted(prepared.dataset) as read:
             found = gate.evaluate(prepared, settings, command="fairgate check")
