@@ -39,7 +39,7 @@ def power(
     console = wide_console(140)
     with progress_line() as progress:
         record = suite_power(prepared, settings, command=shlex.join(words), wanted=wanted, odds=odds, progress=progress)
-    console.print(power_table(record))
+    console.print(power_table(record, console.width))
     typer.echo("\n".join(power_lines(record)))
     if report is not None:
         texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": power_html(record)}

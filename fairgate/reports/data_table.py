@@ -4,15 +4,18 @@ One for a terminal has texts."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
+from fairgate.errors import clean
 from fairgate.number_format import number
 from fairgate.records import Status, Verdict
 from fairgate.reports.charts import Scale, Track, scale_for
+from fairgate.reports.ci import inert
 from fairgate.reports.formatting import interval, p_value
 
 if TYPE_CHECKING:
@@ -149,3 +152,14 @@ def text_table(
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else Text(cell[0], style=cell[1]) for cell in row))
     return table
+
+
+def fold_name(item: str, width: int) -> str:
+    """Lines of at most a column's `width`, broken after a hyphen or a space or before a bracket where there is one."""
+    lines = [""]
+    for piece in re.split(r"(?<=[- ])|(?=\[)", clean(item, 90)):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
+            lines.append("")
+        whole = lines.pop() + piece
+        lines += [whole[at : at + width] for at in range(0, len(whole), width)] or [whole]
+    return "\n".join(inert(line.rstrip()) for line in lines)

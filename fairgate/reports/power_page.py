@@ -11,7 +11,7 @@ from fairgate.errors import clean
 from fairgate.number_format import number
 from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.reports.charts import Tick, Track, finite, percent, scale_for, upright
-from fairgate.reports.data_table import text_table
+from fairgate.reports.data_table import fold_name, text_table
 from fairgate.reports.formatting import grouped, metric_words
 from fairgate.reports.standalone_page import render_page
 
@@ -111,6 +111,9 @@ def _figure(checks: Sequence[CheckPower]) -> dict[str, Any] | None:
     }
 
 
+_WIDE: Final = 120
+_NARROW: Final = 16
+"""Letters of a name in a line, where the terminal has fewer than _WIDE columns."""
 _STEPS: Final = (4, 16)
 """Multiples of the present number of sets in the terminal's table."""
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -146,12 +149,31 @@ def needed_words(check: CheckPower, group: GroupPower) -> str:
     return "within the margin" if check.wanted <= check.margin else "more than 10⁹"
 
 
-def power_table(record: PowerRecord) -> Table:
-    """Every comparison of the suite: what it sees now, what the wished regression takes, and with more sets."""
+def power_table(record: PowerRecord, width: int = _WIDE) -> Table:
+    """Every comparison of the suite: what it sees now, what the wished regression takes, and with more sets.
+
+    In a terminal of fewer than 120 columns (`width`) a cell takes several lines, so that 80 are enough for all of it.
+    """
     unit = record.checks[0].unit
     steps = (f">×{step} {unit}" for step in _STEPS)
     columns = ("check", "hardest group", ">margin", f">{unit}", ">visible now", *steps, ">wished", f">{unit} for it")
-    return text_table((*columns, "curve"), map(_row, record.checks))
+    rows = map(_row, record.checks)
+    if width >= _WIDE:
+        return text_table((*columns, "curve"), rows)
+    check, _, *numbers = columns
+    narrow = [
+        [
+            "\n".join(filter(None, [fold_name(name, _NARROW), group and fold_name(f"of {group}", _NARROW)])),
+            *(_stacked(cell) for cell in cells),
+        ]
+        for name, group, *cells in rows
+    ]
+    return text_table((check, *map(_stacked, numbers), "curve"), narrow, padding=(0, 0))
+
+
+def _stacked(words: str) -> str:
+    """A number, or a heading, with a word a line where it is long."""
+    return "\n".join(words.split()) if len(words) > 7 else words
 
 
 def power_lines(record: PowerRecord) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +9,7 @@ from fairgate.errors import clean, listed
 from fairgate.number_format import ABSENT, number, signed
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.ci import inert
-from fairgate.reports.data_table import text_table
+from fairgate.reports.data_table import fold_name, text_table
 from fairgate.reports.formatting import (
     SYMBOL,
     at_most,
@@ -145,21 +144,10 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
     return lines
 
 
-def _folded(item: str, width: int) -> str:
-    """Lines of at most a column's `width`, broken after a hyphen or a space or before a bracket where there is one."""
-    lines = [""]
-    for piece in re.split(r"(?<=[- ])|(?=\[)", clean(item, 90)):
-        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
-            lines.append("")
-        whole = lines.pop() + piece
-        lines += [whole[at : at + width] for at in range(0, len(whole), width)] or [whole]
-    return "\n".join(inert(line.rstrip()) for line in lines)
-
-
 def _named(check: CheckResult, width: int) -> str:
     """The check's name, and under it the group whose numbers the row has."""
     group = shown_group(check)
-    return _stacked(_folded(check.item, width), _folded(f"of {group}", width) if group else "")
+    return _stacked(fold_name(check.item, width), fold_name(f"of {group}", width) if group else "")
 
 
 def _waived(check: CheckResult) -> str:

@@ -251,9 +251,12 @@ def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:
     wanted = "at_least" if spec.better == "higher" else "at_most"
     bound, given = check.bound, check.rule
     if given != wanted:
+        meant = (
+            bound if spec.lowest <= bound <= spec.highest else -bound
+        )  # a gap of at most 0.1 is one of at least -0.1
         raise refuse(
             f"puts `{given}` on {check.metric}, of which {spec.better} is better.",
-            f"write `{wanted}: {bound:g}`",
+            f"write `{wanted}: {meant:g}`",
             given,
         )
     if not spec.lowest <= bound <= spec.highest:

@@ -18,7 +18,15 @@ from fairgate.errors import BaselineError, SettingsError, SuiteError
 from fairgate.power import suite_power
 from fairgate.records.power import CheckPower, PowerRecord
 from fairgate.records.schemas import schema_file, schema_of, schema_text
-from fairgate.reports.power_page import assumptions, power_html, power_lines, power_table, sparkline
+from fairgate.reports.power_page import (
+    assumptions,
+    detectable_words,
+    needed_words,
+    power_html,
+    power_lines,
+    power_table,
+    sparkline,
+)
 from fairgate.suites import resolve
 
 
@@ -201,6 +209,21 @@ def printed(record: PowerRecord) -> str:
     file = console.file
     assert isinstance(file, io.StringIO)
     return "\n".join([file.getvalue(), *power_lines(record)])
+
+
+def test_the_table_is_whole_in_80_columns(toy_power: PowerRecord) -> None:
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    console.print(power_table(toy_power, 80))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    words = text.split()
+    for check in toy_power.checks:
+        if (group := check.hardest) is not None:
+            assert detectable_words(group).split()[0] in words
+            assert needed_words(check, group).split()[0] in words
+            assert sparkline(group.curve, check.margin) in words
 
 
 def test_the_table_names_checks_hardest_groups_and_assumptions(toy_power: PowerRecord) -> None:

@@ -68,6 +68,12 @@ def test_a_repository_without_suites_says_so(tmp_path: Path) -> None:
         ("over: each, ", "", "over no attribute", "over: each"),
         ("at_least: 0.9}", "over: each, at_least: 0.9}", "does not use", "remove `over`"),
         ("at_most: 0.45", "at_least: 0.45", "of which lower is better", "at_most: 0.45"),
+        (
+            "over: crossed, by: subject, no_worse_than: baseline, margin: 0.04",
+            "over: crossed, at_most: 0.1",
+            "of which higher is better",
+            "at_least: -0.1",
+        ),
         ("at_least: 0.9}", "at_least: 1.2}", "cannot reach", "inside that range"),
         ("at_most: 0.45", "at_most: -1", "cannot reach", "inside that range"),
         ("at_least: 0.9}", "at_least: 0.9, at_most: 1.0}", "exactly one of", "JSON schema"),
