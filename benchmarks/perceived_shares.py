@@ -25,12 +25,11 @@ from fairgate.statistics import Design, Resamples, compare_draws, decided
 
 Groups = NDArray[np.int64]
 NAMES = np.array([f"g{place}" for place in range(7)], dtype=object)
-SHARES = {
-    "2 groups": [[0.02, 0.98], [0.05, 0.95], [0.1, 0.9], [0.3, 0.7], [0.5, 0.5], [0.8, 0.2]],
-    "4 groups": [[0.25] * 4, [0.55, 0.25, 0.15, 0.05]],
-    "7 groups": [[0.5, 0.2, 0.1, 0.1, 0.05, 0.03, 0.02]],
-}
-"""True shares; of two groups, the first is the rarer or more often missed one."""
+TWO = ([0.05, 0.95], [0.1, 0.9], [0.3, 0.7], [0.5, 0.5], [0.8, 0.2])
+MORE = ([0.25] * 4, [0.55, 0.25, 0.15, 0.05], [0.5, 0.2, 0.1, 0.1, 0.05, 0.03, 0.02])
+"""True shares; the first group is the one that is missed more often."""
+SIZES = ((50, 50), (200, 300))
+"""Pictures, and known pictures of each group."""
 READERS = {"good": (0.99, 0.99), "fair": (0.9, 0.95), "misses": (0.7, 0.95)}
 """How often the first group, and every other one, is read right; what is wrong is any other group."""
 METRICS_OF = ("perceived_share", "target_distance", "target_skew", "painted_entropy")
@@ -133,18 +132,14 @@ def alarms(metric: str, base: Floats, candidate: Floats, n: int, reader: str, kn
 
 def coverage_page(runs: int) -> None:
     """A line per cell."""
-    for kind, every in SHARES.items():
-        for shares in map(np.array, every):
-            for reader in READERS:
-                for n, known in ((50, 50), (50, 300), (200, 300), (1000, 300)):
-                    if kind != "2 groups" and (n, known) not in ((200, 300), (1000, 300)):
-                        continue
-                    metrics = METRICS_OF if kind != "2 groups" or (n, known) == (200, 300) else METRICS_OF[:1]
-                    found = [covered(metric, shares, n, reader, known, runs) for metric in metrics]
-                    told = ", ".join(f"{m} {c:.3f} (width {w:.3f})" for m, (c, w) in zip(metrics, found, strict=True))
-                    print(f"{kind} {shares.tolist()}, {reader}, {n} pictures, {known} known: {told}", flush=True)
+    cells = [(shares, reader, *size, METRICS_OF[:1]) for shares in TWO for reader in READERS for size in SIZES]
+    cells += [(shares, "fair", 200, 300, METRICS_OF[1:]) for shares in ([0.3, 0.7], [0.5, 0.5], *MORE)]
+    for shares, reader, n, known, metrics in cells:
+        found = [covered(metric, np.array(shares), n, reader, known, runs) for metric in metrics]
+        told = ", ".join(f"{m} {c:.3f} (width {w:.3f})" for m, (c, w) in zip(metrics, found, strict=True))
+        print(f"{shares}, {reader}, {n} pictures, {known} known: {told}", flush=True)
     c, w = covered("perceived_share", np.array([0.3, 0.7]), 100, "fair", 300, runs, copies=3)
-    print(f"2 groups [0.3, 0.7], fair, 100 pictures each made three times, 300 known: {c:.3f} (width {w:.3f})")
+    print(f"[0.3, 0.7], fair, 100 pictures each made three times, 300 known: {c:.3f} (width {w:.3f})")
 
 
 def alarms_page(runs: int) -> None:

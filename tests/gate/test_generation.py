@@ -3,6 +3,8 @@ the same counted once, noise and one picture for all refused."""
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,9 +15,11 @@ import numpy as np
 import pytest
 from painted_models import Family, _Opened
 from PIL import Image
+from typer.testing import CliRunner
 
 from fairgate import gate
-from fairgate.data import open_dataset, write_prompts
+from fairgate.cli.main import app
+from fairgate.data import open_dataset, write_dataset, write_prompts
 from fairgate.errors import ModelError, SuiteError
 from fairgate.hashing import digest
 from fairgate.models import Floats, GeneratedPictures, Generating, ImageSource, decode_rgb, log_softmax, open_scorer
@@ -287,3 +291,65 @@ def test_tables_that_do_not_fit_the_probe_give_no_verdict(jobs: Path) -> None:
         found = run(jobs, LABELLED)
         assert {one.verdict for one in found.values()} == {"error"}
         assert wanted in found["readable"].reason
+
+
+@pytest.fixture
+def people(jobs: Path) -> Path:
+    """Twenty pictures of men and twenty of women; the reader that misses women overlooks the first six."""
+    colours = {"man": (0, 0), "woman": (100, 50)}
+    rows = []
+    for who, (red, green) in colours.items():
+        for at in range(20):
+            data = io.BytesIO()
+            Image.new("RGB", (8, 8), (red, green, 70 if at < 6 else 90)).save(data, "PNG")
+            rows.append({"image": data.getvalue(), "path": f"{who}{at}.png", "set_id": f"{who}{at}", "member": "only",
+                         "subject": "person", "gender": who})  # fmt: skip
+    write_dataset(
+        jobs / "datasets/people/v1",
+        rows,
+        name="people",
+        version="v1",
+        attributes={"gender": list(colours)},
+        recipe={"name": "drawn"},
+        licence="CC0-1.0",
+        counterfactual=False,
+    )
+    return jobs
+
+
+@pytest.mark.parametrize(("reader", "women"), [("well", 20), ("misses", 14)])
+def test_a_reader_is_measured_on_pictures_of_known_groups_as_the_suite_pins_it(
+    people: Path, reader: str, women: int
+) -> None:
+    text = SUITE.replace("glance:well", f"glance:{reader}").replace(digest("glance:well"), digest(f"glance:{reader}"))
+    (people / "fairness_suites" / "jobs.yaml").write_text(text, encoding="utf-8")
+    found = CliRunner().invoke(app, ["suite", "reader", "jobs", "people", "--root", str(people)])
+    assert found.exit_code == 0, found.output
+    measured = json.loads(found.stdout.removeprefix("measured: "))
+    assert measured == {
+        "man": {"man": 20, "woman": 0, "unreadable": 0},
+        "woman": {"man": 20 - women, "woman": women, "unreadable": 0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("attribute: gender", "attribute: race", "does not record"),
+        ("woman: a woman}\n", "women: a woman}\n", "has no picture of 'women'"),
+        ("model: glance:well", "model: glance:misses", "the suite pins"),
+    ],
+)
+def test_a_reader_that_cannot_be_measured_says_why(people: Path, old: str, new: str, wanted: str) -> None:
+    text = SUITE[: SUITE.index("    measured")] + SUITE[SUITE.index("decision:") : SUITE.index("  - {id: women")]
+    (people / "fairness_suites" / "jobs.yaml").write_text(text.replace(old, new), encoding="utf-8")
+    found = CliRunner().invoke(app, ["suite", "reader", "jobs", "people", "--root", str(people)])
+    assert found.exit_code != 0
+    assert wanted in found.output
+
+
+def test_prompts_that_a_generator_reads_as_one_are_named(jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Painter, "indistinct", lambda _self, ensembles: [(0, len(ensembles) - 1)], raising=False)
+    found = run(jobs)
+    assert {one.verdict for one in found.values()} == {"error"}
+    assert "reads the prompts 'a photo of a doctor' and 'a photo of a nurse' as the same text" in found["shown"].reason
