@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pytest
 from model_world import (
     save_local_dir,
     tiny_model,  # noqa: F401 -- a fixture
@@ -79,6 +80,7 @@ def test_the_suite_of_fairface_finds_whom_a_tiny_model_takes_for_what(tmp_path, 
     assert denigrated.verdict == "fail", "random weights do not know nine labels apart"
 
 
+@pytest.mark.nightly
 def test_the_suite_of_social_counterfactuals_searches_sets_that_are_whole(tmp_path, tiny_model):  # noqa: F811
     rows = [
         row
