@@ -197,10 +197,10 @@ def import_images(  # noqa: PLR0913 - the options of a command
     table holds (bytes, or Hugging Face's `{"bytes": ..., "path": ...}`). `bins` makes groups of numbers, `{"age":
     "0-19,20-39,40-"}`, and `merge` one group of several, `{"race": {"Latino_Hispanic": "other"}}`. Raises DatasetError.
     """
-    from fairgate.data import Bins, Grouping
+    from fairgate.data import Bins, ColumnGrouping
     from fairgate.data import import_images as imported
 
-    grouping = Grouping({column: Bins.parse(written) for column, written in (bins or {}).items()}, merge or {})
+    grouping = ColumnGrouping({column: Bins.parse(written) for column, written in (bins or {}).items()}, merge or {})
     releases = Path(root).resolve() / "datasets"
     imported(
         labels,

@@ -56,13 +56,13 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
 ) -> None:
     """Import photographs with labels, each a set of its own, or labels without images (scores only)."""
-    from fairgate.data import Grouping, ImportColumns, check_name, plan_import, refuse_existing
+    from fairgate.data import ColumnGrouping, ImportColumns, check_name, plan_import, refuse_existing
 
     check_name(name, version)
     if not preview:
         refuse_existing(root / name / version)
     columns = ImportColumns(_attributes(attribute), subject, subject_column, image_column, set_column, member_column)
-    plan = plan_import(labels, images, columns, Grouping.parse(bin or (), merge or ()))
+    plan = plan_import(labels, images, columns, ColumnGrouping.parse(bin or (), merge or ()))
     for what, said in plan.notes.items():
         typer.echo(f"{plan.table.name}: {what.replace('_', ' ')} {said}", err=True)
     if plan.images_found_by == "file name":

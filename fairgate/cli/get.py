@@ -48,7 +48,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
 
     Exit code 0: it is there, 4: it is not.
     """
-    from fairgate.data import Grouping
+    from fairgate.data import ColumnGrouping
     from fairgate.data.published import find_published, get_published
 
     if name is None:
@@ -71,7 +71,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
             commit=commit,
             fetch_images=fetch_images,
             fewest_sets=fewest_sets,
-            merge=Grouping.parse((), merge or ()).merge,
+            merge=ColumnGrouping.parse((), merge or ()).merge,
             root=root,
             progress=progress,
         )

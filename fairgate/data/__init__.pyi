@@ -16,7 +16,7 @@ from .export import Exported as Exported
 from .export import export_dataset as export_dataset
 from .grouping import MIN_SETS as MIN_SETS
 from .grouping import Bins as Bins
-from .grouping import Grouping as Grouping
+from .grouping import ColumnGrouping as ColumnGrouping
 from .grouping import GroupSize as GroupSize
 from .grouping import group_sizes as group_sizes
 from .image_import import ImportPlan as ImportPlan

@@ -12,7 +12,7 @@ Fields = Mapping[str, object]
 """Column -> text, number, truth value or None."""
 
 
-class Line(NamedTuple):
+class TableLine(NamedTuple):
     """A row of a table: its number, its fields, and its picture where it brings one and pictures were wanted."""
 
     number: int

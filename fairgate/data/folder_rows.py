@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from fairgate.data.caption_streams import picture_within
-from fairgate.data.cells import Line, plain, text_of
+from fairgate.data.cells import TableLine, plain, text_of
 from fairgate.data.labels import Labels, reading
 from fairgate.errors import DatasetError
 from fairgate.hashing import sha256_file
@@ -35,9 +35,9 @@ class CsvRows:
         """Those of the header that have a name."""
         return self.labels.columns
 
-    def lines(self, pictures: bool) -> Iterator[Line]:  # noqa: ARG002 -- of other tables
+    def lines(self, pictures: bool) -> Iterator[TableLine]:  # noqa: ARG002 -- of other tables
         """Every line but empty ones."""
-        return (Line(number, fields) for number, fields in self.labels)
+        return (TableLine(number, fields) for number, fields in self.labels)
 
     def place(self, line: int) -> str:
         """`labels.csv:12`"""
@@ -66,7 +66,7 @@ class JsonRows:
         nested = tuple(name for name, value in first[1].items() if isinstance(value, list | dict))
         return JsonRows(path, tuple(name for name in first[1] if name not in nested), nested)
 
-    def lines(self, pictures: bool) -> Iterator[Line]:  # noqa: ARG002 -- of other tables
+    def lines(self, pictures: bool) -> Iterator[TableLine]:  # noqa: ARG002 -- of other tables
         """Every line. Raises DatasetError for one that has a column which the first one has not."""
         for number, said in _objects(self.path):
             if odd := [name for name in said if name not in (*self.columns, *self.left_out)]:
@@ -75,7 +75,7 @@ class JsonRows:
                     where=self.place(number),
                     remedy="give every line the same columns, with null where nothing was measured",
                 )
-            yield Line(number, {name: plain(said.get(name), name, self.place(number)) for name in self.columns})
+            yield TableLine(number, {name: plain(said.get(name), name, self.place(number)) for name in self.columns})
 
     def place(self, line: int) -> str:
         """`metadata.jsonl:12`"""
@@ -105,7 +105,7 @@ class FolderRows:
             )
         return FolderRows(metadata, tuple(name for name in metadata.columns if name != FILE_NAME))
 
-    def lines(self, pictures: bool) -> Iterator[Line]:
+    def lines(self, pictures: bool) -> Iterator[TableLine]:
         """Every row; a picture that is not there, or leads out of the folder, is None.
 
         Raises DatasetError for a file that has two rows.
@@ -120,7 +120,7 @@ class FolderRows:
                     remedy="keep one line per image",
                 )
             data = picture_within(self.metadata.path.parent, named) if pictures else None
-            yield Line(line.number, {name: line.fields[name] for name in self.columns}, data, named)
+            yield TableLine(line.number, {name: line.fields[name] for name in self.columns}, data, named)
 
     def place(self, line: int) -> str:
         """`metadata.csv:12`"""

@@ -1,6 +1,6 @@
 """Groups from recorded values: numbers into bins, values merged under one name, and which groups are large enough.
 
->>> ages = Grouping(bins={"age": Bins.parse("0-19,20-39,40-")})
+>>> ages = ColumnGrouping(bins={"age": Bins.parse("0-19,20-39,40-")})
 >>> ages.group_of("age", "34")
 '20-39'
 """
@@ -120,14 +120,14 @@ def _bin(name: str) -> Bin | None:
 
 
 @dataclass(frozen=True)
-class Grouping:
+class ColumnGrouping:
     """How the values of columns become groups: first into `bins`, by column, then `merge`: old name to new one."""
 
     bins: Mapping[str, Bins] = field(default_factory=dict)
     merge: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @staticmethod
-    def parse(bins: Sequence[str], merge: Sequence[str]) -> Grouping:
+    def parse(bins: Sequence[str], merge: Sequence[str]) -> ColumnGrouping:
         """Of options: `age=0-19,20-` each of the bins, `race=Latino_Hispanic,Middle Eastern=other` each of the merged.
 
         Raises DatasetError for what cannot be read so, and for a value that is merged twice.
@@ -148,7 +148,7 @@ class Grouping:
                         "--merge", option, "name each value once: `race=Latino_Hispanic,Middle Eastern=other`"
                     )
                 known[name] = new.strip()
-        return Grouping(binned, merged)
+        return ColumnGrouping(binned, merged)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fairgate.data.grouping import Grouping, GroupSize, group_sizes
+from fairgate.data.grouping import ColumnGrouping, GroupSize, group_sizes
 from fairgate.data.import_rows import FoundRows, ImportColumns, RowReader
 from fairgate.data.manifest import Manifest, check_name
 from fairgate.data.releases import ROOT
@@ -32,7 +32,7 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
     image_column: str | None = None,
     set_column: str | None = None,
     member_column: str | None = None,
-    grouping: Grouping | None = None,
+    grouping: ColumnGrouping | None = None,
     root: Path = ROOT,
     version: str = "v1",
     licence: str = "unknown",
@@ -57,11 +57,11 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
 
 
 def plan_import(
-    labels: Path | str | Any, images_dir: Path | None, columns: ImportColumns, grouping: Grouping | None = None
+    labels: Path | str | Any, images_dir: Path | None, columns: ImportColumns, grouping: ColumnGrouping | None = None
 ) -> ImportPlan:
     """Read a table once, and check everything but the pictures; nothing is written. Raises DatasetError."""
     table = open_table(labels)
-    reader = RowReader.of(table, columns, grouping or Grouping(), pictures=images_dir is None)
+    reader = RowReader.of(table, columns, grouping or ColumnGrouping(), pictures=images_dir is None)
     lineage = table.rows.lineage()
     rows = FoundRows(reader)
     for line in table.rows.lines(pictures=False):

@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from fairgate.data.cells import Line, text_of
+from fairgate.data.cells import TableLine, text_of
 from fairgate.data.dataset import Index
-from fairgate.data.grouping import Grouping
+from fairgate.data.grouping import ColumnGrouping
 from fairgate.data.labels import inside, unique_ids
 from fairgate.data.rows import MEMBER, OWN_COLUMNS, check_attributes
 from fairgate.data.tables import LabelTable
@@ -41,13 +41,13 @@ class RowReader:
 
     table: LabelTable
     given: ImportColumns
-    grouping: Grouping
+    grouping: ColumnGrouping
     image_column: str | None
     pictures: bool
     extras: Mapping[str, str]
 
     @staticmethod
-    def of(table: LabelTable, given: ImportColumns, grouping: Grouping, pictures: bool) -> RowReader:
+    def of(table: LabelTable, given: ImportColumns, grouping: ColumnGrouping, pictures: bool) -> RowReader:
         """Check that the columns are there. Raises DatasetError."""
         _require_options(table, given, grouping)
         brought = pictures and table.rows.picture_column is not None
@@ -69,7 +69,7 @@ class RowReader:
         """Whether every image needs a path of its own: pictures that the table brings can be named by their row."""
         return not self.pictures or self.given.image is not None
 
-    def group(self, line: Line, column: str) -> str:
+    def group(self, line: TableLine, column: str) -> str:
         """The group of a line by a column. Raises DatasetError for an empty cell, or one in no bin."""
         recorded, place = text_of(line.fields[column]), self.table.place(line.number)
         if not recorded.strip():
@@ -91,7 +91,7 @@ class RowReader:
             )
         return group
 
-    def path(self, line: Line) -> str | None:
+    def path(self, line: TableLine) -> str | None:
         """The path that names the line's image, as the table spells it; None where it may lack one and does."""
         if self.image_column is not None and self.image_column in line.fields:
             named = line.fields[self.image_column]
@@ -102,7 +102,7 @@ class RowReader:
             inside(path or "", self.table.place(line.number))
         return path
 
-    def others(self, line: Line) -> dict[str, object]:
+    def others(self, line: TableLine) -> dict[str, object]:
         """The other columns, under names that are free."""
         return {stored: line.fields[name] for name, stored in self.extras.items()}
 
@@ -131,7 +131,7 @@ class FoundRows:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def add(self, line: Line) -> None:
+    def add(self, line: TableLine) -> None:
         """Take a line in. Raises DatasetError for a cell that is empty, not declared, or no path."""
         reader, given = self._reader, self._reader.given
         self.lines.append(line.number)
@@ -157,7 +157,7 @@ class FoundRows:
             self._require_sets()
         grouping, declared = self._reader.grouping, self._reader.given.attributes
         ordered = {name: grouping.groups(name, self._recorded[name]) for name in grouping.columns}
-        plain = Grouping()
+        plain = ColumnGrouping()
         self.groups = check_attributes(
             {
                 name: list(groups) or ordered.get(name) or plain.groups(name, self._of[name])
@@ -182,7 +182,7 @@ class FoundRows:
             groups=self.groups,
         )
 
-    def row(self, place: int, line: Line) -> dict[str, object]:
+    def row(self, place: int, line: TableLine) -> dict[str, object]:
         """The row of a dataset, without its picture."""
         return {
             "image": None,
@@ -246,7 +246,7 @@ def _image_column(table: LabelTable, named: str | None, brought: bool) -> str | 
     return "path" if named is None and "path" in table.columns else table.rows.picture_column
 
 
-def _require_options(table: LabelTable, given: ImportColumns, grouping: Grouping) -> None:
+def _require_options(table: LabelTable, given: ImportColumns, grouping: ColumnGrouping) -> None:
     if bool(given.subject) == bool(given.subject_column):
         raise DatasetError(
             "what the images depict has to be said in one way.",

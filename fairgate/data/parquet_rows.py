@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.arrow_columns import batch_texts, is_text
-from fairgate.data.cells import Line, picture_of, plain
+from fairgate.data.cells import TableLine, picture_of, plain
 from fairgate.data.labels import reading
 from fairgate.data.manifest import MAX_ROWS
 from fairgate.data.shard_reader import GROUP_BYTES
@@ -80,7 +80,7 @@ class ParquetRows:
         said = {"names_of_ids_from_the_schema": listed(list(self.classes), 20), "left_out": listed(self.left_out, 20)}
         return {what: columns for what, columns in said.items() if columns}
 
-    def lines(self, pictures: bool) -> Iterator[Line]:
+    def lines(self, pictures: bool) -> Iterator[TableLine]:
         """Every row, read batch by batch. Raises DatasetError for what does not decode, or unpacks to too much."""
         held = [self.picture_column] if pictures and self.picture_column else []
         names = [self.picture_column] if self.picture_column and not pictures else []
@@ -99,7 +99,7 @@ class ParquetRows:
                         place = self.place(number)
                         fields = {name: plain(column[row], name, place) for name, column in cells.items()}
                         data, named = picture_of(shown[row]) if shown else (None, None)
-                        yield Line(number, fields, data, named)
+                        yield TableLine(number, fields, data, named)
         if number != self.starts[-1]:
             raise DatasetError(
                 f"the table holds {number:,} rows, and its footer says {self.starts[-1]:,}.",

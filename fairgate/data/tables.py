@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairgate.data.cells import Line, picture_of, plain
+from fairgate.data.cells import TableLine, picture_of, plain
 from fairgate.data.folder_rows import METADATA, CsvRows, FolderRows, JsonRows
 from fairgate.data.labels import SEPARATOR_NAMES, NamedColumns, read_labels
 from fairgate.data.parquet_rows import ParquetRows
@@ -17,14 +17,14 @@ from fairgate.errors import DatasetError, first_harmful, listed
 from fairgate.hashing import digest
 
 
-class Rows(Protocol):
+class TableRows(Protocol):
     """Rows of one kind of table, from the first one whenever they are wanted."""
 
     @property
     def picture_column(self) -> str | None:
         """Where the pictures are, if the table brings them."""
 
-    def lines(self, pictures: bool) -> Iterator[Line]:
+    def lines(self, pictures: bool) -> Iterator[TableLine]:
         """Every row; its picture is read where `pictures` are wanted."""
 
     def place(self, line: int) -> str:
@@ -39,7 +39,7 @@ class LabelTable(NamedColumns):
     """What is imported: `rows`, and `notes` on how they are read, which a person should see and a recipe records."""
 
     columns: tuple[str, ...]
-    rows: Rows
+    rows: TableRows
     name: str
     notes: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,13 +133,13 @@ class FrameRows:
     picture_column: str | None
     cells: Callable[[], Iterator[tuple[object, ...]]]
 
-    def lines(self, pictures: bool) -> Iterator[Line]:
+    def lines(self, pictures: bool) -> Iterator[TableLine]:
         """Every row."""
         for number, cells in enumerate(self.cells(), start=1):
             named = dict(zip((*self.columns, *filter(None, [self.picture_column])), cells, strict=True))
             data, name = picture_of(named.pop(self.picture_column, None)) if self.picture_column else (None, None)
             fields = {column: plain(value, column, self.place(number)) for column, value in named.items()}
-            yield Line(number, fields, data if pictures else None, name)
+            yield TableLine(number, fields, data if pictures else None, name)
 
     def place(self, line: int) -> str:
         """`the frame, row 12`"""

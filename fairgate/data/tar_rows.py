@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from fairgate.data.cells import Line, plain
+from fairgate.data.cells import TableLine, plain
 from fairgate.data.labels import inside, reading
 from fairgate.data.manifest import MAX_ROWS
 from fairgate.errors import DatasetError, listed
@@ -67,7 +67,7 @@ class TarRows:
         """What a person should know of how the archives are read."""
         return {"left_out": listed([f".{ending}" for ending in self.left_out], 20)} if self.left_out else {}
 
-    def lines(self, pictures: bool) -> Iterator[Line]:
+    def lines(self, pictures: bool) -> Iterator[TableLine]:
         """Every sample. Raises DatasetError for one with other columns than the first, or more than one picture."""
         for number, sample in enumerate(_samples(self.files, pictures), start=1):
             place = f"{sample.file}: {sample.key}"
@@ -85,7 +85,7 @@ class TarRows:
                 raise DatasetError("the sample has two pictures.", where=place, remedy="keep one a sample")
             named = f"{sample.key}.{shown[0][0]}" if shown else None
             data = shown[0][1] if shown and pictures else None
-            yield Line(number, {name: fields.get(name) for name in self.columns}, data, named)
+            yield TableLine(number, {name: fields.get(name) for name in self.columns}, data, named)
 
     def place(self, line: int) -> str:
         """`shards, sample 12`"""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairgate.data import MIN_SETS, Bins, Grouping, group_sizes, open_dataset
+from fairgate.data import MIN_SETS, Bins, ColumnGrouping, group_sizes, open_dataset
 from fairgate.errors import DatasetError
 from fairgate.suites.schema import Groups
 
@@ -68,7 +68,7 @@ def test_bins_that_overlap_go_down_or_hold_nothing_are_refused(written, problem)
 
 
 def test_merged_values_have_one_name_in_natural_order_and_what_was_done_is_recorded():
-    grouping = Grouping.parse(["age=0-19,20-"], ["race=Latino_Hispanic, Middle Eastern=other", "age=0-19=minor"])
+    grouping = ColumnGrouping.parse(["age=0-19,20-"], ["race=Latino_Hispanic, Middle Eastern=other", "age=0-19=minor"])
     assert grouping.group_of("race", "Middle Eastern") == "other"
     assert grouping.group_of("race", "White") == "White"
     assert grouping.group_of("age", "7") == "minor"
@@ -81,7 +81,7 @@ def test_merged_values_have_one_name_in_natural_order_and_what_was_done_is_recor
 
 
 def test_a_merged_name_that_no_line_has_is_refused_with_the_nearest():
-    grouping = Grouping.parse([], ["race=Latino=other"])
+    grouping = ColumnGrouping.parse([], ["race=Latino=other"])
     with pytest.raises(DatasetError, match="no value 'Latino' to merge") as caught:
         grouping.groups("race", ["White", "Latino_Hispanic"])
     assert "did you mean 'Latino_Hispanic'?" in caught.value.remedy
@@ -101,7 +101,7 @@ def test_a_merged_name_that_no_line_has_is_refused_with_the_nearest():
 )
 def test_an_option_that_cannot_be_read_is_quoted(bins, merge):
     with pytest.raises(DatasetError, match="cannot be read") as caught:
-        Grouping.parse(bins, merge)
+        ColumnGrouping.parse(bins, merge)
     assert caught.value.where in {"--bin", "--merge"}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import datasets
 import fairgate
-from fairgate.data import Grouping, ImportColumns, import_images, open_dataset, plan_import
+from fairgate.data import ColumnGrouping, ImportColumns, import_images, open_dataset, plan_import
 from fairgate.errors import DatasetError
 
 TABLE = {
@@ -109,7 +109,7 @@ def test_a_frame_that_is_no_table_of_labels_is_refused(take, frame, problem):
 
 
 def test_numbers_become_bins_and_names_are_merged_and_what_was_recorded_stays(take, index, tmp_path):
-    grouping = Grouping.parse(["age=0-19,20-39,40-"], ["race=Latino_Hispanic,Middle Eastern=other"])
+    grouping = ColumnGrouping.parse(["age=0-19,20-39,40-"], ["race=Latino_Hispanic,Middle Eastern=other"])
     manifest = take(pd.DataFrame(TABLE), attributes=["age", "race"], grouping=grouping)
     assert manifest.attributes == {"age": ["0-19", "20-39", "40-"], "race": ["White", "other"]}
     assert index().attributes["age"].tolist() == ["20-39", "0-19", "40-"]
@@ -120,26 +120,31 @@ def test_numbers_become_bins_and_names_are_merged_and_what_was_recorded_stays(ta
 
 
 def test_subjects_are_merged_too(take, index):
-    take(pd.DataFrame(TABLE), subject=None, subject_column="race", grouping=Grouping.parse([], ["race=White=other"]))
+    take(
+        pd.DataFrame(TABLE),
+        subject=None,
+        subject_column="race",
+        grouping=ColumnGrouping.parse([], ["race=White=other"]),
+    )
     assert index().subject.tolist() == ["Latino_Hispanic", "other", "Middle Eastern"]
 
 
 def test_a_number_in_no_bin_is_named_with_its_line(take, tmp_path):
     pd.DataFrame(TABLE).to_csv(tmp_path / "labels.csv", index=False)
     with pytest.raises(DatasetError, match="column 'age': 61 is in no bin") as caught:
-        take(tmp_path / "labels.csv", grouping=Grouping.parse(["age=0-59"], []))
+        take(tmp_path / "labels.csv", grouping=ColumnGrouping.parse(["age=0-59"], []))
     assert caught.value.where.endswith("labels.csv:4")
 
 
 def test_a_column_that_is_grouped_and_no_attribute_is_refused(take):
     with pytest.raises(DatasetError, match="neither an attribute nor"):
-        take(pd.DataFrame(TABLE), attributes=["gender"], grouping=Grouping.parse(["age=0-"], []))
+        take(pd.DataFrame(TABLE), attributes=["gender"], grouping=ColumnGrouping.parse(["age=0-"], []))
 
 
 def test_what_is_recorded_of_a_group_never_takes_the_name_of_another_column(take):
     frame = pd.DataFrame({**TABLE, "label_age": ["x", "y", "z"]})
     with pytest.raises(DatasetError, match="two columns would be stored as 'label_age'"):
-        take(frame, grouping=Grouping.parse(["age=0-"], []))
+        take(frame, grouping=ColumnGrouping.parse(["age=0-"], []))
 
 
 def test_a_plan_says_how_large_groups_will_be_and_writes_nothing(tmp_path):
