@@ -161,7 +161,7 @@ class Probe(SuiteSection):
 
     def blind_share(self, rows: Rows) -> float | None:
         """The share of images that have a right answer about which one and the same answer is right, the commonest;
-        None where images have no questions of their own, and `blind_labels` says what chance is."""
+        None where `blind_labels` says what chance is."""
         return None
 
     def utility_check(self, name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
@@ -64,6 +65,11 @@ class PredictionProbe(Probe):
             return None
         groups = dataset.subjects if self.attribute == "subject" else dataset.attributes[self.attribute]
         return len({self.word(group) for group in groups})
+
+    def blind_share(self, rows: Rows) -> float | None:
+        """Of the commonest group."""
+        truth = self.truths(rows)
+        return max(Counter(truth.tolist()).values()) / len(truth)
 
     def utility_check(self, name: str) -> str | None:
         """Accuracy."""

@@ -45,9 +45,9 @@ def require_utility(
 
 def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, share: float | None) -> float:
     """The value of a model that ignores its images: 1 where each image has labels of its own, and 0 where what is not
-    known yet decides it; `share` is that of the commonest right answer, where images have questions of their own."""
+    known yet decides it; `share` is that of the commonest right answer, which is what metrics of answers count."""
     labels = suite.probes[check.probe].blind_labels(dataset)
-    if share is not None:
+    if share is not None and METRICS[check.metric].spec.turns:
         return share
     if labels is None:
         return 0.0

@@ -292,3 +292,18 @@ def test_a_table_without_the_attribute_is_an_error_that_names_the_nearest_column
     record = run(repository, "base", baseline=None)
     assert record.verdict == "error"
     assert "no column of labels for 'gender'" in record.checks[0].reason
+
+
+def test_a_classifier_that_calls_everybody_by_the_commonest_label_is_of_no_use(tmp_path: Path) -> None:
+    rows = [f"{at}.jpg,{'female' if at % 10 == 0 else 'male'},{RACES[at % 2]}" for at in range(300)]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,gender,race", *rows]), encoding="utf-8")
+    attributes = {"gender": ["male", "female"], "race": list(RACES)}
+    data = tmp_path / "datasets"
+    import_images(tmp_path / "labels.csv", None, "faces", attributes=attributes, subject="face", root=data)
+    (tmp_path / "fairness_suites").mkdir()
+    bounds = "".join(line for line in SUITE.splitlines(keepends=True) if "no_worse_than" not in line)
+    suite(tmp_path, bounds)
+    with pytest.raises(SuiteError, match=r"at least 0\.7 is no more than chance, 0\.9"):
+        gate.prepare("readers", tmp_path)
+    suite(tmp_path, bounds.replace("metric: accuracy, at_least: 0.7", "metric: balanced_accuracy, at_least: 0.7"))
+    gate.prepare("readers", tmp_path)  # the mean over labels is 0.5 for such a classifier
