@@ -2,12 +2,21 @@
 
 import importlib
 
+from PIL import Image
+
 for name in (
-    *("pyarrow.parquet", "targets", "torch", "transformers", "world"),
+    *("pandas", "pyarrow.parquet", "rich.console", "targets", "torch", "worker", "world"),
+    *("accelerate", "torchvision.transforms.v2", "transformers.image_processing_utils", "transformers.modeling_utils"),
     *(
         f"fairgate.{part}"
-        for part in ("checkpoints", "data", "gate", "models.open_clip_network", "reports", "suites.load")
+        for part in ("checkpoints", "data", "gate", "models.open_clip_network", "models.score_table", "suites.load")
     ),
+    *(f"fairgate.reports.{part}" for part in ("results", "run_comment", "run_page", "run_terminal")),
     *(f"fairgate.generation.{model}" for model in ("fairface", "grounding_dino", "matcher", "sam", "vilt")),
 ):
     importlib.import_module(name)
+for face, registry in (("fairgate.measures", "METRICS"), ("fairgate.probes", "PROBES")):
+    known = getattr(importlib.import_module(face), registry)
+    for each in known:
+        known[each]  # its module is imported when it is first named
+Image.preinit()
