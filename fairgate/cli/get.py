@@ -14,7 +14,7 @@ from fairgate.cli.dataset_import import MIN_SETS
 from fairgate.cli.dataset_tables import show_sizes
 
 if TYPE_CHECKING:
-    from fairgate.data.published import Obtained, Published, PublishedPart
+    from fairgate.published import Obtained, Published, PublishedPart
 
 
 def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
@@ -49,7 +49,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     Exit code 0: it is there, 4: it is not.
     """
     from fairgate.data import ColumnGrouping
-    from fairgate.data.published import find_published, get_published
+    from fairgate.published import find_published, get_published
 
     if name is None:
         _list()
@@ -88,7 +88,7 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from fairgate.data.published import find_published, published_names
+    from fairgate.published import find_published, published_names
 
     table = Table("name", "what", "licence", "parts", title="published datasets", title_justify="left")
     for name in published_names():
@@ -100,7 +100,7 @@ def _list() -> None:
 
 def _notice(published: Published, which: str, part: PublishedPart) -> None:
     """Everything that somebody should know before the download."""
-    from fairgate.data.published import HubFiles, WebFiles
+    from fairgate.published import HubFiles, WebFiles
 
     source = part.source
     sums = "SHA-256 of every file is recorded at the first import and compared at the next"

@@ -23,8 +23,10 @@ from .image_import import ImportPlan as ImportPlan
 from .image_import import import_images as import_images
 from .image_import import plan_import as plan_import
 from .import_rows import ImportColumns as ImportColumns
+from .labels import Labels as Labels
 from .labels import inside as inside
 from .labels import read_labels as read_labels
+from .labels import reading as reading
 from .labels import unique_ids as unique_ids
 from .manifest import CROSS as CROSS
 from .manifest import MANIFEST_FILE as MANIFEST_FILE
@@ -45,6 +47,7 @@ from .rows import MEMBER as MEMBER
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
 from .rows import skeleton as skeleton
+from .shard_reader import GROUP_BYTES as GROUP_BYTES
 from .sheet import contact_sheet as contact_sheet
 from .sheet import picture_rows as picture_rows
 from .verify import Problem as Problem

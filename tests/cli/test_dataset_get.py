@@ -10,7 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
-from fairgate.data.published import published_names
+from fairgate.published import published_names
 
 
 @pytest.fixture

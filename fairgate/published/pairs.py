@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
-from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.errors import DatasetError
+from fairgate.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
+from fairgate.published.source_files import SourceFiles, read_image
 
 ADDRESS: Final = "https://github.com/katiefraser/PAIRS"
 _COMMITS: Final = {

@@ -12,10 +12,10 @@ from functools import partial
 from itertools import product
 from typing import Final
 
-from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
-from fairgate.data.published.hub_tables import HubTable
-from fairgate.data.published.source_files import SourceFiles
 from fairgate.errors import DatasetError
+from fairgate.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
+from fairgate.published.hub_tables import HubTable
+from fairgate.published.source_files import SourceFiles
 
 RACES = ("White", "Black", "Indian", "Asian", "Middle Eastern", "Latino")
 GENDERS = ("male", "female")

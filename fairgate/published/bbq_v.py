@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
-from fairgate.data.published.hub_tables import HubTable
-from fairgate.data.published.source_files import SourceFiles
 from fairgate.errors import DatasetError
+from fairgate.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
+from fairgate.published.hub_tables import HubTable
+from fairgate.published.source_files import SourceFiles
 
 CATEGORIES: Final = (
     *("Age", "Disability_status", "Gender_identity", "Nationality", "Physical_appearance"),

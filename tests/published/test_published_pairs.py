@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from small_originals import drawn
 
-from fairgate.data.published import WebFiles, find_published
-from fairgate.data.published.pairs import INCOMPLETE, MEMBERS
 from fairgate.errors import DatasetError
+from fairgate.published import WebFiles, find_published
+from fairgate.published.pairs import INCOMPLETE, MEMBERS
 
 SCENES = ("occupations/lab_coat", "status/phone", "potential_crime/ski_mask", "status/wine")
 

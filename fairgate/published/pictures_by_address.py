@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from fairgate.atomic import atomic_write
-from fairgate.data.published.fetching import Progress, Refused, fetch_image, reason_of
-from fairgate.data.published.source_files import SourceFiles
 from fairgate.errors import DatasetError
 from fairgate.pixels import UnreadableImage, decode
+from fairgate.published.fetching import Progress, Refused, fetch_image, reason_of
+from fairgate.published.source_files import SourceFiles
 
 LARGEST: Final = 32 << 20
 SECONDS: Final = 60.0

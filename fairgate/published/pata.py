@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from fairgate.data.labels import reading
-from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
-from fairgate.data.published.pictures_by_address import ABSENT, pictures_by_name
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data import reading
 from fairgate.errors import DatasetError
 from fairgate.hashing import read_bounded
+from fairgate.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
+from fairgate.published.pictures_by_address import ABSENT, pictures_by_name
+from fairgate.published.source_files import SourceFiles, read_image
 
 RACES: Final = ("black", "caucasian", "eastasian", "hispanic", "indian")
 _GROUPS: Final = {"race": RACES, "gender": ("female", "male"), "age": ("young", "old")}

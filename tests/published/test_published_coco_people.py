@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from small_originals import drawn
 
-from fairgate.data.published.coco_people import UNSURE
-from fairgate.data.published.pictures_by_address import ABSENT
 from fairgate.errors import DatasetError
+from fairgate.published.coco_people import UNSURE
+from fairgate.published.pictures_by_address import ABSENT
 
 LABELS = """\
 id,split,bb_gender,bb_skin

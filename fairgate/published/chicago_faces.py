@@ -1,4 +1,4 @@
-"""The Chicago Face Database (Ma et al. 2015): portraits before one background, groups as people named theirs."""
+"""The Chicago Face Database (Ma et al. 2015): faces before one background, groups as people named theirs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from fairgate.data.labels import unique_ids
-from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data import unique_ids
 from fairgate.errors import DatasetError
+from fairgate.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
+from fairgate.published.source_files import SourceFiles, read_image
 
 RACES: Final = {"A": "Asian", "B": "Black", "L": "Latino", "W": "White", "M": "Multiracial", "I": "Indian"}
 GENDERS: Final = {"F": "Female", "M": "Male"}
@@ -69,7 +69,7 @@ _SIZE: Final = "not confirmed; by form"
 
 DATASET = Published(
     name="chicago_faces",
-    title="Chicago Face Database 3.0: portraits before one background",
+    title="Chicago Face Database 3.0: photographs of faces before one background",
     licence="research use, by form; not to be passed on",
     terms="Chicago Face Database: for research, not to be passed on; keep reports where its photographs may be seen.",
     citation="Ma, Correll and Wittenbrink, The Chicago Face Database, Behavior Research Methods 2015, "
@@ -77,15 +77,15 @@ DATASET = Published(
     counterfactual=False,
     read=read,
     parts={
-        "main": PublishedPart("Neutral portraits of the 597 people of the main set.", _SIZE, _SOURCE, _GROUPS),
+        "main": PublishedPart("Neutral faces of the 597 people of the main set.", _SIZE, _SOURCE, _GROUPS),
         "all": PublishedPart(
-            "Neutral portraits of all three sets, with CFD-MR and CFD-INDIA.",
+            "Neutral faces of all three sets, with CFD-MR and CFD-INDIA.",
             _SIZE,
             _SOURCE,
             {"race": list(RACES.values()), "gender": list(GENDERS.values())},
         ),
         "expressions": PublishedPart(
-            "Portraits of the main set with every expression that somebody has.",
+            "Faces of the main set with every expression that somebody has.",
             _SIZE,
             _SOURCE,
             {**_GROUPS, "expression": list(EXPRESSIONS.values())},

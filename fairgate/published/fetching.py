@@ -26,10 +26,10 @@ from urllib.request import (
     Request,
 )
 
-from fairgate.data.labels import inside
-from fairgate.data.published.contract import HubFiles, WebFile
+from fairgate.data import inside
 from fairgate.errors import DatasetError
 from fairgate.hashing import sha256_file
+from fairgate.published.contract import HubFiles, WebFile
 from fairgate.version import __version__
 
 PATIENCE = 60.0

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from fairgate.data.labels import inside, reading
+from fairgate.data import inside, reading
 from fairgate.errors import DatasetError, listed
 from fairgate.hashing import read_bounded, require_regular, sha256_file
 

@@ -11,9 +11,9 @@ from small_originals import drawn
 from test_published_fairface import CLASSES, authors, hub_folder
 from test_published_pairs import clone
 
-from fairgate.data.published import HubFiles, WebFile, WebFiles, find_published, published_names
-from fairgate.data.published.fetching import Refused, fetch_file, fetch_image, is_public, newest_commit
 from fairgate.errors import DatasetError
+from fairgate.published import HubFiles, WebFile, WebFiles, find_published, published_names
+from fairgate.published.fetching import Refused, fetch_file, fetch_image, is_public, newest_commit
 
 COMMIT = "54d573cdb8b5af490ba8da9da2799628f6e5c496"
 REPOSITORY = "HuggingFaceM4/FairFace"
@@ -73,7 +73,7 @@ def test_the_first_commit_is_remembered_where_none_is_known_beforehand(take, hub
     known = find_published("fairface")
     part = known.parts["val"]
     unpinned = replace(known, parts={"val": replace(part, source=replace(part.source, commit=None))})
-    monkeypatch.setattr("fairgate.data.published.importing.find_published", lambda _: unpinned)
+    monkeypatch.setattr("fairgate.published.importing.find_published", lambda _: unpinned)
     first = take("fairface")
     assert first.manifest.lineage["source"].endswith(f"@{later}")
     hub.hub(REPOSITORY, "c" * 40, {**files, "README.md": b"newer"})

@@ -7,10 +7,10 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from fairgate.data.labels import unique_ids
-from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data import unique_ids
 from fairgate.errors import DatasetError
+from fairgate.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
+from fairgate.published.source_files import SourceFiles, read_image
 
 GENDERS = ("Male", "Female")
 RACES = ("White", "Black", "Asian", "Indian", "Others")

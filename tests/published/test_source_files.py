@@ -9,9 +9,9 @@ from io import BytesIO
 
 import pytest
 
-from fairgate.data.published import SourceFiles
-from fairgate.data.published.importing import ARCHIVES
 from fairgate.errors import DatasetError
+from fairgate.published import SourceFiles
+from fairgate.published.importing import ARCHIVES
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def linked(name):
     ],
 )
 def test_a_zip_with_anything_else_than_plain_files_is_refused_whole(opened, tmp_path, monkeypatch, entries, problem):
-    monkeypatch.setattr("fairgate.data.published.source_files.SPARE", 1 << 10)
+    monkeypatch.setattr("fairgate.published.source_files.SPARE", 1 << 10)
     zip_of(tmp_path / "given" / "a.zip", entries)
     with pytest.raises(DatasetError, match=problem):
         _ = opened().paths

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from small_originals import drawn, write_hub_parquet
 
-from fairgate.data.published.bbq_v import ALIKE, CATEGORIES, UNCLEAR
-from fairgate.data.published.chicago_faces import BROKEN
 from fairgate.errors import DatasetError
 from fairgate.probes.answer_matcher import ABSTAINED
 from fairgate.probes.question_items import items_of
+from fairgate.published.bbq_v import ALIKE, CATEGORIES, UNCLEAR
+from fairgate.published.chicago_faces import BROKEN
 
 PHOTOGRAPHS = [
     "CFD/AF-200/CFD-AF-200-228-N.jpg",

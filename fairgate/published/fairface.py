@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from fairgate.data.labels import inside, read_labels, unique_ids
-from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
-from fairgate.data.published.hub_tables import HubTable
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data import inside, read_labels, unique_ids
 from fairgate.errors import DatasetError
+from fairgate.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
+from fairgate.published.hub_tables import HubTable
+from fairgate.published.source_files import SourceFiles, read_image
 
 AGES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
 RACES = ("East Asian", "Indian", "Black", "White", "Middle Eastern", "Latino_Hispanic", "Southeast Asian")

@@ -10,7 +10,7 @@ import pytest
 from small_originals import Server
 
 from fairgate.data import Dataset, open_dataset
-from fairgate.data.published import Obtained, get_published
+from fairgate.published import Obtained, get_published
 
 
 @pytest.fixture

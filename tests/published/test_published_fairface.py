@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from small_originals import drawn, write_hub_parquet
 
-from fairgate.data.published import find_published
-from fairgate.data.published.fairface import AGES, COUNTS, RACES
 from fairgate.errors import DatasetError
+from fairgate.published import find_published
+from fairgate.published.fairface import AGES, COUNTS, RACES
 
 ROWS = [
     {"file": "val/1.jpg", "age": "3-9", "gender": "Male", "race": "East Asian", "service_test": "False"},
@@ -119,7 +119,7 @@ def test_class_numbers_without_names_count_only_where_all_groups_have_the_publis
     small = {
         name: {group: sum(row[name] == group for row in ROWS) for group in groups} for name, groups in CLASSES.items()
     }
-    monkeypatch.setattr("fairgate.data.published.fairface.COUNTS", small)
+    monkeypatch.setattr("fairgate.published.fairface.COUNTS", small)
     assert take("fairface", folder).manifest.recipe["counts_as_published"] is True
 
 

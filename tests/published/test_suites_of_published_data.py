@@ -20,14 +20,14 @@ from test_published_social_counterfactuals import rows_of, written
 
 from fairgate import gate
 from fairgate.data import open_dataset
-from fairgate.data.published import get_published
-from fairgate.data.published.fairface import AGES, RACES
-from fairgate.data.published.pairs import MEMBERS
 from fairgate.probes.question_items import items_of
+from fairgate.published import get_published
+from fairgate.published.fairface import AGES, RACES
+from fairgate.published.pairs import MEMBERS
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import load_suite, resolve
 
-SUITES = Path(__file__).parents[3] / "docs" / "datasets" / "fairness_suites"
+SUITES = Path(__file__).parents[2] / "docs" / "datasets" / "fairness_suites"
 NAMES = ("fairface_people", "social_counterfactuals", "pairs", "visogender")
 FEW_DRAWS = "decision: {draws: 500}\n"
 

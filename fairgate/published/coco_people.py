@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.data.labels import read_labels, reading
-from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
-from fairgate.data.published.pictures_by_address import ABSENT
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data import read_labels, reading
 from fairgate.errors import DatasetError
 from fairgate.hashing import read_bounded
+from fairgate.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
+from fairgate.published.pictures_by_address import ABSENT
+from fairgate.published.source_files import SourceFiles, read_image
 
 GENDERS: Final = ("Female", "Male")
 TONES: Final = ("Light", "Dark")

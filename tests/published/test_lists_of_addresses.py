@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from small_originals import drawn
 
-from fairgate.data.published import find_published
-from fairgate.data.published.pata import REPEATED
-from fairgate.data.published.pictures_by_address import ABSENT, fetch_pictures
-from fairgate.data.published.visogender import NO_ADDRESS
 from fairgate.errors import DatasetError
 from fairgate.probes.question_items import items_of
+from fairgate.published import find_published
+from fairgate.published.pata import REPEATED
+from fairgate.published.pictures_by_address import ABSENT, fetch_pictures
+from fairgate.published.visogender import NO_ADDRESS
 
 URL = "URL type (Type NA if can't find)"
 OO = ["IDX", "Sector", "Specialisation", "Occupation", "Object", URL, "LICENSE OK?", "Occupation_perceived_gender"]
@@ -25,7 +25,7 @@ REST = ["Error codes", "Annotator"]
 @pytest.fixture(autouse=True)
 def anybody(monkeypatch):
     """Servers on this machine may be asked here."""
-    monkeypatch.setattr("fairgate.data.published.fetching.is_public", lambda _: True)
+    monkeypatch.setattr("fairgate.published.fetching.is_public", lambda _: True)
 
 
 def table(folder: Path, part: str, columns: list[str], rows: list[list[str]]) -> Path:

@@ -9,16 +9,14 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from fairgate.data.manifest import Manifest, check_name, read_manifest
-from fairgate.data.published.contract import ByHand, HubFiles, Published, PublishedPart, Reading, Source, WebFiles
-from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, newest_commit
-from fairgate.data.published.pictures_by_address import fetch_pictures
-from fairgate.data.published.registry import find_published
-from fairgate.data.published.source_files import SourceFiles
-from fairgate.data.releases import ROOT, versions
-from fairgate.data.writer import refuse_existing, write_dataset
+from fairgate.data import ROOT, Manifest, check_name, read_manifest, refuse_existing, versions, write_dataset
 from fairgate.errors import DatasetError, suggestion
 from fairgate.hashing import digest, sha256_file
+from fairgate.published.contract import ByHand, HubFiles, Published, PublishedPart, Reading, Source, WebFiles
+from fairgate.published.fetching import COMMIT, fetch_file, fetch_hub, newest_commit
+from fairgate.published.pictures_by_address import fetch_pictures
+from fairgate.published.registry import find_published
+from fairgate.published.source_files import SourceFiles
 
 KIND = "published"
 ORIGIN = "source"

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from fairgate.data.labels import inside, reading
-from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
-from fairgate.data.published.pictures_by_address import ABSENT
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data import inside, reading
 from fairgate.errors import DatasetError
 from fairgate.hashing import read_bounded
+from fairgate.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
+from fairgate.published.pictures_by_address import ABSENT
+from fairgate.published.source_files import SourceFiles, read_image
 
 GENDERS: Final = ("male", "female")
 TREES: Final = {"base": "xl_generate_base", "cf": "xl_generate_cf_via_instructpix2pix"}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from small_originals import drawn
 
-from fairgate.data.published.utkface import BROKEN
 from fairgate.errors import DatasetError
+from fairgate.published.utkface import BROKEN
 
 WHOLE = ["2_0_0_20170116174525001", "3_1_1_20170116174525002", "70_0_2_20170116174525003", "116_1_4_20170116174525004"]
 BAD = [

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairgate.data.published.source_files import SourceFiles
 from fairgate.errors import DatasetError, suggestion
+from fairgate.published.source_files import SourceFiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from fairgate.data.labels import Labels, read_labels
-from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
-from fairgate.data.published.pictures_by_address import ABSENT, pictures_by_name
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data import Labels, read_labels
 from fairgate.errors import DatasetError
+from fairgate.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
+from fairgate.published.pictures_by_address import ABSENT, pictures_by_name
+from fairgate.published.source_files import SourceFiles, read_image
 
 GENDERS: Final = ("masculine", "feminine")
 PRONOUNS: Final = {"masculine": "his", "feminine": "her"}

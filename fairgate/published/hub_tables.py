@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.arrow_columns import is_text
-from fairgate.data.labels import reading
-from fairgate.data.shard_reader import GROUP_BYTES
+from fairgate.data import GROUP_BYTES, reading
 from fairgate.errors import DatasetError, suggestion
 from fairgate.parquet_footer import require_sound_footer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from fairgate.data.published.contract import Published
 from fairgate.errors import DatasetError, suggestion
+from fairgate.published.contract import Published
 
 _FILES: Final = {
     "fairface": "fairface",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from small_originals import drawn, write_hub_parquet
 
-from fairgate.data.published.social_counterfactuals import (
+from fairgate.errors import DatasetError
+from fairgate.published.social_counterfactuals import (
     DOUBLED,
     GENDERS,
     INCOMPLETE,
@@ -18,7 +19,6 @@ from fairgate.data.published.social_counterfactuals import (
     TRAITS,
     UNCLEAR,
 )
-from fairgate.errors import DatasetError
 
 KINDS = {
     ("race", "gender"): (RACES, GENDERS),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from small_originals import drawn
 
-from fairgate.data.published.genderbias_vl import ALONE, TREES
-from fairgate.data.published.pictures_by_address import ABSENT
 from fairgate.errors import DatasetError
+from fairgate.published.genderbias_vl import ALONE, TREES
+from fairgate.published.pictures_by_address import ABSENT
 
 KEYS = [("Waiter", "female", "3_1.png"), ("Waiter", "male", "5_2.png"), ("Civil_engineer", "male", "1_0.png")]
 
