@@ -39,6 +39,7 @@ _SIDES = (
 _LAYERS = (
     *("layers", "num_hidden_layers", "encoder_layers", "decoder_layers", "depth", "depths", "iou_head_depth"),
     *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
+    *("num_layers", "num_single_layers", "num_decoder_layers"),  # of a FLUX, of a T5
     "num_block_repeats",
     "max_patches",  # tiles that InternVL cuts a picture into; 12 as published
     "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published

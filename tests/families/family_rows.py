@@ -147,6 +147,12 @@ def _captions(kind: str, root: Path) -> str:
     return f"captions:{language}?question=Who is it?&captioner={captioner}"
 
 
+def _flux(_: str, root: Path) -> str:
+    from flux_world import SIDE, save_flux
+
+    return f"flux:{_folder(root, 'flux', save_flux)}?size={SIDE}"
+
+
 def _diffusion(kind: str, root: Path) -> str:
     from diffusion_world import build
 
@@ -246,6 +252,7 @@ _GENDER = {
 ROWS: dict[str, Row] = {
     "open_clip": Row("open_clip", _open_clip, ONE),
     "hf": Row("hf", _hf, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
+    "flux": Row("flux", _flux, ONE),
     "diffusion": Row("diffusion", _diffusion, ("sd1", "sd2", "sdxl")),
     "vlm-question": Row("vlm `?question=`", _seeing("question=Who is it?"), _SEEN),
     "vlm-chat": Row("vlm `?chat=`", _seeing(f"chat={CHAT}"), _SEEN),

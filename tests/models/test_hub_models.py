@@ -23,6 +23,7 @@ URIS = [
     "hf:{id}",
     "classifier:{id}",
     "timm:{id}",
+    "flux:{id}",
     "matching:{id}?head=itm",
     "detector:{id}",
     "features:{id}?head=head.safetensors",

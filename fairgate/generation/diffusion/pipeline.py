@@ -91,10 +91,10 @@ class StableDiffusion:
         names, variant = found.components, found.variant
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
-        self.tokenizers = [_tokenizer(names[name], found, name) for name in cutters]
+        self.tokenizers = [load_tokenizer(names[name], found, name) for name in cutters]
         shared = {} if kin is None else {name: one for name in readers if (one := kin.same(name, found)) is not None}
         own = {
-            name: _loaded(getattr(transformers, names[name]), found, name, variant).float()
+            name: load_component(getattr(transformers, names[name]), found, name, variant).float()
             for name in readers
             if name not in shared
         }
@@ -273,10 +273,13 @@ class StableDiffusion:
 def _unet_or_vae(found: PipelineFiles, name: str, dtype: torch.dtype, variant: str | None) -> Any:
     """A UNet or VAE of diffusers. Raises ModelError: tensors missing, misshapen, made up or NaN."""
     model_class = getattr(diffusers, found.components[name])
-    return _loaded(model_class, found, name, variant, low_cpu_mem_usage=True, torch_dtype=dtype)
+    return load_component(model_class, found, name, variant, low_cpu_mem_usage=True, torch_dtype=dtype)
 
 
-def _loaded(model_class: Any, found: PipelineFiles, name: str, variant: str | None, **options: Any) -> Any:
+def load_component(
+    model_class: Any, found: PipelineFiles, name: str, variant: str | None = None, **options: Any
+) -> Any:
+    """A component from its hashed files. Raises ModelError: tensors missing, misshapen, made up or NaN."""
     folder = found.folder_of(name)
     with quiet(), found.closed(name) as shown, naming_folder(folder, shown), torch.random.fork_rng(devices=[]):
         require_stored(_described(model_class, shown), shown.glob("*.safetensors"), str(folder))
@@ -294,7 +297,7 @@ def _loaded(model_class: Any, found: PipelineFiles, name: str, variant: str | No
     return model.requires_grad_(False).eval()
 
 
-def _tokenizer(class_name: str, found: PipelineFiles, name: str) -> Any:
+def load_tokenizer(class_name: str, found: PipelineFiles, name: str) -> Any:
     """A tokenizer of transformers. Raises ModelError."""
     with quiet(), found.closed(name) as shown, naming_folder(found.folder / name, shown):
         return getattr(transformers, class_name).from_pretrained(shown, local_files_only=True, trust_remote_code=False)

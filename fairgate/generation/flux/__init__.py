@@ -1,0 +1,1 @@
+"""FLUX as a painter that is judged."""
