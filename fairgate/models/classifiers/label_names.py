@@ -72,7 +72,7 @@ def _nearest(label: str, known: Mapping[str, Any]) -> str:
     """The start of a remedy: a label that is meant, or that a prompt holds (`a photo of a chef`), or some of all."""
     held = [name for name in known if f" {folded(name)} " in f" {folded(label)} "]
     near = f"did you mean '{max(held, key=len)}'?" if held else did_you_mean(label, known)
-    return f"{near or f'its labels: {listed(list(known))}'}; "
+    return f"{near} " if near else f"its labels: {listed(list(known))}; "
 
 
 def _mapped(
