@@ -10,7 +10,15 @@ import torch
 from diffusion_world import difference, hole, picture
 
 from fairgate.errors import ModelError
-from fairgate.generation import Sampling, current_offload, model_fingerprint, offloading, open_model
+from fairgate.generation import (
+    Attempt,
+    Sampling,
+    SetPainting,
+    current_offload,
+    model_fingerprint,
+    offloading,
+    open_model,
+)
 from fairgate.generation.diffusion.placement import Placement
 
 PROMPTS, SEEDS = ["a photo of doctor", "a photo of nurse"], [1, 2]
@@ -44,6 +52,19 @@ def test_an_inpainter_and_an_editor_make_the_same_wherever_their_parts_lie(pipel
     ways = ["none", "sequential"]
     edits = [opened("editor", "pix2pix", how).edit(picture(), PROMPTS, SEEDS, [HOW, HOW]) for how in ways]
     assert difference(*edits) <= 1
+
+
+@pytest.mark.parametrize("mode", ["self", "cross"])
+def test_a_set_that_shares_attention_is_the_same_wherever_its_layers_lie(mode: Any, pipelines: dict[str, Path]) -> None:
+    made = []
+    for how in ("none", "sequential"):
+        with offloading(how):
+            parts = open_model("painter", f"hf:{pipelines['sd1']}").model
+        painting = SetPainting(parts, PROMPTS, HOW, mode=mode, phrases=["doctor", "nurse"])
+        canvases = painting.start([Attempt(3, 7.5, 0.6)])
+        painting.advance(canvases)
+        made.append(painting.pictures(canvases[0]))
+    assert difference(*made) <= 1
 
 
 def test_parts_take_turns_on_the_device() -> None:
