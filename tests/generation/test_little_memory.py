@@ -21,11 +21,13 @@ from fairgate.generation import (
 )
 from fairgate.generation.diffusion.placement import Placement
 
+pytestmark = pytest.mark.xdist_group("diffusion")  # with others that read the same tiny pipelines
+
 PROMPTS, SEEDS = ["a photo of doctor", "a photo of nurse"], [1, 2]
 HOW = Sampling(steps=3, guidance=5.0)
 
 
-@pytest.mark.parametrize("offload", ["model", "sequential"])
+@pytest.mark.parametrize("offload", [pytest.param("model", marks=pytest.mark.nightly), "sequential"])
 def test_a_base_and_its_refiner_paint_the_same_wherever_their_parts_lie(
     offload: Any, pipelines: dict[str, Path]
 ) -> None:
@@ -54,7 +56,7 @@ def test_an_inpainter_and_an_editor_make_the_same_wherever_their_parts_lie(pipel
     assert difference(*edits) <= 1
 
 
-@pytest.mark.parametrize("mode", ["self", "cross"])
+@pytest.mark.parametrize("mode", ["self", pytest.param("cross", marks=pytest.mark.nightly)])
 def test_a_set_that_shares_attention_is_the_same_wherever_its_layers_lie(mode: Any, pipelines: dict[str, Path]) -> None:
     made = []
     for how in ("none", "sequential"):
