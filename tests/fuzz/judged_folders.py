@@ -15,6 +15,8 @@ KINDS = {
     "vlm": {"llava": "vlm:{}?question=Who?", "qwen2_5_vl": "vlm:{}?chat={{image}} {{question}}"}
     | dict.fromkeys(("llava_next", "llava_onevision", "idefics3"), "vlm:{}?question=Who?"),
 }
+FLUX = tuple(f"{part}/config.json" for part in ("transformer", "vae", "text_encoder", "text_encoder_2"))
+FLUX += ("model_index.json", "scheduler/scheduler_config.json", "tokenizer_2/tokenizer_config.json")
 _CONFIGS = (
     *("config.json", "processor_config.json", "preprocessor_config.json", "tokenizer_config.json"),
     "generation_config.json",
@@ -76,3 +78,37 @@ def use(family: str) -> Callable[[World, bytes], None]:
             model.log_probabilities(["doctor", "nurse"])
 
     return judge
+
+
+def flux_folder(world: World) -> Path:
+    """A tiny FLUX, saved once."""
+    folder = world.root / "flux"
+    if not folder.exists():
+        sys.path.insert(0, str(TESTS / "generation"))
+        from flux_world import save_flux
+
+        save_flux(folder)
+    return folder
+
+
+def flux_seeds(world: World) -> list[Any]:
+    """Its configs in one JSON object, by file name."""
+    folder = flux_folder(world)
+    return [{name: json.loads((folder / name).read_text(encoding="utf-8")) for name in FLUX}]
+
+
+def use_flux(world: World, data: bytes) -> None:
+    """Load it and have it paint."""
+    from fairgate.models import Generating, open_scorer
+
+    folder = flux_folder(world)
+    try:
+        files = json.loads(data)
+    except (ValueError, RecursionError):
+        files = {}
+    for name in FLUX:
+        content = files.get(name, {}) if isinstance(files, dict) else {}
+        (folder / name).write_bytes(json.dumps(content).encode("utf-8", "surrogatepass"))
+    model: Any = open_scorer(f"flux:{folder}?size=32", world.source, device="cpu", cache=None)
+    pictures = model.generate(["a photo of doctor"] * len(world.source), Generating(steps=1))
+    assert sum(len(blobs) for _, blobs in pictures.image_batches(8)) == len(world.source)
