@@ -15,7 +15,7 @@ from peft_world import save_adapter
 from PIL import Image
 
 from fairgate.errors import CapabilityError, ModelError
-from fairgate.models import EmbeddingCache, Floats, open_scorer, require_capability
+from fairgate.models import EmbeddingCache, Floats, fit_projection, open_scorer, require_capability
 from fairgate.models.matching.family import MATCHERS
 
 
@@ -141,3 +141,19 @@ def test_an_adapter_is_merged_into_a_matcher(folders: dict[str, Path], tmp_path:
     plain, adapted = (opened(uri, pictures) for uri in (base, f"peft:{tmp_path / 'adapter'}?base={base}"))
     assert np.abs(adapted.log_likelihoods(PROMPTS) - plain.log_likelihoods(PROMPTS)).max() > 1e-3
     assert adapted.fingerprint != plain.fingerprint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mitigation_of_its_texts_is_judged_by_similarity_alone(
+    kind: str, folders: dict[str, Path], tmp_path: Path, pictures: Pictures
+) -> None:
+    base = f"matching:{folders[kind]}?head=itc"
+    path = tmp_path / "projection.json"
+    path.write_text(fit_projection(base, ["a photo of a man"], device="cpu").model_dump_json())
+    plain, changed = opened(base, pictures), opened(f"debiased:{path}?model={base}", pictures)
+    assert changed.capabilities == {"similarity"}
+    assert changed.fingerprint != plain.fingerprint
+    asked = [["a photo of a doctor"], ["a photo of a chef"]]
+    assert np.abs(changed.similarity(asked) - plain.similarity(asked)).max() > 1e-3
+    seen = changed.text_embeddings(["a photo of a doctor"])[0]
+    assert abs(float(seen @ plain.text_embeddings(["a photo of a man"])[0])) < 1e-6
