@@ -238,6 +238,7 @@ def _detections(_: str, root: Path) -> str:
     return "detections:boxes.csv"
 
 
+_MATCHING = "BlipForImageTextRetrieval"
 _CLASSIFYING, _DETECTING = "AutoModelForImageClassification", "AutoModelForObjectDetection"
 _SEEING = "AutoModelForImageTextToText"
 ONE = ("",)
@@ -285,6 +286,8 @@ ROWS: dict[str, Row] = {
     "detector-text": Row("detector, of texts", _detector, ("owlvit", "owlv2", "grounding-dino")),
     "peft-hf": Row("peft on hf", _peft(_hf, "AutoModel"), ("clip", "siglip")),
     "peft-classifier": Row("peft on classifier", _peft(_classifier, _CLASSIFYING), ("vit", "swin")),
+    "peft-matching-itm": Row("peft on matching `?head=itm`", _peft(_matching("itm"), _MATCHING), ("blip",)),
+    "peft-matching-itc": Row("peft on matching `?head=itc`", _peft(_matching("itc"), _MATCHING), ("blip",)),
     "peft-features": Row("peft on features", _peft(_features, "AutoModel"), ("dinov2", "vit")),
     "peft-detector": Row("peft on detector", _peft(_detector, _DETECTING), ("yolos", "detr")),
     "peft-detector-text": Row(
@@ -319,4 +322,4 @@ def nested(key: str, root: Path) -> dict[str, str]:
     return {"peft:DIR?base=": lora, "debiased:FILE?model=": projected}
 
 
-_TWO_TOWERS = ("open_clip", "hf", "peft-hf")
+_TWO_TOWERS = ("open_clip", "hf", "peft-hf", "matching-itc")
