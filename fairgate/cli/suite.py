@@ -97,7 +97,7 @@ def reader(
     dataset_has(found.attribute, f"the reader of probe '{key}' perceives", data.manifest, loaded.where("probes", key))
     other = partial(open_scorer, device=device or "auto", base=root)
     counts = found.confusion(
-        found.over(SimpleNamespace(open_other=other), data), data.index.attributes[found.attribute]
+        found.over_pictures(SimpleNamespace(open_other=other), data), data.index.attributes[found.attribute]
     )
     if empty := [group for group, row in counts.items() if not sum(row.values())]:
         raise SuiteError(

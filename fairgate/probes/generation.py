@@ -20,6 +20,7 @@ from fairgate.models import (
     LabelModel,
     PredictingModel,
     SourceLike,
+    require_capability,
     require_told_apart,
 )
 from fairgate.probes.answers import ProbeScores, Rows
@@ -179,9 +180,12 @@ class GenerationProbe(Probe):
         if hasattr(model, "indistinct"):
             require_told_apart(model, "prompts", {one: one for one in prompts}, model.uri)
         pictures = _Seen(model.generate(prompts, self.how))
-        opened = reader.over(model, pictures)
-        perceived = reader.perceived(opened)
-        shown = None if self.shows is None else self._shown(opened, [str(one) for one in rows.subject], self.shows)
+        opened = reader.over_pictures(model, pictures)
+        shown = None
+        if self.shows is not None:
+            require_capability(opened, "log_probabilities", "`shows` of a reader")
+            shown = self._shown(cast(LabelModel, opened), [str(one) for one in rows.subject], self.shows)
+        perceived = reader.seen(opened)
         return perceived, pictures.digests(), shown
 
     def _shown(self, reader: LabelModel, subjects: Sequence[str], template: str) -> Floats:

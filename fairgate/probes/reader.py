@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fairgate.errors import ModelError
-from fairgate.models import ImageSource, LabelModel, Model, require_capability, require_told_apart
+from fairgate.errors import ModelError, listed
+from fairgate.models import (
+    ImageSource,
+    LabelModel,
+    Model,
+    PredictingModel,
+    folded,
+    require_capability,
+    require_told_apart,
+)
 from fairgate.probes.settings import SuiteSection, Text
 
 UNREADABLE = "unreadable"
@@ -28,7 +36,9 @@ class Reader(SuiteSection):
     """The model that reads the pictures that judged models make or edit: a zero-shot classifier, the same one for all.
     It is pinned: a branch that changes its weights gets no verdict."""
 
-    model: Text = Field(description="URI of a model with the capability `log_probabilities`, such as a CLIP.")
+    model: Text = Field(
+        description="URI of a model with the capability `log_probabilities`, such as a CLIP; of generated pictures, also `predict`."
+    )
     fingerprint: str = Field(
         pattern=r"^[0-9a-f]{64}$", description="Digest of its files; the error of a wrong one says the right one."
     )
@@ -37,8 +47,12 @@ class Reader(SuiteSection):
 
     def over(self, model: OpensOthers, pictures: ImageSource) -> LabelModel:
         """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned."""
-        found = model.open_other(self.model, pictures)
+        found = self._pinned(model, pictures)
         require_capability(found, "log_probabilities", "the reader of pictures")
+        return cast(LabelModel, found)
+
+    def _pinned(self, model: OpensOthers, pictures: ImageSource) -> Model:
+        found = model.open_other(self.model, pictures)
         if found.fingerprint != self.fingerprint:
             raise ModelError(
                 f"the reader of pictures has the fingerprint {found.fingerprint}, the suite pins {self.fingerprint}.",
@@ -46,7 +60,7 @@ class Reader(SuiteSection):
                 remedy="put the pinned checkpoint back; or, reviewed, merge a suite that pins the new one, and new "
                 "baselines with it",
             )
-        return cast(LabelModel, found)
+        return found
 
     def perceived(self, reader: LabelModel) -> NDArray[Any]:
         """The likeliest group of every picture, (images,)."""
@@ -55,8 +69,16 @@ class Reader(SuiteSection):
         return np.asarray(groups[log_p.argmax(axis=1)])
 
 
+PictureModel: TypeAlias = LabelModel | PredictingModel
+"""What reads pictures: by prompts, or by labels of its own."""
+
+
 class PictureReader(Reader):
-    """A reader of pictures in which there may be nobody, or nobody that can be made out."""
+    """A reader of pictures in which there may be nobody, or nobody that can be made out.
+
+    A model that weighs prompts, such as a CLIP, is shown those of `labels` and `nobody`. Of one that has labels of its
+    own alone (FairFace), these are the labels.
+    """
 
     nobody: list[Text] = Field(
         default_factory=list,
@@ -71,27 +93,63 @@ class PictureReader(Reader):
     def _may_see_nobody(self) -> PictureReader:
         if not self.nobody and not self.least:
             raise ValueError("give the reader `nobody` (prompts) or `least`: without both every picture is readable")
-        prompts = [*self.labels.values(), *self.nobody]
-        if len(set(prompts)) < len(prompts):
+        if len({folded(one) for one in self._texts}) < len(self._texts):
             raise ValueError("two of the prompts in `labels` and `nobody` are the same")
         return self
 
-    def over(self, model: OpensOthers, pictures: ImageSource) -> LabelModel:
-        """The reader over some pictures, which tells its own prompts apart."""
-        found = super().over(model, pictures)
-        require_told_apart(found, "labels", {**self.labels, **{text: text for text in self.nobody}}, self.model)
-        return found
+    @property
+    def _texts(self) -> list[str]:
+        return [*self.labels.values(), *self.nobody]
 
-    def confusion(self, reader: LabelModel, truth: NDArray[Any]) -> dict[str, dict[str, int]]:
+    @property
+    def _meanings(self) -> list[str]:
+        """The group, or `unreadable`, that each text stands for."""
+        return [*self.labels, *[UNREADABLE] * len(self.nobody)]
+
+    def over_pictures(self, model: OpensOthers, pictures: ImageSource) -> PictureModel:
+        """The reader over some pictures; one that weighs prompts tells its own apart. Raises ModelError."""
+        found = self._pinned(model, pictures)
+        if "predict" in found.capabilities and "log_probabilities" not in found.capabilities:
+            return cast(PredictingModel, found)
+        require_capability(found, "log_probabilities", "the reader of pictures")
+        weighing = cast(LabelModel, found)
+        require_told_apart(weighing, "labels", {**self.labels, **{text: text for text in self.nobody}}, self.model)
+        return weighing
+
+    def confusion(self, reader: PictureModel, truth: NDArray[Any]) -> dict[str, dict[str, int]]:
         """Pictures of every known group, (images,), by what is perceived: a probe's `measured`. Those of other groups
         are left out."""
-        perceived, columns = self.perceived(reader), [*self.labels, UNREADABLE]
+        perceived, columns = self.seen(reader), [*self.labels, UNREADABLE]
         return {
             group: {one: int(((truth == group) & (perceived == one)).sum()) for one in columns} for group in self.labels
         }
 
-    def perceived(self, reader: LabelModel) -> NDArray[Any]:
+    def seen(self, reader: PictureModel) -> NDArray[Any]:
         """The likeliest group of every picture, or `unreadable`, (images,)."""
-        log_p = reader.log_probabilities([*self.labels.values(), *self.nobody])
-        groups: NDArray[Any] = np.array([*self.labels, *[UNREADABLE] * len(self.nobody)], dtype=object)
-        return np.where(np.exp(log_p.max(axis=1)) >= self.least, groups[log_p.argmax(axis=1)], UNREADABLE)
+        meanings: NDArray[Any] = np.array(self._meanings, dtype=object)
+        if "log_probabilities" not in reader.capabilities:
+            return self._predicted(cast(PredictingModel, reader))
+        log_p = cast(LabelModel, reader).log_probabilities(self._texts)
+        return np.where(np.exp(log_p.max(axis=1)) >= self.least, meanings[log_p.argmax(axis=1)], UNREADABLE)
+
+    def _predicted(self, reader: PredictingModel) -> NDArray[Any]:
+        """By the reader's own labels. Raises ModelError for one that the suite does not name, and where it is not known
+        how sure the reader is and `least` asks."""
+        found = reader.predict(self.attribute)
+        meaning = {"": UNREADABLE, **{folded(text): one for text, one in zip(self._texts, self._meanings, strict=True)}}
+        given = [str(one) for one in found.labels.tolist()]
+        if unknown := sorted({one for one in given if folded(one) not in meaning}):
+            raise ModelError(
+                f"the reader gives labels of '{self.attribute}' that are no groups of the suite: {listed(unknown)}.",
+                where=self.model,
+                remedy="write its own labels in `labels` (`female: Female`), and those that are of nobody in `nobody`",
+            )
+        if self.least and found.confidence is None:
+            raise ModelError(
+                "the reader does not say how sure it is of a label, and `least` asks for that.",
+                where=self.model,
+                remedy="leave `least` out and name labels of `nobody`, or use another reader",
+            )
+        sure = np.ones(len(given)) if found.confidence is None else found.confidence
+        perceived: NDArray[Any] = np.array([meaning[folded(one)] for one in given], dtype=object)
+        return np.where(sure >= self.least, perceived, UNREADABLE)
