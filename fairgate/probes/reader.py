@@ -37,7 +37,8 @@ class Reader(SuiteSection):
     It is pinned: a branch that changes its weights gets no verdict."""
 
     model: Text = Field(
-        description="URI of a model with the capability `log_probabilities`, such as a CLIP; of generated pictures, also `predict`."
+        description="URI of a model with the capability `log_probabilities`, such as a CLIP; of generated pictures, "
+        "also `predict`."
     )
     fingerprint: str = Field(
         pattern=r"^[0-9a-f]{64}$", description="Digest of its files; the error of a wrong one says the right one."
