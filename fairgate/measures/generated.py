@@ -333,6 +333,13 @@ class PaintedEntropy(_FromTarget):
         """H / ln(groups)."""
         return entropy_of_counts(shares)
 
+    def bounds(self, r: MetricRequest, shares: Floats, alpha: float) -> tuple[float, float]:
+        """Quantiles, moved up by what drawing takes from an entropy (Miller and Madow's bias)."""
+        drawn = self.of(r, shares)
+        taken = float(self.of(r, shares.mean(axis=0)[None])[0] - drawn.mean())
+        lo, hi = np.clip(np.quantile(drawn, [alpha / 2, 1 - alpha / 2]) + taken, 0, 1)
+        return float(lo), float(hi)
+
 
 class _ShareOfAll(_OfPictures):
     """A share of all pictures, whose reader is not corrected; also of a model that paints one picture."""
