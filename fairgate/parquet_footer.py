@@ -138,8 +138,6 @@ class _Reader:
 
     def struct(self, name: str, depth: int = 0) -> dict[int, Any]:
         """The wanted fields of a struct. Raises ValueError for one that Arrow may read otherwise."""
-        if depth > _DEEPEST:
-            raise ValueError("its footer is nested too deeply")
         found, seen, field, wanted = dict[int, Any](), set[int](), 0, _WANTED.get(name, {})
         while head := self._byte():
             kind, step = head & 15, head >> 4
@@ -160,6 +158,8 @@ class _Reader:
         return found
 
     def _value(self, kind: int, name: str, field: int, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise ValueError("its footer is nested too deeply")
         if kind in (_I16, _I32, _I64):
             value = self._signed()
             if kind != _I64 and not -(1 << 31) <= value < 1 << 31:

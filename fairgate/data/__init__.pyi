@@ -50,6 +50,7 @@ from .rows import skeleton as skeleton
 from .shard_reader import GROUP_BYTES as GROUP_BYTES
 from .sheet import contact_sheet as contact_sheet
 from .sheet import picture_rows as picture_rows
+from .tar_rows import TarHeader as TarHeader
 from .verify import Problem as Problem
 from .writer import refuse_existing as refuse_existing
 from .writer import write_dataset as write_dataset

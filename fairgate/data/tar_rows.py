@@ -24,11 +24,11 @@ _BLOCK = 512
 _TEXTS: Final = {"txt": "caption", "cls": "cls"}
 
 
-class _Header(tarfile.TarInfo):
+class TarHeader(tarfile.TarInfo):
     """A header whose extensions are small, and whose file has no negative size, which would be read for ever."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> TarHeader:
         found = super().frombuf(buf, encoding, errors)
         named = found.type in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
         named = named or found.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
@@ -185,7 +185,7 @@ def _require_whole(held: IO[bytes], offset: int) -> None:
 def _archive(path: Path) -> Iterator[tuple[tarfile.TarFile, IO[bytes]]]:
     with reading("the archive", path, "an uncompressed tar, as WebDataset writes them"):
         try:
-            with path.open("rb") as held, tarfile.open(fileobj=held, mode="r:", tarinfo=_Header) as archive:
+            with path.open("rb") as held, tarfile.open(fileobj=held, mode="r:", tarinfo=TarHeader) as archive:
                 yield archive, held
         except tarfile.TarError as error:
             raise ValueError(str(error)) from error

@@ -22,12 +22,18 @@ def demo_folder(into: Path) -> Path:
     """The folder with the demonstration's files: this one in a clone that pulled them, else `into`, unpacked.
 
     Raises DatasetError where the package is missing or of another version, a file of it is damaged, or `into` holds
-    another file under the same name.
+    another file under the same name or a link that leads out of it.
     """
     if all(Path(name).exists() for name in _OF_A_CLONE):
         return Path()
     for name, content in _packed():
         target = into / name
+        if into.is_symlink() or not target.parent.resolve().is_relative_to(into.resolve()):
+            raise DatasetError(
+                "a link leads out of the folder, and nothing is written through it.",
+                where=str(into if into.is_symlink() else target.parent),
+                remedy="remove the link, or name a new folder: --into",
+            )
         if target.exists() and (not target.is_file() or target.read_bytes() != content):
             raise DatasetError(
                 "the file is not the demonstration's, and is not replaced.",

@@ -35,6 +35,11 @@ from fairgate.version import __version__
 PATIENCE = 60.0
 """Seconds without a byte after which a server is given up."""
 _PIECE = 1 << 16
+_AZURE = ipaddress.IPv4Address("168.63.129.16")
+"""Azure's own service inside of every machine there; the address is registered as a public one."""
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that is assigned of IPv6's public internet (RFC 4291): no multicast, no site-local."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 Progress = Callable[[int, int], None]
 
@@ -159,7 +164,19 @@ def fetch_image(url: str, *, most: int, seconds: float, is_allowed: Callable[[st
 def is_public(host: str) -> bool:
     """Whether all addresses that a name has now are of the public internet."""
     found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    return bool(found) and all(ipaddress.ip_address(str(one).partition("%")[0]).is_global for one in found)
+    return bool(found) and all(_is_public(ipaddress.ip_address(str(one).partition("%")[0])) for one in found)
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Also by the IPv4 addresses that an IPv6 one stands for: a gateway or a tunnel sends on to them."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not address.is_multicast and address != _AZURE
+    held = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64:
+        held.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    if found := [one for one in held if one is not None]:
+        return all(map(_is_public, found))
+    return address.is_global and address in _UNICAST
 
 
 def reason_of(error: BaseException) -> str:

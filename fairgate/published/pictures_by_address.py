@@ -22,6 +22,7 @@ SECONDS: Final = 60.0
 AT_ONCE: Final = 8
 REPORT: Final = "fetched.csv"
 FETCHED: Final = "fetched"
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 ABSENT: Final = "image is not there"
 _ENDINGS: Final = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp", "TIFF": ".tif"}
 
@@ -35,7 +36,7 @@ def fetch_pictures(
     """Fetch (name, address) pairs as `into/NAME.jpg` and the like, and count what came of each.
 
     What is there is not fetched again. What does not decode as a picture is not kept. `into/fetched.csv` says what
-    came of every address.
+    came of every address, for a spreadsheet: a cell that would be a formula begins with '.
     """
     into.mkdir(parents=True, exist_ok=True)
     here = {path.stem for path in into.iterdir() if path.suffix in _ENDINGS.values()}
@@ -52,11 +53,15 @@ def fetch_pictures(
                 progress(len(outcomes), len(wanted))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(
-        [("name", "address", "outcome"), *((*pair, said) for pair, said in zip(wanted, outcomes, strict=True))]
-    )
+    writer.writerow(("name", "address", "outcome"))
+    writer.writerows(map(_cell, (*pair, said)) for pair, said in zip(wanted, outcomes, strict=True))
     atomic_write(into / REPORT, text.getvalue().encode())
     return Counter(outcomes)
+
+
+def _cell(text: str) -> str:
+    """A stranger's text, with a ' before what a spreadsheet would take for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _fetch(name: str, url: str, into: Path, is_allowed: Callable[[str], bool] | None) -> str:

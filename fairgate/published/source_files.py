@@ -11,11 +11,11 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from fairgate.data import inside, reading
+from fairgate.data import TarHeader, inside, reading
 from fairgate.errors import DatasetError, listed
 from fairgate.hashing import read_bounded, require_regular, sha256_file
 
@@ -24,7 +24,10 @@ MOST_FILES = 2_000_000
 GROWTH = 30
 """How many times its own size an archive may unpack to; pictures hardly shrink, and JSON does about tenfold."""
 SPARE = 64 << 20
+_TOO_LARGE = f"it unpacks to more than {GROWTH} times its size"
 _PIECE = 1 << 20
+_LARGEST_HEADER = 2 << 20
+"""Bytes of a tar up to a file's content, with the names and notes before it, which are held in memory."""
 
 
 class SourceFiles:
@@ -153,10 +156,8 @@ def _unpacked(archive: Path, scratch: Path) -> Path:
     try:
         partial.mkdir(parents=True)
         with _archive(archive):
-            budget = archive.stat().st_size * GROWTH + SPARE
-            for number, (name, source) in enumerate(_members(archive)):
-                if number >= MOST_FILES:
-                    raise ValueError(f"it holds more than {MOST_FILES:,} files")
+            budget = _most(archive)
+            for name, source in _members(archive):
                 budget -= _copy(source, partial / inside(name, str(archive)), budget)
         partial.rename(target)
     except OSError as error:
@@ -184,6 +185,8 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """(path, content) of each file of an archive; ValueError for anything else than files and folders."""
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as held:
+            if len(held.infolist()) > MOST_FILES:
+                raise ValueError(f"it holds more than {MOST_FILES:,} files and folders")
             for entry in held.infolist():
                 kind = stat.S_IFMT(entry.external_attr >> 16)
                 if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -194,16 +197,54 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
                     with held.open(entry) as source:
                         yield entry.filename, source
         return
+    yield from _tar_members(archive)
+
+
+def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     # gzip's own reader: that of tarfile raises TypeError for a header that is cut short
-    opened = archive.open if archive.suffix == ".tar" else partial(gzip.open, archive)
-    with opened("rb") as packed, tarfile.open(fileobj=packed, mode="r|") as stream:
-        for member in stream:
-            if member.isdir():
-                continue
-            content = stream.extractfile(member) if member.isreg() else None
-            if content is None:
-                raise ValueError(f"'{member.name}' is a link or a device")
-            yield member.name.removeprefix("./"), content
+    opened: IO[bytes] = archive.open("rb") if archive.suffix == ".tar" else gzip.open(archive)  # type: ignore[assignment] # noqa: SIM115
+    with opened:
+        packed = _Rationed(opened, _most(archive))
+        with tarfile.open(fileobj=packed, mode="r|", tarinfo=TarHeader) as stream:  # type: ignore[call-overload]
+            count = 0
+            while (member := stream.next()) is not None:
+                stream.members.clear()  # tarfile would remember every one, and what holds for all after it
+                stream.pax_headers.clear()
+                count += 1
+                if count > MOST_FILES:
+                    raise ValueError(f"it holds more than {MOST_FILES:,} files and folders")
+                if not member.isdir():
+                    plain = member.isreg() and member.sparse is None
+                    content = stream.extractfile(member) if plain else None
+                    if content is None:
+                        raise ValueError(f"'{member.name}' is a link or a device, or sparse")
+                    packed.ahead = packed.left
+                    yield member.name.removeprefix("./"), content
+                packed.ahead = _LARGEST_HEADER
+
+
+class _Rationed:
+    """Gives tarfile `left` bytes at most, and `ahead` until the next file's content: what a packed archive unpacks to
+    is known only as it comes."""
+
+    def __init__(self, source: IO[bytes], left: int) -> None:
+        self._source = source
+        self.left = left
+        self.ahead = _LARGEST_HEADER
+
+    def read(self, size: int) -> bytes:
+        piece = self._source.read(size)
+        self.left -= len(piece)
+        self.ahead -= len(piece)
+        if self.left < 0:
+            raise ValueError(_TOO_LARGE)
+        if self.ahead < 0:
+            raise ValueError(f"a header in it has more than {_LARGEST_HEADER:,} bytes")
+        return piece
+
+
+def _most(archive: Path) -> int:
+    return archive.stat().st_size * GROWTH + SPARE
 
 
 def _copy(source: IO[bytes], target: Path, most: int) -> int:
@@ -215,7 +256,7 @@ def _copy(source: IO[bytes], target: Path, most: int) -> int:
             while piece := source.read(_PIECE):
                 written += len(piece)
                 if written > most:
-                    raise ValueError(f"it unpacks to more than {GROWTH} times its size")
+                    raise ValueError(_TOO_LARGE)
                 out.write(piece)
     except FileExistsError:
         raise ValueError(f"'{target.name}' is in it twice") from None

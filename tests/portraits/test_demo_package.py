@@ -73,6 +73,17 @@ def test_a_suite_that_its_reader_changed_is_not_replaced(elsewhere: Path) -> Non
     assert b"of mine" in own.read_bytes()
 
 
+@pytest.mark.parametrize("link", ["fairgate-demo", "fairgate-demo/fairness_suites"])
+def test_nothing_is_written_through_a_link_that_a_stranger_left(elsewhere: Path, link: str, tmp_path: Path) -> None:
+    installed(elsewhere, {SUITE: b"schema: 1\n"})
+    (tmp_path / "other").mkdir()
+    Path(link).parent.mkdir(exist_ok=True)
+    Path(link).symlink_to(tmp_path / "other")
+    with pytest.raises(DatasetError, match="remove the link, or name a new folder: --into"):
+        demo_folder(Path("fairgate-demo"))
+    assert list((tmp_path / "other").iterdir()) == []
+
+
 @pytest.mark.parametrize("content", [b"schema: 2\n", None])
 def test_a_damaged_package_is_refused(elsewhere: Path, content: bytes | None) -> None:
     site = installed(elsewhere, {SUITE: b"schema: 1\n"})

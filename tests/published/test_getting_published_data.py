@@ -210,7 +210,19 @@ def test_a_strangers_address_on_this_machine_or_network_is_not_asked(server):
             fetch_image(f"{address}/1.png", most=10_000, seconds=5)
     assert server.asked == []
     assert not any(map(is_public, ("169.254.169.254", "192.168.1.1", "0.0.0.0", "::ffff:127.0.0.1")))
-    assert is_public("93.184.216.34")
+    assert all(map(is_public, ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822", "2002:5db8:d822::1")))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1", "2002:7f00:1::", "::a9fe:a9fe", "fec0::1"),
+        *("2001:0:4136:e378:8000:63bf:5601:5601", "224.0.0.1", "ff0e::1", "168.63.129.16", "::ffff:168.63.129.16"),
+    ],
+)
+def test_an_address_that_is_sent_on_to_another_network_is_not_public(address):
+    """Through NAT64, 6to4 or Teredo to 169.254.169.254, which gives a machine's credentials, or to many at once."""
+    assert not is_public(address)
 
 
 def test_a_redirect_to_this_machine_or_to_a_file_is_not_followed(server):

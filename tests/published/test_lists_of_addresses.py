@@ -82,6 +82,14 @@ def test_pictures_are_fetched_only_where_somebody_asks_and_absent_ones_are_count
         assert [row["outcome"] for row in csv.DictReader(handle)].count("fetched") == 2
 
 
+def test_a_strangers_address_is_no_formula_in_the_report(tmp_path):
+    addresses = ['=HYPERLINK("http://x.org")', "+1", "-1", "@SUM(A1)", "\t=1", "ftp://x.org"]
+    fetch_pictures([(f"{number}", address) for number, address in enumerate(addresses)], tmp_path)
+    with (tmp_path / "fetched.csv").open(newline="") as handle:
+        found = [row["address"] for row in csv.DictReader(handle)]
+    assert found == [*(f"'{address}" for address in addresses[:-1]), "ftp://x.org"]
+
+
 def test_pictures_of_ones_own_are_found_by_their_number(take, opened, tmp_path):
     folder = visogender(tmp_path / "given", "http://example.org")
     (folder / "OO_5.png").write_bytes(drawn(5))

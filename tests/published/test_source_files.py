@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import stat
 import tarfile
+import tracemalloc
 import zipfile
 from io import BytesIO
 
@@ -99,6 +101,82 @@ def test_a_tar_with_anything_else_than_plain_files_is_refused_whole(opened, tmp_
     tar_of(tmp_path / "given" / "a.tar.gz", (member("good.jpg"), b"good"), (entry, b""))
     with pytest.raises(DatasetError, match=problem):
         _ = opened().paths
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def huge_name(out):
+    entry = member("././@LongLink", tarfile.GNUTYPE_LONGNAME)
+    entry.size = 40 << 20
+    out.write(entry.tobuf(tarfile.GNU_FORMAT))
+    for _ in range(40):
+        out.write(b"a" * (1 << 20))
+    out.write(member("x.jpg").tobuf())
+
+
+def huge_notes(out):
+    for kind in (tarfile.XGLTYPE, tarfile.XHDTYPE):
+        entry = member("notes", kind)
+        entry.size = 2 << 20
+        out.write(entry.tobuf() + b"a" * entry.size)
+
+
+def many_names(out):
+    """Each within its limit, before one file."""
+    entry = member("././@LongLink", tarfile.GNUTYPE_LONGNAME)
+    entry.size = 1 << 16
+    for _ in range(20):
+        out.write(entry.tobuf(tarfile.GNU_FORMAT) + b"a" * entry.size)
+    out.write(member("x.jpg").tobuf())
+
+
+def many_holes(out):
+    """A sparse file by the notes of pax: tarfile collects its map before it says what the file is."""
+    text = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+    entry = member("notes", tarfile.XHDTYPE)
+    entry.size = len(text)
+    out.write(entry.tobuf() + text.ljust(512, b"\0") + member("x.jpg").tobuf() + b"9999999\n" + b"1\n" * (1 << 18))
+
+
+def holes(out):
+    out.write(member("x.jpg", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
+
+
+def zeros(out):
+    entry = member("x.jpg")
+    entry.size = 4 << 20
+    out.write(entry.tobuf() + bytes(entry.size))
+
+
+def folders(out):
+    out.write(member("d/", tarfile.DIRTYPE).tobuf() * 101)
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (huge_name, "a header says that it has 41,943,040 bytes"),
+        (huge_notes, "a header says that it has 2,097,152 bytes"),
+        (many_names, "a header in it has more than 65,536 bytes"),
+        (many_holes, "a header in it has more than 65,536 bytes"),
+        (holes, "is a link or a device, or sparse"),
+        (zeros, "unpacks to more than 30 times"),
+        (folders, "more than 100 files and folders"),
+    ],
+)
+def test_a_tar_takes_little_memory_whatever_its_headers_say(opened, tmp_path, monkeypatch, written, problem):
+    monkeypatch.setattr("fairgate.published.source_files.SPARE", 3 << 20 if written is zeros else 1 << 30)
+    monkeypatch.setattr("fairgate.published.source_files.MOST_FILES", 100)
+    monkeypatch.setattr("fairgate.published.source_files._LARGEST_HEADER", 1 << 16)
+    with gzip.open(tmp_path / "given" / "a.tar.gz", "wb", compresslevel=1) as out:
+        written(out)
+        out.write(bytes(1024))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DatasetError, match=problem):
+            _ = opened().paths
+        assert tracemalloc.get_traced_memory()[1] < 30 << 20
+    finally:
+        tracemalloc.stop()
     assert list((tmp_path / "scratch").iterdir()) == []
 
 

@@ -108,6 +108,8 @@ def test_a_footer_whose_columns_are_its_schema_s_is_sound(tmp_path: Path, data: 
         (struct(field(9, BINARY, number(1 << 40))), "ends early"),
         (field(9, I32, b"\xff" * 11), "does not end"),
         (field(9, STRUCT, b"") * 40, "too deeply"),
+        (bytes([0x99]) + bytes([0x19]) * 5_000 + b"\0", "too deeply"),
+        (bytes([0x9B]) + bytes([1, 0xBB]) * 5_000 + b"\0", "too deeply"),
         (footer([ROOT, leaf()], chunk())[:-3], "ends early"),
     ],
 )
