@@ -30,7 +30,6 @@ FAMILIES = REGISTERED.with_modules(
         "classifier": "fairgate.models.classifiers.transformers_classifier",
         "fairface": "fairgate.models.classifiers.fairface_classifier",
         "features": "fairgate.models.features.family",
-        "flux": "fairgate.generation.flux.family",
         "matching": "fairgate.models.matching.family",
         "timm": "fairgate.models.classifiers.timm_classifier",
         "torchvision": "fairgate.models.classifiers.torchvision_classifier",

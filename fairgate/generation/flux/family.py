@@ -20,7 +20,6 @@ from fairgate.models import (
     Model,
     Request,
     preprocessing_digest,
-    register,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ LATENT_SIDE = 128
 MAX_PIXELS = 2048  # of a side: attention grows with the fourth power of it
 
 
-@register
 class FluxFamily:
     """Folders that diffusers saved, of a FluxPipeline."""
 
