@@ -68,13 +68,13 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     if plan.images_found_by == "file name":
         typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
     if preview:
-        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets)
+        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge")
         typer.echo("nothing was written (--preview); pictures were not decoded")
         return
     with progress_bar("importing") as progress:
         manifest = plan.write(name, root=root, version=version, licence=licence, progress=progress)
     describe(manifest, groups=False)
-    show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets)
+    show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge")
     typer.echo(f"imported as {root / manifest.name / manifest.version}")
 
 

@@ -47,8 +47,11 @@ def describe(manifest: Manifest, *, groups: bool = True) -> None:
         console.print(table)
 
 
-def show_sizes(sizes: Sequence[GroupSize], attributes: Sequence[str], min_sets: int) -> None:
-    """Print in how many sets each group and each crossing is, and which of them a suite would not judge."""
+def show_sizes(sizes: Sequence[GroupSize], attributes: Sequence[str], min_sets: int, grouping: str) -> None:
+    """Print in how many sets each group and each crossing is, and which of them a suite would not judge.
+
+    `grouping` names the options of the command that group more coarsely.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -76,7 +79,7 @@ def show_sizes(sizes: Sequence[GroupSize], attributes: Sequence[str], min_sets: 
     if lacking:
         console.print(
             f"{len(lacking)} groups and crossings are in fewer than {min_sets} sets: a suite names them and gives no "
-            "verdict on them. Bring more, or group more coarsely (--bin, --merge).",
+            f"verdict on them. Bring more, or group more coarsely ({grouping}).",
             soft_wrap=True,
         )
     if by_subject and any(size.judged(min_sets) and size.fewest < min_sets for size in sizes):

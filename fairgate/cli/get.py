@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from fairgate.cli.dataset_import import MIN_SETS
 from fairgate.cli.dataset_tables import show_sizes
 
 if TYPE_CHECKING:
+    from fairgate.data import Manifest
     from fairgate.published import Obtained, Published, PublishedPart
 
 
@@ -90,12 +92,22 @@ def _list() -> None:
 
     from fairgate.published import find_published, published_names
 
-    table = Table("name", "what", "licence", "parts", title="published datasets", title_justify="left")
+    table = Table(title="published datasets", title_justify="left")
+    table.add_column("name", no_wrap=True, overflow="fold")
+    for column in ("what", "licence", "parts"):
+        table.add_column(column)
     for name in published_names():
         one = find_published(name)
-        table.add_row(name, one.title, one.licence, ", ".join(one.parts))
+        called, _, what = one.title.partition(": ")
+        known = called.casefold() == name.replace("_", "")
+        table.add_row(name, what if known else one.title, one.licence, _few(list(one.parts)))
     Console(highlight=False).print(table)
     typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
+
+
+def _few(parts: Sequence[str]) -> str:
+    """The default part, and how many more there are."""
+    return parts[0] + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
 
 
 def _notice(published: Published, which: str, part: PublishedPart) -> None:
@@ -127,6 +139,19 @@ def _notice(published: Published, which: str, part: PublishedPart) -> None:
         typer.echo(f"{'note':<12}{note}")
 
 
+def _compared(manifest: Manifest) -> list[str]:
+    """How a release differs from what was published, by its recipe, and what was mended."""
+    recipe = manifest.recipe
+    counts = {"images": manifest.n_rows, "sets": manifest.n_sets}
+    published = {what: recipe.get(f"published_{what}", count) for what, count in counts.items()}
+    notes = [f"{counts[what]:,} {what}; {of:,} were published" for what, of in published.items() if of != counts[what]]
+    if not notes and recipe.get("counts_as_published") is False:
+        notes = ["groups have other sizes than in the published labels"]
+    if repaired := recipe.get("ages_repaired"):
+        notes.append(f"{repaired:,} ages that a spreadsheet had made dates were mended")
+    return notes
+
+
 def _command(name: str, part: str | None, folder: Path | None, out: str | None) -> str:
     given = {"--part": part, "--from": None if folder is None else str(folder), "--out": out}
     options = [word for option, value in given.items() if value is not None for word in (option, value)]
@@ -140,8 +165,10 @@ def _tell(obtained: Obtained, root: Path) -> None:
     manifest = obtained.manifest
     for reason, count in obtained.left_out.items():
         typer.echo(f"left out: {count:,} ({reason})", err=True)
+    for note in _compared(manifest):
+        typer.echo(f"note: {note}", err=True)
     sizes = group_sizes(open_dataset(manifest.ref, root).index)
-    show_sizes(sizes, list(manifest.attributes), MIN_SETS)
+    show_sizes(sizes, list(manifest.attributes), MIN_SETS, "--merge")
     kind = "counterfactual sets" if manifest.counterfactual else "sets"
     where = root / manifest.name / manifest.version
     if obtained.made:

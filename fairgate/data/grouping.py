@@ -86,7 +86,9 @@ class Bins:
         what = f"{text!r} is no number" if not math.isfinite(value) else f"{text} is in no bin"
         raise DatasetError(
             f"{what}, and the bins are {', '.join(self.written)}.",
-            remedy="give a bin for every number, and other values as a further bin (`--bin age=0-19,20-,unknown`)",
+            remedy="write decimals with a point"
+            if re.fullmatch(r"-?\d+,\d+", text)
+            else "give a bin for every number, and other values as a further bin (`--bin age=0-19,20-,unknown`)",
         )
 
     def _require_ascending(self) -> None:

@@ -16,7 +16,7 @@ from fairgate.data.grouping import ColumnGrouping
 from fairgate.data.labels import inside, unique_ids
 from fairgate.data.rows import MEMBER, OWN_COLUMNS, check_attributes
 from fairgate.data.tables import LabelTable
-from fairgate.errors import DatasetError, harmless
+from fairgate.errors import DatasetError, harmless, suggestion
 
 
 @dataclass(frozen=True)
@@ -270,8 +270,12 @@ def _require_options(table: LabelTable, given: ImportColumns, grouping: ColumnGr
     for name, what in ((given.sets, "sets"), (given.members, "members")):
         if name:
             table.column(name, f"should name the {what}")
-    if odd := [name for name in grouping.columns if name not in (*given.attributes, given.subject_column)]:
+    named = [*given.attributes, *([given.subject_column] if given.subject_column else [])]
+    if odd := [name for name in grouping.columns if name not in named]:
+        there = odd[0] in table.columns
         raise DatasetError(
             f"column '{odd[0]}' is grouped, and is neither an attribute nor the subjects' column.",
-            remedy=f"name it as an attribute, too (`--attribute {odd[0]}`)",
+            remedy=f"name it as an attribute, too (`--attribute {odd[0]}`)"
+            if there
+            else suggestion(odd[0], named, f"named so: {', '.join(named)}"),
         )

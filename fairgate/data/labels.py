@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from fairgate.csv_separator import LONGEST_ROW, SEPARATOR_NAMES, find_separator
 from fairgate.errors import DatasetError, suggestion
 from fairgate.hashing import require_regular, sha256_bytes
 
 IMAGE_COLUMNS = ("image", "file", "path", "filename", "name")
-SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-LONGEST_ROW = 1 << 20
-"""Characters of one row, over as many lines as its quoted fields have: a .gz unpacks a thousandfold."""
 
 
 class NamedColumns:
@@ -91,7 +88,8 @@ class Labels(NamedColumns):
 
 def read_labels(path: Path) -> Labels:
     """Open a label file. Raises DatasetError when it is absent, empty, or its header is not one."""
-    separator = _separator(path)
+    with _opened(path) as text:
+        separator = find_separator(text, str(path), DatasetError)
     lines = _lines(path, separator)
     header = next(lines, (1, list[str]()))[1]
     first = next(lines, None)
@@ -106,23 +104,6 @@ def read_labels(path: Path) -> Labels:
             f"column '{doubled[0]}' is named twice.", where=f"{path}:1", remedy="give each column its own name"
         )
     return Labels(path, tuple(names), separator)
-
-
-def _separator(path: Path) -> str:
-    """What separates the columns: of comma, semicolon and tab the one that is most often in the header, unquoted."""
-    with _opened(path) as text:
-        header = _QUOTED.sub("", text.readline(LONGEST_ROW))
-    counts = {separator: header.count(separator) for separator in SEPARATOR_NAMES}
-    most = max(counts.values())
-    best = [separator for separator, count in counts.items() if count == most]
-    if len(best) > 1 and most:
-        raise DatasetError(
-            f"{' and '.join(SEPARATOR_NAMES[one] for one in best)} cut the header into equally many columns "
-            f"({most + 1}).",
-            where=f"{path}:1",
-            remedy="quote the names of columns that hold one of them",
-        )
-    return best[0]
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
     if not found or (at and version not in found):
         known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
         near = f"there is {', '.join(found)};" if found else did_you_mean(name, known)
-        fetched = "run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"
+        fetched = "run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or `fairgate dataset get`"
         raise DatasetError(
             f"dataset '{name}' has no version '{version}'." if found else f"there is no dataset '{ref}'.",
             where=str(root / name),

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.arrow_columns import is_text, numbers, texts
+from fairgate.csv_separator import find_separator
 from fairgate.errors import ScoresError, did_you_mean, first_harmful, listed
 from fairgate.models.contract import Floats, ImageIndex, Rows
 from fairgate.parquet_footer import require_sound_footer
@@ -97,7 +98,7 @@ class ScoreTable:
             raise ScoresError(
                 f"column '{prompt}' does not hold numbers (such as {str(first)[:40]!r}).",
                 where=str(self.path),
-                remedy="write one number a row",
+                remedy="write one number a row, decimals with a point",
             )
         return numbers(column)
 
@@ -251,13 +252,15 @@ def _read_csv(path: Path, text_columns: Sequence[str]) -> Any:
         problem = f"the table has more than {MAX_CSV_BYTES // 2**20:,} MB."
         raise ScoresError(problem, remedy="write it as Parquet")
     with path.open(encoding="utf-8-sig", newline="") as handle:
-        _require_plain_names(next(csv.reader(handle), []))
+        separator = find_separator(handle, str(path), ScoresError)
+        handle.seek(0)
+        _require_plain_names(next(csv.reader(handle, delimiter=separator), []))
     # names of images stay text: "0012" is not 12
     text = dict.fromkeys(("set_id", "member", "text", "label", *PATH_COLUMNS, *text_columns), pa.string())
     arrow = arrow_csv.read_csv(
         path,
         convert_options=arrow_csv.ConvertOptions(column_types=text),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, delimiter=separator),
     )
     _require_plain_names(arrow.column_names)
     return arrow

@@ -146,7 +146,7 @@ def _checked(found: Iterable[Mapping[str, str]], split: str) -> dict[str, object
         for attribute in GROUPS:
             counted[attribute][groups[attribute]] += 1
     sizes = {name: {group: counted[name][group] for group in groups} for name, groups in GROUPS.items()}
-    return {"counts_as_published": sizes == COUNTS}
+    return {"counts_as_published": sizes == COUNTS, "published_images": sum(COUNTS["gender"].values())}
 
 
 def _row(set_id: str, path: str, groups: Mapping[str, str], image: Callable[[], bytes]) -> PublishedRow:

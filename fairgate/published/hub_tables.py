@@ -11,7 +11,7 @@ from typing import Any
 
 from fairgate.arrow_columns import is_text
 from fairgate.data import GROUP_BYTES, reading
-from fairgate.errors import DatasetError, suggestion
+from fairgate.errors import DatasetError, listed, suggestion
 from fairgate.parquet_footer import require_sound_footer
 
 LONGEST_TEXT = 1 << 16
@@ -37,8 +37,7 @@ class HubTable:
         with _parquet_of(self.path):
             parquet, row = self._opened(), 0
             names = {column: self.class_names(column) for column in columns}
-            for column in (*columns, self.image):
-                self._require(column, parquet.schema_arrow.names)
+            self._require((*columns, self.image), parquet.schema_arrow.names)
             for group in range(parquet.num_row_groups):
                 self._require_bounded(parquet, group, columns)
                 for batch in parquet.iter_batches(_BATCH, row_groups=[group], columns=list(columns)):
@@ -107,12 +106,13 @@ class HubTable:
             self._parquet = pq.ParquetFile(self.path, read_dictionary=text)
         return self._parquet
 
-    def _require(self, column: str, names: Sequence[str]) -> None:
-        if column not in names:
+    def _require(self, columns: Sequence[str], names: Sequence[str]) -> None:
+        if missing := [column for column in columns if column not in names]:
+            there = f"columns: {', '.join(names)}; give the files as they were published"
             raise DatasetError(
-                f"the table has no column '{column}'.",
+                "the table has no column '" + listed(missing, 20, "', '") + "'.",
                 where=str(self.path),
-                remedy=suggestion(column, names, f"columns: {', '.join(names)}; give the files as they were published"),
+                remedy=suggestion(missing[0], names, there) if len(missing) == 1 else there,
             )
 
     def _require_bounded(self, parquet: Any, group: int, columns: Sequence[str]) -> None:

@@ -106,7 +106,7 @@ def _files(
 ) -> tuple[SourceFiles, dict[str, int]]:
     """The files of a part, with the pictures of its addresses, and what came of fetching these now."""
     scratch, pictures = downloads / "unpacked", downloads / "pictures"
-    files = SourceFiles(given, scratch, ARCHIVES)
+    files = SourceFiles(given, scratch, ARCHIVES, name=published.name)
     if published.images_by_url is None:
         if fetch_images:
             raise DatasetError(
@@ -116,7 +116,8 @@ def _files(
             )
         return files, {}
     came = dict(fetch_pictures(published.images_by_url(files, part), pictures, progress)) if fetch_images else {}
-    return SourceFiles(given, scratch, ARCHIVES, (pictures,) if fetch_images else ()), came
+    further = (pictures,) if fetch_images else ()
+    return SourceFiles(given, scratch, ARCHIVES, further, published.name), came
 
 
 def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | None, earlier: Manifest | None) -> Path:

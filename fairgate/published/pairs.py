@@ -63,7 +63,8 @@ def read(files: SourceFiles, part: str) -> Reading:
             left_out[INCOMPLETE] += len(members)
             continue
         rows += [_row(theme, scene, member, members[member]) for member in MEMBERS]
-    facts = {"sets_as_published": len(rows) == len(MEMBERS) * sum(len(_SCENES[theme].split()) for theme in themes)}
+    scenes = sum(len(_SCENES[theme].split()) for theme in themes)
+    facts = {"sets_as_published": len(rows) == len(MEMBERS) * scenes, "published_sets": scenes}
     loose = [path for members in found.values() for path in members.values()]
     return Reading(iter(rows), len(rows), left_out, [], facts, loose)
 

@@ -70,7 +70,7 @@ def read(files: SourceFiles, part: str) -> Reading:
             whole[name] = str(subjects.pop()), {groups: held[0] for groups, held in members.items()}
         else:
             left_out[reason] += sum(map(len, members.values()))
-    facts = {"sets_as_published": len(whole) == SETS[part]}
+    facts = {"sets_as_published": len(whole) == SETS[part], "published_sets": SETS[part]}
     rows = (row for name, entry in whole.items() for row in _rows(name, *entry, wanted, KINDS[part]))
     return Reading(rows, len(whole) * len(wanted), left_out, [table.path for table in tables], facts)
 

@@ -72,7 +72,8 @@ def test_show_of_an_unknown_dataset_exits_4_with_the_remedy_on_stderr(run, root)
     assert result.exit_code == 4
     assert result.stdout == ""
     assert (
-        "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`" in result.stderr
+        "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or "
+        "`fairgate dataset get`" in result.stderr
     )
 
 

@@ -46,6 +46,24 @@ def test_without_a_name_everything_that_there_is_is_listed(run):
     assert "CC-BY-4.0" in result.stdout
 
 
+def test_names_are_whole_in_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    told = run().stdout
+    assert all(f" {name} " in told for name in published_names())
+
+
+def test_what_the_folder_lacks_of_the_published_data_and_what_was_mended_is_told(run, tmp_path):
+    folder = tmp_path / "faces"
+    (folder / "val").mkdir(parents=True)
+    (folder / "fairface_label_val.csv").write_text("file,age,gender,race\nval/1.jpg,9-Mar,Male,White\n")
+    Image.new("RGB", (8, 8)).save(folder / "val" / "1.jpg")
+    result = run("fairface", "--from", folder, "--accept-licence")
+    assert result.exit_code == 0, result.output
+    assert "note: 1 images; 10,954 were published" in result.stderr
+    assert "note: 1 ages that a spreadsheet had made dates were mended" in result.stderr
+    assert "group more coarsely (--merge)" in result.stdout
+
+
 def test_without_the_licence_accepted_only_the_notice_comes(run, given, tmp_path):
     result = run("utkface", "--from", given, "--out", "faces")
     assert result.exit_code == 4

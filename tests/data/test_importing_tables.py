@@ -137,8 +137,12 @@ def test_a_number_in_no_bin_is_named_with_its_line(take, tmp_path):
 
 
 def test_a_column_that_is_grouped_and_no_attribute_is_refused(take):
-    with pytest.raises(DatasetError, match="neither an attribute nor"):
+    with pytest.raises(DatasetError, match="neither an attribute nor") as caught:
         take(pd.DataFrame(TABLE), attributes=["gender"], grouping=ColumnGrouping.parse(["age=0-"], []))
+    assert caught.value.remedy == "name it as an attribute, too (`--attribute age`)"
+    with pytest.raises(DatasetError, match="'Age' is grouped") as caught:
+        take(pd.DataFrame(TABLE), attributes=["age"], grouping=ColumnGrouping.parse(["Age=0-"], []))
+    assert caught.value.remedy.startswith("did you mean 'age'?")
 
 
 def test_what_is_recorded_of_a_group_never_takes_the_name_of_another_column(take):

@@ -33,14 +33,18 @@ def test_an_absent_dataset_names_the_command_and_the_nearest_name(root):
         open_dataset("peopel", root)
     assert (
         caught.value.remedy
-        == "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"
+        == "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or "
+        "`fairgate dataset get`"
     )
 
 
 def test_without_a_root_the_remedy_is_to_pull(tmp_path):
     with pytest.raises(DatasetError) as caught:
         open_dataset("people", tmp_path / "nothing")
-    assert caught.value.remedy == "run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"
+    assert (
+        caught.value.remedy
+        == "run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or `fairgate dataset get`"
+    )
 
 
 def test_an_absent_version_names_those_that_exist(root):

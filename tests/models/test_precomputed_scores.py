@@ -50,6 +50,34 @@ def test_rows_in_any_order_find_their_images(name: str, by: str, tmp_path: Path,
     assert (scorer.precision, scorer.device) == ("precomputed", "none")
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_semicolons_and_tabs_separate_columns_too(separator: str, tmp_path: Path, pictures: Pictures) -> None:
+    table = write(tmp_path / "s.csv", columns(pictures, COSINES))
+    lines = table.read_text().replace(",", separator).splitlines(keepends=True)
+    table.write_text(
+        "".join(
+            [
+                f'"of, two{separator}\n lines, indeed"{separator}{lines[0]}',
+                *(f"x{separator}{line}" for line in lines[1:]),
+            ]
+        )
+    )
+    scorer = open_scorer("scores:s.csv?values=cosine", pictures, cache=None, base=tmp_path)
+    np.testing.assert_array_equal(scorer.similarity([[prompt] for prompt in PROMPTS]), COSINES)
+
+
+def test_a_header_of_two_separators_and_decimal_commas_name_their_remedy(tmp_path: Path, pictures: Pictures) -> None:
+    table = write(tmp_path / "s.csv", columns(pictures, COSINES))
+    table.write_text(table.read_text().replace(",", ";").replace("0.", "0,"))
+    scorer = open_scorer("scores:s.csv?values=cosine", pictures, cache=None, base=tmp_path)
+    with pytest.raises(ScoresError, match="decimals with a point"):
+        scorer.similarity([PROMPTS])
+    (tmp_path / "two.csv").write_text("set_id,member;score\n")
+    with pytest.raises(ScoresError, match="commas and semicolons cut the header") as caught:
+        open_scorer("scores:two.csv?values=cosine", pictures, cache=None, base=tmp_path)
+    assert "quote the names" in (caught.value.remedy or "")
+
+
 def test_logits_are_used_as_they_are(tmp_path: Path, pictures: Pictures) -> None:
     write(tmp_path / "s.csv", columns(pictures, 100 * COSINES))
     scorer = open_scorer("scores:s.csv?values=logit", pictures, cache=None, base=tmp_path)

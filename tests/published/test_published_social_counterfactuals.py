@@ -84,7 +84,8 @@ def test_each_kind_of_set_is_a_release_of_its_own_with_the_occupation_of_its_cap
     assert set(dataset.index.subject) == subjects
     assert list(dataset.manifest.attributes) == part.split("_")
     assert made.left_out == {}
-    assert made.manifest.recipe["sets_as_published"] is False, f"{SETS[part]:,} were published"
+    assert made.manifest.recipe["sets_as_published"] is False
+    assert made.manifest.recipe["published_sets"] == SETS[part]
     assert dataset.verify() == []
 
 
@@ -132,6 +133,11 @@ def test_a_table_without_a_column_or_with_a_text_that_is_too_long_is_refused(tak
         take(
             "social_counterfactuals",
             written(tmp_path / "a", [{k: v for k, v in r.items() if k != "caption"} for r in rows]),
+        )
+    with pytest.raises(DatasetError, match="no column 'caption', 'a2'"):
+        take(
+            "social_counterfactuals",
+            written(tmp_path / "c", [{k: r[k] for k in ("counterfactual_set", "a1")} for r in rows]),
         )
     rows[0]["caption"] = "x" * (1 << 17)
     with pytest.raises(DatasetError, match="at most 65,536 are read"):

@@ -200,8 +200,9 @@ def test_links_below_the_folder_that_lead_out_of_it_are_passed_over(opened, tmp_
 
 
 def test_a_table_that_is_absent_or_there_twice_is_named(opened, tmp_path):
-    with pytest.raises(DatasetError, match=r"no file is called \*\.csv"):
-        opened().one("*.csv")
+    with pytest.raises(DatasetError, match=r"no file is called \*\.csv") as caught:
+        SourceFiles(tmp_path / "given", tmp_path / "scratch", name="fairface").one("*.csv")
+    assert "`fairgate dataset get fairface`" in (caught.value.remedy or "")
     for folder in ("x", "y"):
         (tmp_path / "given" / folder).mkdir()
         (tmp_path / "given" / folder / "l.csv").write_text("x")
