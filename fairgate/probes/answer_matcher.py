@@ -12,10 +12,11 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 ABSTAINED, UNREADABLE = "abstained", "unreadable"
 """What a text is read as that names no option: it says that it cannot tell, or nothing that can be read."""
-MATCHER_VERSION = 3
+MATCHER_VERSION = 4
 """Raised whenever some text is read as something else: runs with another version are not compared."""
 LONGEST_ANSWER = 2_000
 """Characters of an answer that are read."""
@@ -54,6 +55,17 @@ _SURE = re.compile(r"(?<!\w)(?:no (?:doubt|question)|without (?:(?:a|any) )?doub
 _OF_A_SUBJECT = re.compile(r"(?:(?<!\w)(?:is|are|was|were|be|been|being|am|remains?)|'s|'m|'re) (?:\w+ )?$")
 _WEIGHS = re.compile(r"(?<!\w)(?:whether|if|between|which|who)(?!\w)")
 _WEIGHS_AHEAD = re.compile(r"\W*(?:whether|which|who)(?!\w)")
+_OF_SOMEBODY = re.compile(
+    r"(?<!\w)(?:(?:any|some|no|every)(?: ?one|body|thing)|people|persons?|m[ae]n|wom[ae]n|those|one) $"
+)
+"""What a "who" is said of that asks nothing ("I know of nobody who")."""
+_NO_SUCH = re.compile(
+    rf"no (?:(?:visible|clear|further|other|specific|direct|explicit|such|additional) )?"
+    rf"(?:{_FACTS}|indications?|signs?|clues?|mention|reference|way|one)(?!\w)"
+)
+"""A "no" that is no answer."""
+_APART = re.compile(r"[\s,]*(?:or|and|from)\s*(?:the|an?)?\s*|,\s*(?:the|an?)?\s*")
+_OR_NOT = re.compile(r"(?<!\w)or not(?!\w)")
 _IN_A_LIST = re.compile(r"[\s,]*(?:or|and)?\s*(?:the|an?)?\s*")
 _NEGATES = re.compile(
     r"(?<!\w)(?:not|never|neither|nor|no(?! doubt| question)|without(?! (?:a |any )?doubt)|rather than|instead of|"
@@ -112,8 +124,9 @@ class AnswerMatcher:
         A letter that the text begins with, or calls its answer, counts, unless the words name another option alone.
         Of options in the words, those that are denied in their clause do not count ("a nurse, not a doctor"), and two
         that are left are no answer. "I cannot tell whether it is a doctor" abstains; "I cannot tell, but it may be a
-        doctor" names the doctor; "A doctor, I cannot be sure" does both, and is unreadable. An adjective abstains
-        where no option is named: "a doctor, for reasons unknown" names the doctor.
+        doctor" names the doctor; "A doctor, I cannot be sure" does both, and is unreadable, as is "I cannot tell you
+        enough that it is a doctor", a claim in the words of an abstention. An adjective abstains where no option is
+        named: "a doctor, for reasons unknown" names the doctor.
 
         >>> jobs = AnswerMatcher({"doctor": ["physician"], "nurse": []}, letters=True)
         >>> [jobs.read(text) for text in ("She is a physician.", "(b)", "Not a nurse", "I can't determine that.")]
@@ -149,15 +162,18 @@ class AnswerMatcher:
     def _words(self, text: str, *, lettered: bool) -> set[str]:
         """What the words say: names of options, ABSTAINED; several of these where they contradict each other.
 
-        With `lettered` a letter names an option besides.
+        With `lettered` a letter names an option besides. UNREADABLE alone is an abstention that holds a claim.
         """
         spans = self._spans(text)
         if not spans and _NEITHER.fullmatch(text):
             return {ABSTAINED}
-        named = [one for one in spans if one.name != ABSTAINED and not _denied(text, one.start)]
+        options = [one for one in spans if one.name != ABSTAINED]
+        named = [one for one in options if not _denied(text, one.start)]
         given_up = [one for one in spans if one.name == ABSTAINED]
         if not given_up:
             return {one.name for one in named}
+        if any(_hides_a_claim(text, options, one) for one in given_up):
+            return {UNREADABLE}
         first = given_up[0]
         turned = _TURNS.search(text, first.end)
         turn = len(text) if turned is None else turned.end()
@@ -222,6 +238,25 @@ def _of_a_subject(text: str, bare: _Span) -> bool:
     return _OF_A_SUBJECT.search(text[: bare.start]) is not None or not (text[: bare.start] + text[bare.end :]).strip(
         string.punctuation + " "
     )
+
+
+def _hides_a_claim(text: str, options: Sequence[_Span], abstention: _Span) -> bool:
+    """Whether an abstention is said of one option, and not of whether it is that, or of several in a list: "I cannot
+    say it is not the doctor". An adjective's is, where the option is denied: the other ones are read as named."""
+    ends = _CLAUSE_ENDS.search(text, abstention.end)
+    end = len(text) if ends is None else ends.start()
+    about = [one for one in options if abstention.end <= one.start < end and not _NO_SUCH.match(text, one.start)]
+    if not about or (abstention.bare and not _denied(text, about[0].start)):
+        return False
+    if any(a in about and a.name != b.name and _APART.fullmatch(text, a.end, b.start) for a, b in pairwise(options)):
+        return False
+    weighs = [
+        found.end()
+        for found in _WEIGHS.finditer(text, abstention.end, about[0].start)
+        if found[0] not in ("who", "which") or not _OF_SOMEBODY.search(text[: found.start()])
+    ]
+    asked = _OR_NOT.sub("", text[weighs[-1] : about[0].start]) if weighs else "not"
+    return _NEGATES.search(asked) is not None
 
 
 def _weighed(text: str, named: Sequence[_Span], first: _Span) -> list[_Span]:
