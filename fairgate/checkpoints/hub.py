@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.checkpoints.files import WEIGHTS, require_folder, resolve, where_it_may_be
+from fairgate.checkpoints.repository import repositories_of
 from fairgate.errors import ModelError
 
-_HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+_HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>(?!/)[\w./-]+))?")
 # weights are "model...", "diffusion_pytorch_model..."; a pipeline in one file (v1-5-pruned.safetensors) is not read
 _PATTERNS = ("*.json", "*.txt", "*.model", "*model*.safetensors")
 _PICKLED = ("dandelin/vilt-b32-finetuned-vqa", "openai/clip-vit-base-patch32")
 """Published without safetensors but in a pull request of the hub, whose ref may move."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHORT = re.compile(r"[0-9a-f]{7,39}")
+_MAX_REF_BYTES = 64
 
 
 def _at(name: str, commit: str) -> str:
@@ -32,8 +34,13 @@ def local_folder(address: str) -> Path | None:
     """The folder that an address names, without its options; None for a model of the hub, `ORG/NAME@COMMIT`. Which it
     is depends on the address alone, not on what files there are."""
     named = address.partition("?")[0]
+    return None if is_hub_id(named) else Path(named)
+
+
+def is_hub_id(named: str) -> bool:
+    """Whether `judged_folder` takes a name for that of a model of the hub, `ORG/NAME@COMMIT`."""
     found = _HUB_ID.fullmatch(named)
-    return None if found and _COMMIT.fullmatch(found["revision"] or "") else Path(named)
+    return found is not None and _COMMIT.fullmatch(found["revision"] or "") is not None
 
 
 def judged_folder(address: str, base: Path) -> Path:
@@ -44,7 +51,7 @@ def judged_folder(address: str, base: Path) -> Path:
     a revision that is no commit, and as `hub_folder` does.
     """
     folder, found = resolve(address, base), _HUB_ID.fullmatch(address)
-    if found and _COMMIT.fullmatch(found["revision"] or ""):
+    if found and is_hub_id(address):
         if folder.exists():
             raise ModelError(
                 f"'{address}' is the name of a model on the hub, and of a folder here.",
@@ -87,12 +94,7 @@ def hub_folder(name: str, commit: str, base: Path, written: Callable[[str, str],
             else f"name the commit, which `git ls-remote https://huggingface.co/{name}` lists",
         )
     cached = _cached(name)
-    if (base / ".git").exists() and cached.resolve().is_relative_to(base.resolve()):
-        raise ModelError(
-            "the hub's cache is inside of the repository, where a branch can put files of its own under any name.",
-            where=str(cached),
-            remedy="set HF_HOME to a folder outside of the repository, and fetch the model again",
-        )
+    require_outside(base, name)
     folder = cached / "snapshots" / commit
     fetch = f"fetch it once, where there is a network: `{_command(name, commit)}`"
     if not folder.is_dir():
@@ -112,6 +114,17 @@ def hub_folder(name: str, commit: str, base: Path, written: Callable[[str, str],
     return folder
 
 
+def require_outside(base: Path, name: str = "") -> None:
+    """Raises ModelError for a hub's cache, or a model of that name in it, inside of the repository of `base`."""
+    cached = _cached(name) if name else _cached("/").parent
+    if any(map(cached.resolve().is_relative_to, repositories_of(base))):
+        raise ModelError(
+            "the hub's cache is inside of the repository, where a branch can put files of its own under any name.",
+            where=str(cached),
+            remedy="set HF_HOME to a folder outside of the repository, and fetch the model again",
+        )
+
+
 def _cached(name: str) -> Path:
     from huggingface_hub import constants
 
@@ -125,8 +138,13 @@ def _commit_of(name: str, revision: str) -> str | None:
         if _SHORT.fullmatch(revision):
             found = [path.name for path in (cached / "snapshots").glob(f"{revision}*")]
             return found[0] if len(found) == 1 else None
-        ref = cached / "refs" / revision
-        if ".." not in ref.parts and _COMMIT.fullmatch(text := ref.read_text(encoding="utf-8").strip()):
+        refs = (cached / "refs").resolve()
+        ref = (refs / revision).resolve()  # an absolute revision, `..` and links may lead elsewhere
+        if not ref.is_relative_to(refs) or not ref.is_file():
+            return None
+        with ref.open("rb") as file:
+            text = file.read(_MAX_REF_BYTES).decode().strip()
+        if _COMMIT.fullmatch(text):
             return text
     return None
 
@@ -157,14 +175,19 @@ def model_folder(address: str, base: Path) -> Path:
         where=f"hf:{name}{f'@{revision}' if revision else ''}",
         remedy=f"fetch it once, where there is a network: `{_command(name, revision)}`; or check the path",
     )
+    if ".." in (revision or "").split("/"):  # huggingface_hub would read a file of that path as a ref
+        raise missing
     return _snapshot(name, missing, revision=revision, local_files_only=True)
 
 
-def named_files(name: str, files: Collection[str], *, download: bool) -> dict[str, Path]:
-    """The files of these names that a model on the hub has, from the hub's cache and from no other folder.
+def named_files(name: str, files: Collection[str], base: Path, *, download: bool) -> dict[str, Path]:
+    """The files of these names that a model on the hub has, from the hub's cache and from no other folder; `base` is
+    the repository whose models are judged.
 
-    With `download`, they are fetched first: the model's URI names a tag. Raises ModelError where there are none.
+    With `download`, they are fetched first: the model's URI names a tag. Raises ModelError where there are none, and
+    for a cache inside of the repository.
     """
+    require_outside(base, name)
     wanted = " ".join(f'--include "{file}"' for file in sorted(files))
     missing = ModelError(
         f"the architecture takes its text tower or tokenizer from '{name}' on the hub, which is not in the hub's cache "

@@ -11,6 +11,7 @@ import os
 import re
 from pathlib import Path
 
+from fairgate.checkpoints.repository import repositories_of
 from fairgate.errors import ModelError, listed, suggestion
 
 PREFIX = "FAIRGATE_ROOT_"
@@ -25,12 +26,13 @@ def is_rooted(address: str | Path) -> bool:
 def rooted_path(address: str, base: Path) -> Path:
     """The path that `@ROOT/PATH` names on this machine; `base` is the repository, which a root is no part of.
 
-    Raises ModelError for a root that is not set, is no absolute path of a folder, or lies in the repository, and for
-    a path that leaves it, by `..` or through a link.
+    Raises ModelError for a root that is not set, is no absolute path of a folder, or lies in the repository, for a
+    path that leaves it, by `..` or through a link, and, where the root is above the repository, for one that leads
+    into that, or holds it.
     """
     name, _, rest = address.removeprefix("@").partition("/")
-    root = _root(name, address)
-    if root.is_relative_to(base.resolve()):
+    root, repositories = _root(name, address), [base.resolve(), *repositories_of(base)]
+    if any(map(root.is_relative_to, repositories)):
         raise ModelError(
             f"the root '{name}' lies in the repository, where a branch decides what it holds.",
             where=f"{PREFIX}{name.upper()}",
@@ -42,6 +44,13 @@ def rooted_path(address: str, base: Path) -> Path:
             f"the path leaves the root '{name}', by `..` or through a link.",
             where=address,
             remedy="name a file or folder that lies in the root itself",
+        )
+    real = path.resolve()
+    if any(real.is_relative_to(one) or one.is_relative_to(real) for one in repositories):
+        raise ModelError(
+            f"the path leads from the root '{name}' to the repository, where a branch decides what there is.",
+            where=address,
+            remedy="name the path in the repository itself, without a root, or keep the model in a folder elsewhere",
         )
     return path
 

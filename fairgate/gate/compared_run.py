@@ -26,7 +26,7 @@ from fairgate.baselines import (
     require_same_declaration,
     scores_in_common,
 )
-from fairgate.checkpoints import is_rooted
+from fairgate.checkpoints import is_rooted, judging
 from fairgate.data import Dataset
 from fairgate.errors import BaselineError, FairgateError
 from fairgate.gate.counterparts import Counterpart, counterpart
@@ -268,7 +268,8 @@ class _SavedRun:
                         if any(path != other and path.is_relative_to(other) for other in paths):
                             continue  # it comes with the folder that it lies in
                         check_out(Repository(root), self.files.commit, path.as_posix(), base)
-                model = self.run.open(uri, base)
+                with judging(root):
+                    model = self.run.open(uri, base)
             except FairgateError as error:
                 problems.append(error.problem)
                 continue

@@ -83,7 +83,7 @@ class HuggingFace:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The folder of tokenizer and image processor."""
-        return option_paths(address, "processor")
+        return option_paths(address, folders=("processor",))
 
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a folder. Raises ModelError; loading waits until an embedding is needed."""

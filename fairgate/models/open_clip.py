@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from fairgate.checkpoints import (
     require_closed,
     require_closed_towers,
     require_folder,
+    require_outside,
     require_text_tower,
     require_weights,
     resolve,
@@ -86,7 +88,7 @@ class OpenClip:
         if address.startswith(_HUB):
             return None
         weights = address.partition("@")[2]
-        return Path(weights) if "/" in weights or Path(weights).suffix in WEIGHTS else None
+        return Path(weights) if _is_file(weights) else None
 
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a checkpoint. Raises ModelError; loading waits until an embedding is needed."""
@@ -111,23 +113,38 @@ def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False
         )
     config = architecture_config(architecture)
     path = resolve(weights, base)
-    if path.exists() or "/" in weights or path.suffix in WEIGHTS:
-        return _of_file(allow_pickle, architecture, config, path, tag=None)
+    if _is_file(weights):
+        return _of_file(allow_pickle, architecture, config, path, base)
+    if os.path.lexists(path):
+        raise ModelError(
+            f"'{weights}' is a published tag's name, and a file or folder here.",
+            where=str(path),
+            remedy=f"write open_clip:{architecture}@./{weights} for the file; to judge the published checkpoint, give "
+            "the file another name: a branch may not put its own in that one's place",
+        )
     from fairgate.models.open_clip_network import download
 
-    return _of_file(allow_pickle, architecture, config, download(architecture, weights), tag=weights)
+    require_outside(base)
+    return _of_file(allow_pickle, architecture, config, download(architecture, weights), base, tag=weights)
 
 
-def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, tag: str | None) -> Checkpoint:
+def _is_file(weights: str) -> bool:
+    """Whether what follows `@` names a file, and no published tag: by the text alone, never by what files there are."""
+    return "/" in weights or Path(weights).suffix in WEIGHTS
+
+
+def _of_file(
+    allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, base: Path, tag: str | None = None
+) -> Checkpoint:
     """A weights file for an architecture that open_clip names. With a `tag`, that tag's preprocessing applies."""
     require_weights(path, allow_pickle)
     text = config.get("text_cfg", {})
     files = {"weights": path}
     if name := text.get("hf_model_name"):
-        files[TEXT_CONFIG] = named_files(name, ["config.json"], download=tag is not None)["config.json"]
+        files[TEXT_CONFIG] = named_files(name, ["config.json"], base, download=tag is not None)["config.json"]
     if name := text.get(_NAMED):
         wanted = [*TOKENIZER_FILES, "config.json"]
-        found = named_files(name, wanted, download=tag is not None)
+        found = named_files(name, wanted, base, download=tag is not None)
         files |= {f"{TOKENIZER}{file}": one for file, one in found.items()}
     _require_closed_configs(files)
     parts = Parts(architecture, config, {}, HashedFiles.of(files), architecture, tag, allow_pickle)

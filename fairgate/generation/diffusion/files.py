@@ -13,11 +13,12 @@ from fairgate.checkpoints import (
     MAX_SIDE,
     TOKENIZER_FILES,
     HashedFiles,
+    is_hub_id,
     judged_folder,
-    local_folder,
     model_folder,
     read_config,
     refuse_other_weights,
+    require_folder,
     require_weights,
     resolve,
     right_uri,
@@ -191,8 +192,11 @@ def find_pipeline(
 
 def _lora(named: str, base: Path) -> Path:
     """The file of a LoRA, or the one that diffusers writes into a folder or the hub has. Raises ModelError."""
-    path = resolve(named, base) if local_folder(named) else judged_folder(named, base)
-    path = path / _LORA if path.is_dir() else path
+    path = judged_folder(named, base) if is_hub_id(named) else resolve(named, base)
+    if path.is_dir():
+        if not is_hub_id(named):  # of those, `judged_folder` has looked at the links
+            require_folder(path)
+        path /= _LORA
     require_weights(path)
     if path.suffix != ".safetensors":
         raise ModelError(

@@ -84,7 +84,7 @@ class DiffusionFamily:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """A VAE and a LoRA of other folders."""
-        return option_paths(address, "vae", "lora")
+        return option_paths(address, folders=("vae", "lora"))
 
     def open(self, request: Request) -> DiffusionClassifier:
         """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from fairgate.checkpoints import local_folder, require_file, resolve
+from fairgate.checkpoints import is_hub_id, require_file, resolve
 from fairgate.errors import ModelError
 from fairgate.hashing import sha256_file
 from fairgate.models.classifiers.label_names import LabelNames, require_plain
@@ -14,10 +15,11 @@ from fairgate.models.classifiers.label_names import LabelNames, require_plain
 MAX_BYTES = 16 << 20
 
 
-def option_paths(address: str, *names: str) -> tuple[Path, ...]:
-    """Files and folders that a URI's options name, as they are written there; none for a model of the hub."""
-    said = [value for name, value in parse_qsl(address.partition("?")[2]) if name in names and value]
-    return tuple(path for path in map(local_folder, said) if path is not None)
+def option_paths(address: str, *files: str, folders: Collection[str] = ()) -> tuple[Path, ...]:
+    """Files and folders that a URI's options name, as they are opened. `folders` are the options whose values are for
+    `judged_folder`: of a model of the hub, `ORG/NAME@COMMIT`, there is no path."""
+    said = parse_qsl(address.partition("?")[2])
+    return tuple(Path(value) for name, value in said if name in files or (name in folders and not is_hub_id(value)))
 
 
 def named_outputs(own: list[str] | None, file: str | None, base: Path, where: str) -> tuple[LabelNames, dict[str, str]]:

@@ -64,7 +64,7 @@ class TransformersClassifiers:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The file of labels, and the image processor's folder."""
-        return option_paths(address, "labels", "processor")
+        return option_paths(address, "labels", folders=("processor",))
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""

@@ -56,7 +56,7 @@ class DetectorFamily:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The folder of tokenizer and image processor."""
-        return option_paths(address, "processor")
+        return option_paths(address, folders=("processor",))
 
     def open(self, request: Request) -> DetectorModel:
         """Find and hash a folder. Raises ModelError; loading waits until a box is needed."""

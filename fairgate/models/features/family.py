@@ -66,7 +66,7 @@ class FeatureFamily:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The head, the file of labels, and the image processor's folder."""
-        return option_paths(address, "head", "labels", "processor")
+        return option_paths(address, "head", "labels", folders=("processor",))
 
     def open(self, request: Request) -> FixedLabelModel | Backbone:
         """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""

@@ -62,7 +62,7 @@ class MatchingFamily:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The folder of tokenizer and image processor."""
-        return option_paths(address, "processor")
+        return option_paths(address, folders=("processor",))
 
     def open(self, request: Request) -> MatchProbabilities | ContrastiveMatcher:
         """Find and hash a folder. Raises ModelError; loading waits until a number is needed."""

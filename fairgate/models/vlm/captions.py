@@ -50,7 +50,7 @@ class CaptionsFamily:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The folder of the language model's tokenizer."""
-        return option_paths(address.partition("captioner=")[0], "processor")
+        return option_paths(address.partition("captioner=")[0], folders=("processor",))
 
     def origin(self, address: str) -> str:
         """The URI of the model that describes."""

@@ -34,7 +34,7 @@ class VisionLanguageFamily:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The folder of tokenizer and image processor."""
-        return option_paths(address, "processor")
+        return option_paths(address, folders=("processor",))
 
     def open(self, request: Request) -> SeeingModel:
         """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
