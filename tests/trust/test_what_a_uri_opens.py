@@ -181,11 +181,11 @@ def test_a_link_out_of_the_folder_of_a_lora_is_refused(
     lora = repository / "lora"
     lora.mkdir()
     save_file({"a": np.zeros(2, np.float32)}, tmp_path / "outside.safetensors")
-    (repository / "unet").mkdir()
-    (repository / "unet" / "config.json").write_text("{}")
-    (repository / "model_index.json").write_text("{}")
+    (repository / "sd" / "unet").mkdir(parents=True)
+    (repository / "sd" / "unet" / "config.json").write_text("{}")
+    (repository / "sd" / "model_index.json").write_text("{}")
     monkeypatch.setattr(files, "_read_index", lambda _folder: ("StableDiffusionPipeline", {}, {}))
-    address = PipelineAddress(".", lora="lora")
+    address = PipelineAddress("sd", lora="lora")
     weights = lora / "pytorch_lora_weights.safetensors"
     weights.symlink_to(tmp_path / "outside.safetensors")
     with pytest.raises(ModelError, match="leads outside"):
