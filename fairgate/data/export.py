@@ -50,15 +50,19 @@ def export_dataset(dataset: Dataset, target: str, told: Told | None = None) -> E
             remedy="write hf:FOLDER (Parquet and its card), webdataset:FOLDER (.tar) or csv:FOLDER (pictures and "
             "metadata.csv)",
         )
-    if dataset.manifest.image_encoding == "none" and kind != "hf":
+    if not _has_pictures(dataset) and kind == "webdataset":
         raise DatasetError(
             f"dataset '{dataset.manifest.ref}' has labels and no images.",
             where=str(dataset.folder),
-            remedy="export it to hf:FOLDER: pandas reads its Parquet",
+            remedy="export it to csv:FOLDER (metadata.csv alone) or hf:FOLDER (Parquet)",
         )
     dataset.require_intact()
     with new_folder(Path(where)) as partial, writing(Path(where)):
         return writer(dataset, partial, told)
+
+
+def _has_pictures(dataset: Dataset) -> bool:
+    return dataset.manifest.image_encoding != "none"
 
 
 def _to_hf(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
@@ -90,6 +94,7 @@ def _to_webdataset(dataset: Dataset, folder: Path, told: Told | None) -> Exporte
                 files += 1
             last = row["set_id"]
             said = _json(row).encode()
+            assert picture is not None  # the release was read as a whole before
             for name, content in ((f"{number:08d}.{ending}", picture), (f"{number:08d}.json", said)):
                 header = tarfile.TarInfo(name)  # no time and no owner: the same release makes the same archive
                 header.size = len(content)
@@ -105,21 +110,27 @@ def _to_webdataset(dataset: Dataset, folder: Path, told: Told | None) -> Exporte
 
 
 def _to_csv(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
-    """Pictures as files by their paths, where each has one that is safe; otherwise by the row's number."""
-    by_path = _safe(dataset.index.path.tolist())
+    """Pictures as files by their paths, where each has one that is safe; otherwise by the row's number.
+
+    A release without pictures is its metadata.csv alone.
+    """
+    pictures = _has_pictures(dataset)
+    by_path = pictures and _safe(dataset.index.path.tolist())
     held = folder / SPLIT
     held.mkdir()
     with (held / "metadata.csv").open("w", newline="", encoding="utf-8") as handle:
         writer: Any = None
         for number, (picture, row) in enumerate(_rows(dataset), start=1):
-            name = str(row["path"]) if by_path else f"{number:08d}.{_ending(opened(picture).format or 'img')}"
-            fields = {FILE_NAME: name} | {column: row[column] for column in row if not (by_path and column == "path")}
+            fields = {column: row[column] for column in row if not (by_path and column == "path")}
+            if picture is not None:
+                name = str(row["path"]) if by_path else f"{number:08d}.{_ending(opened(picture).format or 'img')}"
+                fields = {FILE_NAME: name} | fields
+                (held / name).parent.mkdir(parents=True, exist_ok=True)
+                (held / name).write_bytes(picture)
             if writer is None:
                 writer = csv.DictWriter(handle, list(fields), lineterminator="\n")
                 writer.writeheader()
             writer.writerow({column: _cell(column, value) for column, value in fields.items()})
-            (held / name).parent.mkdir(parents=True, exist_ok=True)
-            (held / name).write_bytes(picture)
             if told is not None:
                 told(number, len(dataset))
     (folder / CARD_FILE).write_text(dataset_card(dataset.manifest, files=f"{SPLIT}/**"), encoding="utf-8")
@@ -129,15 +140,13 @@ def _to_csv(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
 _WRITERS: Final = {"hf": _to_hf, "webdataset": _to_webdataset, "csv": _to_csv}
 
 
-def _rows(dataset: Dataset) -> Iterator[tuple[bytes, dict[str, object]]]:
-    """(encoded picture, other columns) of every row in stored order."""
+def _rows(dataset: Dataset) -> Iterator[tuple[bytes | None, dict[str, object]]]:
+    """(encoded picture, or None in a release without pictures; other columns) of every row in stored order."""
     for shard in dataset.manifest.shards:
         parquet = dataset.parquet(shard)
         for group in range(parquet.num_row_groups):
             for row in dataset.read_group(parquet, shard, group).to_pylist():
-                picture = encoded(row.pop("image"))
-                assert picture is not None  # the release was read as a whole before
-                yield picture, row
+                yield encoded(row.pop("image")), row
 
 
 def _json(row: Mapping[str, object]) -> str:

@@ -192,11 +192,18 @@ def test_a_column_that_a_format_cannot_hold_is_named_and_nothing_is_left(write, 
     assert not list(tmp_path.glob("*out*"))
 
 
-def test_labels_without_pictures_go_to_parquet_alone(write, rows, tmp_path):
+def test_labels_without_pictures_go_to_parquet_and_to_a_table_alone(write, rows, tmp_path):
     write(rows=rows(images=False))
     dataset = open_dataset("people", tmp_path / "datasets")
     with pytest.raises(DatasetError, match="labels and no images"):
-        export_dataset(dataset, f"csv:{tmp_path / 'out'}")
+        export_dataset(dataset, f"webdataset:{tmp_path / 'out'}")
+    assert export_dataset(dataset, f"csv:{tmp_path / 'table'}").rows == 24
+    assert [path.name for path in (tmp_path / "table" / "test").iterdir()] == ["metadata.csv"]
+    with (tmp_path / "table" / "test" / "metadata.csv").open(newline="", encoding="utf-8") as handle:
+        told = list(csv.DictReader(handle))
+    assert [row["set_id"] for row in told] == dataset.index.set_id.tolist()
+    assert [row["member"] for row in told] == dataset.index.member.tolist()
+    assert "file_name" not in told[0]
     assert export_dataset(dataset, f"hf:{tmp_path / 'out'}").rows == 24
 
 
