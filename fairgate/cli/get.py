@@ -165,10 +165,10 @@ def _tell(obtained: Obtained, root: Path) -> None:
     manifest = obtained.manifest
     for reason, count in obtained.left_out.items():
         typer.echo(f"left out: {count:,} ({reason})", err=True)
-    for note in _compared(manifest):
-        typer.echo(f"note: {note}", err=True)
     sizes = group_sizes(open_dataset(manifest.ref, root).index)
     show_sizes(sizes, list(manifest.attributes), MIN_SETS, "--merge")
+    for note in _compared(manifest):
+        typer.echo(f"note: {note}", err=True)
     kind = "counterfactual sets" if manifest.counterfactual else "sets"
     where = root / manifest.name / manifest.version
     if obtained.made:

@@ -80,8 +80,8 @@ def said(cell: Cell) -> Said:
 
 def render(tables: Mapping[str, Cells]) -> str:
     """The page, from the cells of every section."""
-    parts = [_INTRODUCTION, *(_section(one, tables[key]) for key, one in SECTIONS.items()), *_tried()]
-    return "\n".join(parts) + "\n"
+    parts = [_INTRODUCTION, *_tried(), *(_section(one, tables[key]) for key, one in SECTIONS.items())]
+    return "\n".join(parts)
 
 
 def _section(section: Section, cells: Cells) -> str:
@@ -104,7 +104,7 @@ def _line(cells: Sequence[str]) -> str:
 def _tried() -> list[str]:
     kinds = {row.title: ", ".join(f"`{kind}`" for kind in row.kinds if kind) for row in ROWS.values()}
     lines = [_line([title, names]) for title, names in kinds.items() if names]
-    return ["## Models that were tried\n", _line(["model", "kinds"]), _line(["---", "---"]), *lines]
+    return ["## Models that were tried\n", _line(["model", "kinds"]), _line(["---", "---"]), *lines, ""]
 
 
 def read(page: str) -> dict[str, Cells]:
