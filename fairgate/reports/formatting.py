@@ -24,6 +24,9 @@ from fairgate.records import (
     own_values,
 )
 
+ANSWERED: Final = "answered"
+"""What the number of an image is called of a question, whose answer says more than that."""
+_NO_OPTION: Final = ("abstained", "unreadable", "not_asked")
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -166,6 +169,11 @@ def measured_as(record: RunRecord, check: CheckResult) -> str:
     except ImportError:
         return "value"
     return value_name(kind)
+
+
+def answer_words(answer: str, longest: int) -> str:
+    """`answered “yes”`, or what an answer is read as that names no option: `abstained`."""
+    return answer.replace("_", " ") if answer in _NO_OPTION else f"answered “{clean(answer, longest)}”"
 
 
 def subjects_of(record: RunRecord) -> set[str]:

@@ -14,6 +14,8 @@ from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
 from fairgate.reports.charts import GroupKey, estimate_of, groups_of, percent, strips_of
 from fairgate.reports.data_table import Table
 from fairgate.reports.formatting import (
+    ANSWERED,
+    answer_words,
     by_outcome,
     common_cause,
     measured_as,
@@ -166,12 +168,13 @@ class _Views:
             place = (worst.set_id, member.member)
             uri = None if shown_at else self.album.uris.get(place)
             lack = None if uri or shown_at else "unreadable" if place in self.album.unreadable else "no picture"
+            answer = answer_words(member.predicted, 60) if unit == ANSWERED and member.predicted else None
             mark = None
-            if ends and member.value in ends:
+            if ends and answer is None and member.value in ends:
                 mark = "lowest" if member.value == ends[0] else "highest"
             drawn = unit == "P(true)" and member.value is not None and 0 <= member.value <= 1
             share = percent(100 * (member.value or 0.0)) if drawn else None
-            views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share})
+            views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share, "answer": answer})
         subject = clean(worst.subject, 80) if len(subjects_of(self.record)) > 1 and check.subject is None else ""
         how_bad = ""
         if worst.spread is not None:

@@ -11,7 +11,9 @@ from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.ci import inert
 from fairgate.reports.data_table import fold_name, text_table
 from fairgate.reports.formatting import (
+    ANSWERED,
     SYMBOL,
+    answer_words,
     at_most,
     bound_words,
     by_outcome,
@@ -177,6 +179,12 @@ def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
     measured = [member for member in worst.members if member.value is not None]
     if not measured:
         return said
+    if measured_as(record, check) == ANSWERED:
+        groups = dict[str, str]()  # of the first to answer so
+        for member in measured:
+            groups.setdefault(member.predicted or "", member.group)
+        shown = [f"{clean(group, 80)}, {answer_words(answer, 40)}" for answer, group in groups.items() if answer]
+        return f"{said}: {'; '.join(shown[:2])}" if shown else said
     low = min(measured, key=lambda member: member.value or 0.0)
     high = max(measured, key=lambda member: member.value or 0.0)
     taken = f", taken for {clean(low.predicted, 40)}" if low.predicted and low.correct is False else ""

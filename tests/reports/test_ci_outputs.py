@@ -18,8 +18,8 @@ from example_records import (
 )
 from rich.console import Console
 
-from fairgate.records import Coverage, RunRecord
-from fairgate.reports import github_annotations, junit_properties, terminal_summary, terminal_table
+from fairgate.records import Coverage, MemberResult, RunRecord
+from fairgate.reports import github_annotations, junit_properties, render_html, terminal_summary, terminal_table
 
 
 def _printed(record: RunRecord, width: int = 100) -> str:
@@ -111,6 +111,24 @@ def test_a_worst_image_is_called_one_with_its_group_number_and_prediction() -> N
     lines = terminal_summary(photographs_record())
     assert lines[1] == "coverage: all 72 images scored (2 prompts)"
     assert "worst image: val-0 (by-group): light × female, P(true) 0.020, taken for man" in lines
+
+
+def test_an_answer_to_a_question_is_given_as_one_and_not_as_a_number() -> None:
+    given = [("light", "yes", True), ("dark", "no", False), ("medium", "abstained", False)]
+    members = [
+        MemberResult(member=group, group=group, value=float(said != "abstained"), predicted=said, correct=right)
+        for group, said, right in given
+    ]
+    check = gap_check("doctor", "fail")
+    worst = check.worst_sets[0].model_copy(update={"members": members})
+    record = example_record([check.model_copy(update={"worst_sets": [worst]})], probes={check.probe: "question:0"})
+    said = "worst set: doctor-0000 (no-intersectional-regression[doctor]): light, answered “yes”; dark, answered “no”"
+    assert said in terminal_summary(record)
+    page = render_html(record, None)
+    for said in ("answered “yes”", "answered “no”", ">abstained<"):
+        assert said in page
+    assert "answered 1.000" not in page
+    assert "taken for “no”" not in page
 
 
 def test_a_worst_set_of_a_check_over_all_subjects_names_its_subject() -> None:
