@@ -117,6 +117,8 @@ def evaluate(
         seconds=round(time.monotonic() - started, 3),
     )
     messages = [f"warning: {one.message}" for one in heard]
+    if settings.baseline != "none" and all(one.against != "baseline" for one in prepared.everything):
+        messages.append("notice: no check compares with the baseline (no_worse_than: baseline)")
     messages += [f"warning: {one.where}: {one.problem} To see that, {one.remedy}" for one in advice(prepared.loaded)]
     return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
 

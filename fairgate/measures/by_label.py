@@ -38,6 +38,11 @@ class OfLabel(MetricSettings):
         default=None, description="The label that is looked for, as the dataset (or `words`) writes it; left out, all."
     )
 
+    @property
+    def counted(self) -> str | None:
+        """The label, where one is looked for."""
+        return None if self.label is None else f"'{self.label}'"
+
 
 _spec = partial(MetricSpec, probes=PREDICTED, better="higher", lowest=0, highest=1, per_group="maybe", truth=True)
 

@@ -39,6 +39,11 @@ class MetricSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    @property
+    def counted(self) -> str | None:
+        """What the metric counts, where a setting names it, as reports write it: `female`, `'nurse'`."""
+        return None
+
     def refusal(self, over: str | Sequence[str] | None) -> tuple[str, str, str] | None:
         """Why a check with these settings over these groups makes no sense, a remedy and the key; None if it does."""
         return None

@@ -158,6 +158,8 @@ class _OfShares(_OfPictures):
     def about_reader(self, r: MetricRequest, seen: Floats) -> str:
         """Whether its error is in the interval, and whether a share was clipped."""
         confusion = _probe(r).confusion
+        if confusion is None and _probe(r).labels is not None:
+            return "; the labels are taken as they are"
         if confusion is None:
             return "; the reader's error was not measured, and is not in it"
         clipped = corrected_shares(seen, confusion).clipped
@@ -168,6 +170,11 @@ class PerceivedGroup(MetricSettings):
     """The group whose share it is."""
 
     group: str = Field(description="The group whose share it is.")
+
+    @property
+    def counted(self) -> str:
+        """The group."""
+        return self.group
 
 
 @register
@@ -400,6 +407,12 @@ class SubjectShown(_ShareOfAll):
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """Refuse a probe that does not look for subjects, and a release of one."""
+        if _probe(r).labels is not None:
+            raise SuiteError(
+                f"check '{r.check}': probe '{r.probe}' takes labels that somebody gave, and looks for no subject.",
+                where=r.where,
+                remedy="a table of labels says nothing of subjects: take the check out",
+            )
         if _probe(r).shows is None or len(dataset.subjects) < 2:
             raise SuiteError(
                 f"check '{r.check}': probe '{r.probe}' does not say how a subject looks, or there is only one.",

@@ -30,6 +30,11 @@ class AnswerSettings(MetricSettings):
 
     answer: str = Field(pattern=r"^[a-z][a-z_]{0,31}$", description="Name of an option of the probe's questions.")
 
+    @property
+    def counted(self) -> str:
+        """The answer."""
+        return f"'{self.answer}'"
+
 
 class ShareSettings(AnswerSettings):
     """Which answer is counted, and whether more of it is better."""

@@ -55,10 +55,13 @@ class Reader(SuiteSection):
     def _pinned(self, model: OpensOthers, pictures: ImageSource) -> Model:
         found = model.open_other(self.model, pictures)
         if found.fingerprint != self.fingerprint:
+            unwritten = not self.fingerprint.strip("0")
             raise ModelError(
                 f"the reader of pictures has the fingerprint {found.fingerprint}, the suite pins {self.fingerprint}.",
                 where=self.model,
-                remedy="put the pinned checkpoint back; or, reviewed, merge a suite that pins the new one, and new "
+                remedy=f"write fingerprint: {found.fingerprint} into the suite"
+                if unwritten
+                else "put the pinned checkpoint back; or, reviewed, merge a suite that pins the new one, and new "
                 "baselines with it",
             )
         return found

@@ -225,7 +225,8 @@ class CheckResult(RecordPart):
     `value` with `lo` and `hi` is the estimate and its interval, `interval` how it was found, or why there is none;
     `bound` is what the value was held against (for `no_worse_than`, the margin). `delta` is candidate minus baseline,
     `p_adjusted` the corrected one-sided p-value of "worse than the margin". `better` says which way the metric is good,
-    where that is known. `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what a
+    where that is known; `counted` what the metric counts where a setting names it: a group, an answer, a label.
+    `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what a
     perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k` says
     whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
     would have made of the value.
@@ -247,6 +248,7 @@ class CheckResult(RecordPart):
     category: str | None = None
     against: Against | None = None
     metric: str
+    counted: str | None = None
     probe: str
     over: str | None = None
     rule: Rule

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult
-from fairgate.reports.formatting import check_name, grouped, reference, with_interval, worse_is_higher
+from fairgate.reports.formatting import boundless, check_name, grouped, reference, with_interval, worse_is_higher
 from fairgate.reports.sentences import by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]
@@ -254,6 +254,8 @@ class Scale:
 
     def track(self, value: float | None, lo: float | None, hi: float | None, **marks: Any) -> Track:
         """A number with its limits, and further marks."""
+        if boundless(lo, hi):
+            lo = hi = None
         return Track(value=self.at(value), lo=self.at(lo), hi=self.at(hi), **marks)
 
 

@@ -40,10 +40,20 @@ COUNTED: Final[dict[ShownVerdict, str]] = {
     "pass": "passed",
 }
 
+OF_WORST: Final = "limits of the worst group"
+"""How an interval was found that is of whichever group is the worst, and not of the one that seems to be."""
+
 
 def interval(lo: float | None, hi: float | None) -> str:
-    """`[0.790, 0.830]`, or nothing where there is no interval."""
-    return "" if lo is None or hi is None else f"[{number(lo)}, {number(hi)}]"
+    """`[0.790, 0.830]`, `(too few for an interval)` where it is of all numbers, or nothing where there is none."""
+    if lo is None or hi is None:
+        return ""
+    return "(too few for an interval)" if boundless(lo, hi) else f"[{number(lo)}, {number(hi)}]"
+
+
+def boundless(lo: float | None, hi: float | None) -> bool:
+    """Whether an interval holds every number: there were too few images or sets for a narrower one."""
+    return lo == -math.inf and hi == math.inf
 
 
 def with_interval(text: str, lo: float | None, hi: float | None) -> str:
@@ -70,6 +80,12 @@ def metric_words(metric: str) -> str:
     """What a metric is called in prose, a ranking one with its k: `MaxSkew@100`."""
     spec, k = _known(metric)
     return clean(metric, 60).replace("_", " ") if spec is None else spec.shown_as(clean(k, 12))
+
+
+def measured_words(check: CheckResult) -> str:
+    """A check's metric in prose, with what it counts: `perceived share of female`, `answer share of 'nurse'`."""
+    of = "" if check.counted is None else f" of {clean(check.counted, 80)}"
+    return f"{metric_words(check.metric)}{of}"
 
 
 def spec_of(check: CheckResult) -> MetricSpec | None:
@@ -150,6 +166,16 @@ def no_interval_words(check: CheckResult) -> str:
     """Why a number that was measured has no interval; nothing where it has one."""
     bare = check.value is not None and (check.lo is None or check.hi is None)
     return clean(check.interval or "", 300) if bare else ""
+
+
+def interval_words(check: CheckResult) -> str:
+    """How the interval was found, and why it is wider than that of the worst group's row, where it is."""
+    said = clean(check.interval or "", 120)
+    row = next((group for group in check.groups if group.group == check.worst_group), None)
+    if OF_WORST not in said or row is None or None in (row.lo, row.hi) or row.value != check.value:
+        return said
+    same = (row.lo, row.hi) == (check.lo, check.hi)
+    return said if same else f"{said}; wider than the row's: it allows for the choice of the worst group"
 
 
 def unit_of(record: RunRecord) -> Literal["image", "set"]:

@@ -15,7 +15,7 @@ from fairgate.reports.formatting import (
     bound_words,
     coverage_words,
     headline_verdict,
-    metric_words,
+    measured_words,
     moment,
     reading_order,
     totals,
@@ -104,7 +104,7 @@ def _metric(check: CheckResult) -> dict[str, Any]:
     }
     return {
         "type": clean(check.metric, _LONGEST),
-        "name": f"{metric_words(check.metric)}, {clean(check.item, _LONGEST)}",
+        "name": f"{measured_words(check)}, {clean(check.item, _LONGEST)}",
         "value": check.value,
         "args": {key: value for key, value in facts.items() if value is not None},
     }
@@ -146,7 +146,7 @@ def _row(check: CheckResult, record: RunRecord) -> list[str]:
     return [
         f"{SYMBOL[check.verdict]} {'waived' if check.waived else check.verdict}",
         escape(check.item, _LONGEST),
-        escape(f"{metric_words(check.metric)}{f' over {check.over}' if check.over else ''}", _LONGEST),
+        escape(f"{measured_words(check)}{f' over {check.over}' if check.over else ''}", _LONGEST),
         escape(f"{now}{worst}", _LONGEST),
         escape(bound_words(check) + (f" against {check.against}" if check.against else ""), _LONGEST),
         f"{check.n_sets:,}",

@@ -11,8 +11,9 @@ from fairgate.errors import clean
 from fairgate.number_format import number
 from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
+    boundless,
     compared_with,
-    metric_words,
+    measured_words,
     null_words,
     reference,
     share_words,
@@ -23,6 +24,7 @@ from fairgate.reports.formatting import (
     worse_is_higher,
 )
 
+_NOT_SETTLED: Final = "; not settled"
 NAMED: Final = 8
 """Groups that a sentence names, the worst first; tables have all."""
 
@@ -35,10 +37,13 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
     its own: `doctor (labels): ...`.
     """
     if check.verdict == "error":
-        said = f"{metric_words(check.metric)} could not be computed"
+        said = f"{measured_words(check)} could not be computed"
     else:
         said = _regression(check, record) if check.rule == "no_worse_than" else _bounded(check)
-        more = (too_small(check, record), null_words(check), tie_words(check))
+        small = too_small(check, record)
+        because = small and said.endswith(_NOT_SETTLED) and _for_small_groups_alone(check)
+        said = f"{said}: {small}" if because else said
+        more = ("" if because else small, null_words(check), tie_words(check))
         said += "".join(f"; {words}" for words in more if words)
     probe = clean(check.probe, 60) if len({other.probe for other in record.checks}) > 1 else ""
     about = "all subjects" if any(other.subject is not None for other in record.checks) else ""
@@ -90,6 +95,17 @@ def too_small(check: CheckResult, record: RunRecord) -> str:
     return f"too few {unit} to judge {said}" if said else ""
 
 
+def _for_small_groups_alone(check: CheckResult) -> bool:
+    """Whether a comparison is undecided for its small groups alone: one of them settled it, it has no interval, or its
+    interval is within the margin."""
+    if any(group.group == check.worst_group for group in check.small_groups) or boundless(
+        check.delta_lo, check.delta_hi
+    ):
+        return True
+    harmful = {"higher": check.delta_lo, "lower": check.delta_hi, None: None}[check.better]
+    return harmful is not None and check.bound is not None and abs(harmful) <= check.bound
+
+
 def listed(groups: Sequence[GroupResult], say: Callable[[GroupResult], str], most: int = NAMED) -> str:
     """The first few groups in words, and how many more there are."""
     more = len(groups) - most
@@ -108,7 +124,7 @@ def _bounded(check: CheckResult) -> str:
     held = with_interval(number(check.value, check.status), check.lo, check.hi)
     required = f"required {'at least' if check.rule == 'at_least' else 'at most'} {number(check.bound)}"
     failing, worst = worst_first(check, check.failing_groups), worst_of(check)
-    metric = metric_words(check.metric)
+    metric = measured_words(check)
     if not failing and check.verdict == "fail" and worst is not None and worst.value == check.value:
         failing = [worst]  # a record from before groups had verdicts of their own
     if failing and failing[0].value == check.value:
@@ -130,7 +146,7 @@ def _bounded(check: CheckResult) -> str:
 
 def _regression(check: CheckResult, record: RunRecord) -> str:
     other, worst = reference(check), worst_of(check)
-    metric, spec = metric_words(check.metric), spec_of(check)
+    metric, spec = measured_words(check), spec_of(check)
     relative = spec is not None and spec.relative
     delta = check.delta if worst is None or worst.delta is None else worst.delta
     if delta is None:
@@ -177,5 +193,5 @@ def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None)
     small = {id(group) for group in check.small_groups}
     others = [one for one in check.undecided_groups if id(one) not in small and one is not worst]
     also = listed(worst_first(check, others), lambda group: clean(group.group, 80))
-    said = f"; too few {unit_of(record)}s to tell" if check.sets_needed else "; not settled"
+    said = f"; too few {unit_of(record)}s to tell" if check.sets_needed else _NOT_SETTLED
     return f"{said}, nor {also}" if also else said

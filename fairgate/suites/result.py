@@ -77,6 +77,7 @@ def _as_planned(planned: PlannedCheck) -> dict[str, Any]:
         "category": planned.category,
         "against": planned.against,
         "metric": spec.recorded_as(check.k),
+        "counted": None if check.settings.counted is None else harmless(check.settings.counted),
         "probe": check.probe,
         "over": planned.over,
         "rule": check.rule,

@@ -289,7 +289,8 @@ def at_which_temperature(one: Assessed, reason: str, verdict: Verdict) -> str:
 
 
 def _metric(planned: PlannedCheck) -> str:
-    return planned.metric.spec.sentence_name(planned.check.k)
+    name, counted = planned.metric.spec.sentence_name(planned.check.k), planned.check.settings.counted
+    return name if counted is None else f"{name} of {counted}"
 
 
 def _count(number: int, cell: Cell) -> str:

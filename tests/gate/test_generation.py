@@ -187,6 +187,8 @@ def test_a_generator_that_paints_more_men_of_one_subject_fails_there_alone(jobs:
     found = run(jobs, model="painter:biased")
     assert failed(found) == {"women[doctor]", "far[doctor]"}
     assert found["women[doctor]"].delta == pytest.approx(-0.25, abs=0.08)
+    assert found["women[doctor]"].counted == "woman"
+    assert found["women[doctor]"].reason.startswith("perceived share of woman fell by"), found["women[doctor]"].reason
 
 
 def test_a_reader_that_misses_women_shows_in_a_wider_interval_that_is_shifted_back(jobs: Path) -> None:
@@ -255,7 +257,9 @@ def test_probes_and_checks_that_make_no_sense_are_refused(jobs: Path, old: str, 
 def test_another_reader_than_the_pinned_one_gives_no_verdict(jobs: Path) -> None:
     found = run(jobs, SUITE.replace("model: glance:well", "model: glance:misses"))
     assert {one.verdict for one in found.values()} == {"error"}
-    assert "fingerprint" in found["women[doctor]"].reason
+    assert "put the pinned checkpoint back" in found["women[doctor]"].reason
+    unwritten = run(jobs, SUITE.replace(digest("glance:well"), f"'{'0' * 64}'"))["women[doctor]"].reason
+    assert f"write fingerprint: {digest('glance:well')} into the suite" in unwritten
 
 
 def test_a_reader_that_reads_two_of_its_labels_alike_perceives_nothing(
@@ -308,6 +312,33 @@ def test_labels_that_somebody_gave_are_judged_and_equal_pictures_count_as_often_
     assert most - least == pytest.approx(2 * (high - low), rel=0.1)
     assert (single.verdict, copies.verdict) == ("pass", "inconclusive")
     assert [one["readable"].value for one in found] == [1, 1, 0.8]
+    assert "; the labels are taken as they are" in str(single.interval)
+
+
+def test_a_table_of_labels_is_told_that_it_says_nothing_of_subjects(jobs: Path) -> None:
+    with pytest.raises(SuiteError, match="takes labels that somebody gave") as refused:
+        run(jobs, f"{LABELLED}  - {{id: shown, probe: painted, metric: subject_shown, at_least: 0.5}}\n")
+    assert "take the check out" in refused.value.remedy
+
+
+def test_a_baseline_that_no_check_compares_with_is_said(jobs: Path) -> None:
+    said = "notice: no check compares with the baseline (no_worse_than: baseline)"
+    table(jobs, [("woman", "a.png")] * SEEDS)
+    (jobs / "before.csv").write_bytes((jobs / "now.csv").read_bytes().replace(b"a.png", b"b.png"))
+    compares = (
+        "  - {id: men, probe: painted, metric: perceived_share, group: man, no_worse_than: baseline, margin: 0.1}\n"
+    )
+    for text, baseline, heard in (
+        (LABELLED, "model:labels:before.csv", True),
+        (LABELLED + compares, "model:labels:before.csv", False),
+        (LABELLED, "none", False),
+    ):
+        (jobs / "fairness_suites" / "jobs.yaml").write_text(text, encoding="utf-8")
+        prepared = gate.prepare("jobs", jobs)
+        typed = {"mlflow": "off", "cache": "off", "baseline": baseline}
+        settings = resolve(prepared.loaded.suite, typed, environment={})
+        found = gate.evaluate(prepared, settings, command="x")
+        assert (said in found.messages) is heard, (baseline, [one.reason for one in found.record.checks])
 
 
 def test_tables_that_do_not_fit_the_probe_give_no_verdict(jobs: Path) -> None:

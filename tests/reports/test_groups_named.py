@@ -95,6 +95,35 @@ def test_two_groups_that_fell_are_named_with_how_far() -> None:
     )
 
 
+def test_a_sentence_says_which_group_answer_or_label_the_number_is_of() -> None:
+    fell = {"rule": "no_worse_than", "bound": 0.1, "value": 0.2, "delta": -0.358}
+    check = bounded(TWO, metric="perceived_share", over=None, counted="female", **fell)
+    check = check.model_copy(update={"groups": [], "worst_group": None})
+    record = example_record([check])
+    said = "perceived share of female fell by 0.358 against the baseline; margin 0.100"
+    assert sentence(check, record).startswith(said)
+    for name, text in outputs(record).items():
+        assert said in text, name
+    one = check.model_copy(update={"metric": "answer_share", "counted": "'nurse'"})
+    assert sentence(one, record).startswith("answer share of 'nurse' fell by 0.358")
+    known = check.model_dump(mode="json")
+    del known["counted"]
+    assert CheckResult.model_validate(known).counted is None, "records of before are read"
+
+
+def test_a_comparison_that_only_small_groups_leave_open_says_so_as_the_reason() -> None:
+    few = group("East Asian", 0.5, "inconclusive", sets=5).model_copy(update={"delta": 0.0})
+    fields = {"rule": "no_worse_than", "bound": 0.03, "worst_group": "East Asian", "delta": 0.0}
+    check = bounded([TWO[3].model_copy(update={"verdict": "pass", "n_sets": 60}), few], "inconclusive", **fields)
+    record = example_record([check])
+    wanted = (
+        "did not change against the baseline; margin 0.030; not settled: too few sets to judge East Asian (5 of 30)"
+    )
+    assert sentence(check, record).endswith(wanted)
+    large = check.model_copy(update={"worst_group": None, "delta_lo": -0.5, "delta_hi": 0.5})
+    assert "not settled; too few sets" in sentence(large, record), "its own interval is open, too"
+
+
 def test_an_average_over_subjects_names_the_groups_beyond_the_bound() -> None:
     check = bounded(TWO, metric="min_skew_at_k", value=0.5)
     assert "beyond it on average: Black × Male 0.550, Black × Female 0.600" in sentence(check, example_record([check]))

@@ -19,9 +19,11 @@ from example_records import (
     team_record,
 )
 
+from fairgate.measures.limits import WORST
 from fairgate.records.history import PastValue
 from fairgate.reports import render_html
 from fairgate.reports.charts import scale_for, strips_of
+from fairgate.reports.formatting import OF_WORST
 from fairgate.reports.run_drawings import MOST_POINTS, MOST_ROWS, effects_of, group_key, sparks_of
 
 
@@ -78,6 +80,27 @@ def test_fewer_than_two_numbers_are_no_history(history: list[PastValue]) -> None
     record = example_record([fairness_check(None, 0.9)])
     assert sparks_of(record, history) == {}
     assert "Over runs" not in render_html(record, None, history)
+
+
+def test_an_interval_of_all_numbers_is_not_drawn_and_says_why() -> None:
+    check = gap_check("doctor", "inconclusive")
+    groups = [one.model_copy(update={"delta_lo": -math.inf, "delta_hi": math.inf}) for one in check.groups]
+    endless = check.model_copy(update={"groups": groups, "delta_lo": -math.inf, "delta_hi": math.inf})
+    page = render_html(example_record([endless]), None)
+    assert "(too few for an interval)" in page
+    assert "[−∞, ∞]" not in page
+    track = scale_for([0.0, 1.0]).track(0.5, -math.inf, math.inf)
+    assert (track.lo, track.hi) == (None, None)
+    assert scale_for([0.0, 1.0]).track(0.5, 0.25, 0.75).lo is not None
+
+
+def test_a_headline_that_is_wider_than_its_groups_row_says_why() -> None:
+    check = gap_check("doctor", "fail")
+    wider = check.model_copy(update={"interval": f"95% bootstrap, {OF_WORST}", "lo": check.lo - 0.1})
+    said = "wider than the row&#39;s: it allows for the choice of the worst group"
+    assert said in render_html(example_record([wider]), None)
+    assert said not in render_html(example_record([check.model_copy(update={"interval": f"95%, {OF_WORST}"})]), None)
+    assert OF_WORST == WORST
 
 
 def test_a_bound_that_changed_is_drawn_as_it_was_and_said() -> None:
