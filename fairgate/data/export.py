@@ -25,7 +25,7 @@ from fairgate.pixels import opened
 
 ARCHIVE_BYTES = 256 << 20
 _ENDINGS: Final = {"JPEG": "jpg", "TIFF": "tif"}
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
 class Exported(NamedTuple):
@@ -36,7 +36,7 @@ class Exported(NamedTuple):
     note: str | None
 
 
-def export_dataset(dataset: Dataset, target: str, told: Told | None = None) -> Exported:
+def export_dataset(dataset: Dataset, target: str, progress: Progress | None = None) -> Exported:
     """Write a release to `hf:FOLDER`, `webdataset:FOLDER` or `csv:FOLDER`, a folder that is not there yet.
 
     The release is read and held against its manifest first. Raises DatasetError, also for a column that the format
@@ -58,27 +58,27 @@ def export_dataset(dataset: Dataset, target: str, told: Told | None = None) -> E
         )
     dataset.require_intact()
     with new_folder(Path(where)) as partial, writing(Path(where)):
-        return writer(dataset, partial, told)
+        return writer(dataset, partial, progress)
 
 
 def _has_pictures(dataset: Dataset) -> bool:
     return dataset.manifest.image_encoding != "none"
 
 
-def _to_hf(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
+def _to_hf(dataset: Dataset, folder: Path, progress: Progress | None) -> Exported:
     """Shards byte for byte. The card is written anew from the manifest: an old one could name any data to load."""
     shards = dataset.manifest.shards
     for done, shard in enumerate(shards, start=1):
         shutil.copyfile(dataset.folder / shard.file, folder / shard.file)
-        if told is not None:
-            told(done, len(shards))
+        if progress is not None:
+            progress(done, len(shards))
     (folder / MANIFEST_FILE).write_text(dataset.manifest.to_json(), encoding="utf-8")
     (folder / CARD_FILE).write_text(dataset_card(dataset.manifest), encoding="utf-8")
     Dataset(folder, dataset.manifest).check_shards()
     return Exported(len(dataset), len(shards), None)
 
 
-def _to_webdataset(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
+def _to_webdataset(dataset: Dataset, folder: Path, progress: Progress | None) -> Exported:
     """`00000001.png` and `00000001.json` a row; a set is never cut by the end of an archive."""
     # one ending for all pictures: readers take the kinds of files in a sample for the columns of all
     ending = _ending(dataset.manifest.image_encoding.partition("+")[0])
@@ -99,8 +99,8 @@ def _to_webdataset(dataset: Dataset, folder: Path, told: Told | None) -> Exporte
                 header = tarfile.TarInfo(name)  # no time and no owner: the same release makes the same archive
                 header.size = len(content)
                 archive.addfile(header, io.BytesIO(content))
-            if told is not None:
-                told(number, len(dataset))
+            if progress is not None:
+                progress(number, len(dataset))
     finally:
         if archive is not None:
             archive.close()
@@ -109,7 +109,7 @@ def _to_webdataset(dataset: Dataset, folder: Path, told: Told | None) -> Exporte
     return Exported(len(dataset), files, None)
 
 
-def _to_csv(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
+def _to_csv(dataset: Dataset, folder: Path, progress: Progress | None) -> Exported:
     """Pictures as files by their paths, where each has one that is safe; otherwise by the row's number.
 
     A release without pictures is its metadata.csv alone.
@@ -131,8 +131,8 @@ def _to_csv(dataset: Dataset, folder: Path, told: Told | None) -> Exported:
                 writer = csv.DictWriter(handle, list(fields), lineterminator="\n")
                 writer.writeheader()
             writer.writerow({column: _cell(column, value) for column, value in fields.items()})
-            if told is not None:
-                told(number, len(dataset))
+            if progress is not None:
+                progress(number, len(dataset))
     (folder / CARD_FILE).write_text(dataset_card(dataset.manifest, files=f"{SPLIT}/**"), encoding="utf-8")
     return Exported(len(dataset), 1, "a CSV file holds text alone: readers that guess kinds take 0012 for 12")
 

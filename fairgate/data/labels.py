@@ -6,6 +6,7 @@ import csv
 import gzip
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,14 +21,14 @@ from fairgate.hashing import require_regular, sha256_bytes
 IMAGE_COLUMNS = ("image", "file", "path", "filename", "name")
 
 
-class NamedColumns:
+class NamedColumns(ABC):
     """Rows with named columns; what cannot be found by its name is an error that lists them."""
 
     columns: tuple[str, ...]
 
+    @abstractmethod
     def place(self, line: int) -> str:
         """Where a row is, for a message."""
-        raise NotImplementedError
 
     def column(self, name: str, what: str) -> str:
         """`name`, or DatasetError when the file has no such column."""

@@ -50,8 +50,8 @@ class HubTable:
     def class_names(self, column: str) -> list[str] | None:
         """The names of a column's class ids, as the file itself says them; None where it does not."""
         with _parquet_of(self.path):
-            told = (self._opened().schema_arrow.metadata or {}).get(b"huggingface")
-            features = json.loads(told)["info"]["features"] if told else {}
+            described = (self._opened().schema_arrow.metadata or {}).get(b"huggingface")
+            features = json.loads(described)["info"]["features"] if described else {}
             entry = features.get(column) if isinstance(features, dict) else None
             names = entry.get("names") if isinstance(entry, dict) else None
             if names is None:
