@@ -35,7 +35,7 @@ from fairgate.gate.preparation import Definition, Prepared
 from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.models import Model, local_paths
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
-from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, ModelInfo, RunRecord
+from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, ModelInfo, NeededApproval, RunRecord
 from fairgate.suites import Settings, Suite, leaves, probe_digests, run_probes
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class ComparedRun:
 
     `entropies` are the mean entropies of the answers by definition and probe; `no_entropy` says why there are none,
     and `scored_for_entropy` that the checkpoint was scored in this run for them alone. `notices` are shown next to the
-    verdict. `counterpart` holds the candidate's scores with this checkpoint's tokenizer and preprocessing.
+    verdict, `weighed` is what a person has to approve. `counterpart` holds the candidate's scores with this checkpoint's tokenizer and preprocessing.
     """
 
     info: BaselineInfo
@@ -86,6 +86,7 @@ class ComparedRun:
     no_entropy: str | None = None
     scored_for_entropy: bool = False
     notices: tuple[str, ...] = ()
+    weighed: tuple[NeededApproval, ...] = ()
     counterpart: Counterpart = field(default_factory=Counterpart)
 
 

@@ -12,7 +12,7 @@ from fairgate.data import Dataset, open_dataset
 from fairgate.errors import FairgateError, NoVerdict, SuiteError
 from fairgate.gate.bases import BaseCommit, base_commits, suites_at
 from fairgate.metrics import NullSkew
-from fairgate.records import Decider, GateDefinition
+from fairgate.records import Decider, GateDefinition, NeededApproval
 from fairgate.suites import (
     FOLDER,
     LoadedSuite,
@@ -48,7 +48,7 @@ class Prepared(Definition):
 
     `compared` is what the change alters in the gate's definition, where it has a base; `others` are the definitions of
     the base that differ, planned on the same dataset; `places` the commits that define the gate. `notices` go into the
-    record. `trouble`: the base's gate cannot be evaluated on this branch, so that the run ends without a verdict.
+    record, and so does `weighed`, what a person has to approve. `trouble`: the base's gate cannot be evaluated on this branch, so that the run ends without a verdict.
     `deleted`: this branch has no such suite, and `loaded` is the merge base's.
     """
 
@@ -58,6 +58,7 @@ class Prepared(Definition):
     others: tuple[Definition, ...] = ()
     places: tuple[BaseCommit, ...] = ()
     notices: tuple[str, ...] = ()
+    weighed: tuple[NeededApproval, ...] = ()
     trouble: FairgateError | None = None
     deleted: bool = False
 

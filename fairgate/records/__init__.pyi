@@ -52,6 +52,7 @@ from .power import CheckPower as CheckPower
 from .power import GroupPower as GroupPower
 from .power import PowerRecord as PowerRecord
 from .run import CROSS as CROSS
+from .run import NEEDS_APPROVAL as NEEDS_APPROVAL
 from .run import NO_VERDICT as NO_VERDICT
 from .run import OPEN as OPEN
 from .run import SCHEMA_VERSION as SCHEMA_VERSION
@@ -59,6 +60,7 @@ from .run import SEVERITY as SEVERITY
 from .run import SHUT as SHUT
 from .run import STRICTNESS as STRICTNESS
 from .run import Against as Against
+from .run import ApprovalKind as ApprovalKind
 from .run import BaselineInfo as BaselineInfo
 from .run import CheckResult as CheckResult
 from .run import Coverage as Coverage
@@ -73,6 +75,7 @@ from .run import GroupResult as GroupResult
 from .run import MemberResult as MemberResult
 from .run import Misclassification as Misclassification
 from .run import ModelInfo as ModelInfo
+from .run import NeededApproval as NeededApproval
 from .run import Number as Number
 from .run import OtherDefinition as OtherDefinition
 from .run import RecordPart as RecordPart

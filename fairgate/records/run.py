@@ -16,8 +16,13 @@ Against = Literal["baseline", "anchor"]
 Decider = Literal["merge base", "base tip", "default branch", "this change"]
 """Whose definition of the gate decided a check: the stricter one counts."""
 
-OPEN, SHUT, NO_VERDICT = 0, 1, 3
-"""Exit codes of a run whose suite and options are valid; 4 is for those that are not."""
+OPEN, SHUT, NO_VERDICT, NEEDS_APPROVAL = 0, 1, 3, 10
+"""Exit codes of a run whose suite and options are valid; 4 is for those that are not. 10 is outside pytest's own."""
+
+ApprovalKind = Literal[
+    "dataset", "tokenizer", "preprocessing", "anchor", "plugin", "table", "definition", "model", "record"
+]
+"""What a person has to weigh before it is merged."""
 
 SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2, "error": 3}
 """Of a run: what could not be computed outranks a failure, since the run did not see everything."""
@@ -135,6 +140,16 @@ class GateDefinition(RecordPart):
     suite_digest: str | None
     changes: list[DefinitionChange] = Field(default_factory=list)
     others: list[OtherDefinition] = Field(default_factory=list)
+
+
+class NeededApproval(RecordPart):
+    """A change that a person has to weigh: `what` is a sentence for a reviewer, `before` and `now` are digests of what
+    the default branch (or the baseline) and this change have; `none` if they have nothing."""
+
+    kind: ApprovalKind
+    what: str
+    before: str
+    now: str
 
 
 class Waiver(RecordPart):
@@ -363,7 +378,8 @@ class RunRecord(RecordPart):
 
     `definition` compares the gate with that of the base, where there is one. `notices` are sentences
     about what the change alters besides the weights (another tokenizer, dataset release, label temperature, source of
-    scores), which a reviewer sees next to the verdict. `warnings` are about where the two runs took place (other
+    scores), which a reviewer sees next to the verdict. `needs_approval` lists those that the
+    default branch has to approve before the gate opens. `warnings` are about where the two runs took place (other
     versions, device, precision). `answer_entropy` is the mean entropy of a classification's answers in nats, by probe
     and subject: it differs from the baseline's where the label temperature does. `baseline_reason` is why this record
     became a baseline.
@@ -388,6 +404,7 @@ class RunRecord(RecordPart):
     confusions: list[Misclassification] = Field(default_factory=list)
     environment: Environment
     notices: list[str] = Field(default_factory=list)
+    needs_approval: list[NeededApproval] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     baseline_reason: str | None = None
     command: str
@@ -395,16 +412,22 @@ class RunRecord(RecordPart):
     seconds: float
 
     @property
-    def ok(self) -> bool:
-        """Whether the gate is open: all passed, or inconclusive where the run allows that."""
+    def passes(self) -> bool:
+        """Whether all checks passed, or are inconclusive if the run allows that; the change may still need approval."""
         return self.verdict == "pass" or (self.verdict == "inconclusive" and self.allow_inconclusive)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the gate is open: the checks pass, and nothing has to be approved."""
+        return self.passes and not self.needs_approval
 
     @property
     def exit_code(self) -> int:
         """0: the gate is open; 1: the model is judged and something failed, or the evidence is too thin; 3: no verdict,
-        since something could not be computed and nothing failed."""
-        if self.ok:
-            return OPEN
+        since something could not be computed and nothing failed; 10: the checks pass, and a person has to approve
+        `needs_approval`."""
+        if self.passes:
+            return NEEDS_APPROVAL if self.needs_approval else OPEN
         failed = any(check.verdict == "fail" and not check.waived for check in self.checks)
         return NO_VERDICT if self.verdict == "error" and not failed else SHUT
 
