@@ -42,6 +42,11 @@ class Run:
         """pass, fail, inconclusive or error."""
         return self.record.verdict
 
+    @property
+    def ok(self) -> bool:
+        """Whether the gate is open: the checks pass, and no change needs an approval (`record.needs_approval`)."""
+        return self.record.ok
+
     def to_frame(self) -> pd.DataFrame:
         """A row per check, with its value, limits, change, adjusted p and verdict; of groups, a row each as well.
 

@@ -37,7 +37,7 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
 
     Exit code 0: it passes; 1: a check failed, or the evidence is too thin; 3: no verdict, because something could not
     be computed (the checkpoint could not be read, a server is down) and nothing failed; 4: the suite or an option is
-    wrong.
+    wrong; 10: every check passes, and a person has to approve what else the change brings (`fairgate approve`).
     """
     from fairgate import gate
     from fairgate.records import NO_VERDICT, OPEN

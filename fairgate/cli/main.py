@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from fairgate.cli.approve import approve
 from fairgate.cli.audit import audit
 from fairgate.cli.baseline import baseline_app
 from fairgate.cli.build import build_app
@@ -84,7 +85,7 @@ app = typer.Typer(
     help="A regression test gate for the fairness of vision models.",
 )
 
-for command in (init, check, audit, history, card, doctor, power, push, review, release):
+for command in (init, check, approve, audit, history, card, doctor, power, push, review, release):
     app.command()(command)
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(build_app, name="build")

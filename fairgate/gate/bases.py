@@ -82,6 +82,11 @@ def branch_name(ref: str) -> str:
     return _PREFIX.sub("", ref)
 
 
+def is_full_hash(ref: str) -> bool:
+    """Whether a reference is a commit's full hash, and no name."""
+    return _HASH.fullmatch(ref) is not None
+
+
 def _places(repository: Repository, refs: Sequence[str]) -> list[BaseCommit]:
     places = [BaseCommit("merge base", ref, repository.merge_base(ref)) for ref in refs[:1]]
     places += [BaseCommit("base tip", ref, repository.tip(ref)) for ref in refs[:1]]

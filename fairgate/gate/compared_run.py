@@ -75,7 +75,8 @@ class ComparedRun:
 
     `entropies` are the mean entropies of the answers by definition and probe; `no_entropy` says why there are none,
     and `scored_for_entropy` that the checkpoint was scored in this run for them alone. `notices` are shown next to the
-    verdict, `weighed` is what a person has to approve. `counterpart` holds the candidate's scores with this checkpoint's tokenizer and preprocessing.
+    verdict, `weighed` is what a person has to approve. `counterpart` holds the candidate's scores with this
+    checkpoint's tokenizer and preprocessing.
     """
 
     info: BaselineInfo

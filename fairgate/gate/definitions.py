@@ -8,10 +8,11 @@ from pathlib import Path
 
 from fairgate.baselines import Repository, baseline_folder
 from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
+from fairgate.gate.approvals import another_suite, approving, other_model, weaker_definition
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
 from fairgate.models import local_paths, published_models, schemes, uri_options
-from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
+from fairgate.records import DefinitionChange, GateDefinition, NeededApproval, OtherDefinition
 from fairgate.suites import (
     FOLDER,
     LoadedSuite,
@@ -53,6 +54,7 @@ class _Comparison:
     others: list[Definition] = field(default_factory=list)
     elsewhere: list[OtherDefinition] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    weighed: list[NeededApproval] = field(default_factory=list)
     trouble: NoVerdict | None = None
 
     def made(self) -> tuple[Prepared, Settings]:
@@ -66,19 +68,20 @@ class _Comparison:
         elif isinstance(found, SuiteError):
             before = f"not readable: {found.problem}"
             self.changes.append(DefinitionChange(what="the suite", before=before, now="readable"))
+            self.weighed.append(another_suite(text, self.here.suite, f"{base.words} has a suite that cannot be read"))
         else:
             self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
             gone = sorted(set(suites_at(self.repository, base.commit)) - set(suite_names(self.prepared.root)))
             if gone:
-                self.notices.append(
-                    f"this change adds suite '{self.here.name}' and deletes {listed(gone)}: nobody has reviewed what "
-                    "the new one asks for"
-                )
+                what = f"this change adds suite '{self.here.name}' and deletes {listed(gone)}"
+                self.notices.append(f"{what}: nobody has reviewed what the new one asks for")
+                self.weighed.append(another_suite(None, self.here.suite, what))
         for place in others:
             try:
                 self._other(place, text, old)
             except NoVerdict as trouble:
                 self.trouble = self.trouble or trouble
+        self._stacked(base, others)
         self._baseline_files(base)
         self._newer_baselines(base, others)
         self._dataset_files(base)
@@ -96,6 +99,8 @@ class _Comparison:
             others=tuple(self.others),
             places=tuple(self.places),
             notices=tuple(self.notices),
+            weighed=tuple(self.weighed),
+            approving=approving(self.here, self.repository, self.settings, self.places),
             trouble=self.trouble,
         )
         return held, self.settings
@@ -113,8 +118,11 @@ class _Comparison:
     def _merge_base(self, old: LoadedSuite, base: BaseCommit) -> None:
         if self.prepared.deleted:
             self.changes.append(DefinitionChange(what="the suite", before="there", now=None))
-            self.notices.append(f"this change deletes suite '{self.here.name}': judged as {base.words} has it")
+            what = f"this change deletes suite '{self.here.name}'"
+            self.notices.append(f"{what}: judged as {base.words} has it")
+            self.weighed.append(another_suite(self._text(base), None, what))
             return
+        self._weigh(old, base.words)
         self.changes += changes_between(old.suite, self.here.suite)
         if not same_verdicts(old.suite, self.here.suite):
             self._plan_before(old, base)
@@ -125,6 +133,28 @@ class _Comparison:
             self.notices.append(
                 f"this change sets `baseline:` to {now}; compared with {before} of {base.words} until that is merged"
             )
+
+    def _weigh(self, old: LoadedSuite, words: str) -> None:
+        """What a person has to approve of this change's suite, compared with an older one."""
+        self.weighed += weaker_definition(old.suite, self.here.suite, words)
+        before, now = old.suite.model, self.here.suite.model
+        if "model" in self.settings.from_suite and before and now and before != now:
+            self.weighed.append(other_model(before, now, words))
+
+    def _stacked(self, base: BaseCommit, others: Sequence[BaseCommit]) -> None:
+        """On a base that is not the default branch: what both together change there has to be approved, too."""
+        for place in others:
+            if place.decider != "default branch" or self.prepared.deleted:
+                continue
+            try:
+                start = self.repository.merge_base(place.ref)
+            except BaselineError:  # no history in common: compared with its tip
+                start = place.commit
+            there = replace(place, commit=start)
+            text = self._text(there) if start != base.commit else None
+            old = self._loaded(text, there) if text is not None else None
+            if isinstance(old, LoadedSuite):
+                self._weigh(old, f"{place.ref} ({start[:7]})")
 
     def _plan_before(self, old: LoadedSuite, base: BaseCommit) -> None:
         """The merge base's suite on this dataset; with this change's labels for subjects that the old ones lack."""

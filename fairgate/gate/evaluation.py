@@ -13,6 +13,7 @@ import numpy as np
 
 from fairgate.baselines import Repository, changed_pointers, environment_warnings
 from fairgate.errors import FairgateError
+from fairgate.gate.approvals import comparisons, weigh
 from fairgate.gate.compared_run import ComparedRun, dataset_info
 from fairgate.gate.models import Progress
 from fairgate.gate.preparation import Prepared
@@ -87,6 +88,8 @@ def evaluate(
     if not coverage.complete:
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
     place = environment(prepared.root, scored.device if scored else settings.device, _plugins(prepared, settings))
+    apart = comparisons(scored.model, place.plugins or {}, scored.others) if scored else []
+    weighed = weigh(prepared, [*prepared.weighed, *apart], now.date())
     record = RunRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
@@ -110,7 +113,9 @@ def evaluate(
             *(changed_pointers(Repository(prepared.root), base.commit, _own_paths(prepared, settings)) if base else []),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
+            *weighed.notices,
         ],
+        needs_approval=weighed.open,
         warnings=_mismatches(scored, place) if scored else [],
         command=command or command_line(suite.suite, settings),
         created_at=now.isoformat(timespec="seconds"),

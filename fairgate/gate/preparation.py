@@ -18,6 +18,7 @@ from fairgate.suites import (
     LoadedSuite,
     PlannedCheck,
     Settings,
+    Suite,
     fair_rankers,
     load_suite,
     load_text,
@@ -42,14 +43,23 @@ class Definition:
     decider: Decider = "this change"
 
 
+@dataclass(frozen=True, slots=True)
+class Approving:
+    """Whose approvals count: the suite there (None: it has none that can be read), and how messages name the place."""
+
+    suite: Suite | None
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared(Definition):
     """A suite that is known to make sense on its dataset, before anything is scored.
 
     `compared` is what the change alters in the gate's definition, where it has a base; `others` are the definitions of
     the base that differ, planned on the same dataset; `places` the commits that define the gate. `notices` go into the
-    record, and so does `weighed`, what a person has to approve. `trouble`: the base's gate cannot be evaluated on this branch, so that the run ends without a verdict.
-    `deleted`: this branch has no such suite, and `loaded` is the merge base's.
+    record. `weighed` is what a person has to approve, and `approving` the suite whose approvals count: the default
+    branch's (None: there is none that is known). `trouble`: the base's gate cannot be evaluated on this branch, so that
+    the run ends without a verdict. `deleted`: this branch has no such suite, and `loaded` is the merge base's.
     """
 
     dataset: Dataset
@@ -59,6 +69,7 @@ class Prepared(Definition):
     places: tuple[BaseCommit, ...] = ()
     notices: tuple[str, ...] = ()
     weighed: tuple[NeededApproval, ...] = ()
+    approving: Approving | None = None
     trouble: FairgateError | None = None
     deleted: bool = False
 

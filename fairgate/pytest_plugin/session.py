@@ -16,7 +16,7 @@ import pytest
 from fairgate import gate
 from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError
-from fairgate.records import NO_VERDICT, CheckResult, RunRecord
+from fairgate.records import NEEDS_APPROVAL, NO_VERDICT, CheckResult, RunRecord
 from fairgate.reports import junit_suite_properties, tell_github, terminal_summary, terminal_table, verdict_words
 from fairgate.suites import FOLDER, OPTIONS, Settings, named_bases, suite_names, suite_path
 from fairgate.working_folder import refuse_libraries
@@ -147,11 +147,16 @@ class GateSession:
 
     def exit_status(self, status: int) -> int:
         """3 where something was not judged and nothing failed, as `fairgate check` has it (`RunRecord.exit_code`); also
-        where every check is waived. Otherwise pytest's own, as in xdist's workers: the controller decides."""
+        where every check is waived. 10 if all passed and a change needs an approval. Otherwise pytest's own, as in
+        xdist's workers: the controller decides."""
         if hasattr(self.config, "workerinput"):
             return status
         if status == pytest.ExitCode.TESTS_FAILED and self._not_judged and not self._failed:
             return NO_VERDICT
+        if status == pytest.ExitCode.OK and any(
+            one.record.exit_code == NEEDS_APPROVAL for one in self.evaluations.values()
+        ):
+            return NEEDS_APPROVAL
         unheld = any(all(check.waived for check in one.record.checks) for one in self.evaluations.values())
         return NO_VERDICT if status == pytest.ExitCode.OK and unheld else status
 

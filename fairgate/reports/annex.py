@@ -32,7 +32,7 @@ from fairgate.reports.formatting import (
     with_interval,
 )
 from fairgate.reports.model_card import ATTRIBUTES
-from fairgate.reports.notes import definition_words, notices, provenance, remarks, waiver_words
+from fairgate.reports.notes import approvals_needed, definition_words, notices, provenance, remarks, waiver_words
 from fairgate.reports.sentences import too_small
 
 _CLIP: Final = 300
@@ -188,6 +188,8 @@ def _changes(record: RunRecord) -> list[str]:
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
         said = "none" if info is None else f"{info.uri} (fingerprint {info.fingerprint}), {provenance(info)}"
         lines.append(f"- {name}: {escape(said.rstrip(', '), 600)}")
+    needed = approvals_needed(record, len(record.needs_approval))
+    lines += [f"- needs approval: {escape(text, 600)}" for text in needed]
     lines += [f"- {escape(text, 600)}" for text in notices(record, len(record.notices))]
     lines += [f"- {escape(text, 600)}" for text in filter(None, [definition_words(record)])]
     lines += [f"- {escape(remark.text, 600)}" for remark in remarks(record)]

@@ -32,6 +32,8 @@ def badge_words(record: RunRecord) -> tuple[str, str]:
         worst = next(one for one, count in tally(record).items() if count)
         of = f"{tally(record)[worst]:,} of {share_words(len(record.checks), 'check')}"
         said, left = f"{of} {COUNTED[worst]}", {"pass", worst}
+    if record.passes and record.needs_approval:
+        said += ", needs approval"
     others = [f"{count:,} {COUNTED[one]}" for one, count in tally(record).items() if count and one not in left]
     return label, ", ".join([said, *others])
 

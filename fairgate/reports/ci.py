@@ -9,7 +9,7 @@ from typing import Final
 from fairgate.errors import clean
 from fairgate.records import BaselineInfo, CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import reading_order, totals, verdict_words
-from fairgate.reports.notes import definition_words, notices, provenance, remarks, verdict_notes
+from fairgate.reports.notes import approvals_needed, definition_words, notices, provenance, remarks, verdict_notes
 from fairgate.reports.sentences import sentence, worst_first
 
 SHOWN_PER_LEVEL: Final = 10
@@ -21,9 +21,9 @@ _OLDER_COMMAND: Final = re.compile(r"##(?=\w*\[)")
 
 
 def github_annotations(record: RunRecord) -> list[str]:
-    """`::error` for what failed or could not be computed, `::warning` for what is to review, first, for what is
-    inconclusive or waived, for a gate whose definition changed and for what else a reader must not overlook, `::notice`
-    for the rest; one line each.
+    """`::error` for what needs an approval, failed or could not be computed, `::warning` for what is to review, first,
+    for what is inconclusive or waived, for a gate whose definition changed and for what else a reader must not
+    overlook, `::notice` for the rest; one line each.
 
     An inconclusive check that the run does not allow closes the gate, so it is an error too. Where more than ten of a
     level are due, the tenth says how many are not shown.
@@ -33,6 +33,8 @@ def github_annotations(record: RunRecord) -> list[str]:
     errors = [_check_line("error", check, record) for check in checks if check.item in closing]
     if record.verdict == "error" and not errors:
         errors = [_line("error", f"fairgate {record.suite}", verdict_words(record))]
+    needed = [_line("error", f"{record.suite}: needs approval", text) for text in approvals_needed(record, _NOTICES)]
+    errors = [*needed, *errors]
     changed = definition_words(record)
     review = f"{record.suite}: to review in this change"
     warnings = [_line("warning", review, text) for text in notices(record, _NOTICES)]
@@ -102,8 +104,8 @@ def _names(groups: Sequence[GroupResult]) -> str | None:
 
 
 def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
-    """Name and text of each property of a whole run: its verdict and totals, what it was compared with, what is to
-    review, what changed in the gate's definition, and every remark."""
+    """Name and text of each property of a whole run: what needs an approval, its verdict and totals, what it was
+    compared with, what is to review, what changed in the gate's definition, and every remark."""
     said: dict[str, object] = {
         "suite": record.suite,
         "verdict": record.verdict,
@@ -114,6 +116,8 @@ def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
         "anchor": None if record.anchor is None else _compared(record.anchor),
         "definition": definition_words(record),
     }
+    needed = approvals_needed(record, len(record.needs_approval))
+    said = {f"needs_approval.{at}": text for at, text in enumerate(needed, 1)} | said
     said |= {f"notice.{at}": text for at, text in enumerate(notices(record, len(record.notices)), 1)}
     said |= {f"{remark.level}.{at}": remark.text for at, remark in enumerate(remarks(record), 1)}
     return _properties(said)

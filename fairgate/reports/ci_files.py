@@ -16,7 +16,7 @@ from fairgate.errors import clean
 from fairgate.hashing import sha256_bytes
 from fairgate.records import CheckResult, RunRecord
 from fairgate.reports.formatting import common_cause, reading_order, spec_of, verdict_words
-from fairgate.reports.notes import definition_words, notices, verdict_notes
+from fairgate.reports.notes import approvals_needed, definition_words, notices, verdict_notes
 from fairgate.reports.sentences import sentence
 
 SARIF_FILE: Final = "results.sarif"
@@ -87,6 +87,8 @@ def _findings(record: RunRecord, lines: Mapping[str, int]) -> Iterator[_Finding]
                 said = "; ".join([sentence(check, record), *verdict_notes(check)])
                 text = clean(f"{said}. {check.reason}", 1000)
                 yield _Finding(clean(check.id, 200), check.item, text, severity, lines.get(check.item, 1), check)
+    for text in approvals_needed(record, _NOTICES):
+        yield _Finding("needs-approval", text, text, "major", 1)
     changed = definition_words(record)
     if changed is not None:
         yield _Finding("gate-definition", "", clean(changed, 1000), "minor", 1)
@@ -99,6 +101,7 @@ def _rule(name: str, check: CheckResult | None) -> dict[str, Any]:
     described = {
         "not-judged": "The suite could not be judged.",
         "gate-definition": "The change alters the gate itself.",
+        "needs-approval": "A change that the default branch has to approve.",
         "to-review": "Something that a person is to look at.",
     }
     text = described.get(name, name) if check is None or spec is None else f"{spec.name}: {spec.meaning}"

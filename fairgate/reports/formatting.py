@@ -290,9 +290,12 @@ def verdict_words(record: RunRecord) -> str:
     `no verdict: nothing could be computed` where something could not be and nothing failed.
     """
     waived = tally(record)["waived"]
-    parts = [f"{share_words(waived, 'check')} waived"] if waived and record.ok else []
+    parts = [f"{share_words(waived, 'check')} waived"] if waived and record.passes else []
     parts += [f"{share_words(len(record.notices), 'change')} to review"] if record.notices else []
     suffix = f", with {' and '.join(parts)}" if parts else ""
+    if record.needs_approval and record.passes:
+        count = len(record.needs_approval)
+        suffix += f"; {share_words(count, 'change')} {'needs' if count == 1 else 'need'} an approval"
     if record.verdict == "inconclusive":
         allowed = "inconclusive (allowed here)" if record.allow_inconclusive else "inconclusive (counts as a failure)"
         return allowed + suffix
@@ -309,7 +312,10 @@ def findings_headline(record: RunRecord) -> str:
 
 
 def headline_verdict(record: RunRecord) -> Verdict:
-    """The verdict whose symbol and colour a headline has: `fail` where something failed, whatever else is missing."""
+    """The verdict whose symbol and colour a headline has: `fail` if something failed, whatever else is missing, and
+    `inconclusive` for a pass that still needs an approval."""
+    if record.verdict == "pass" and record.needs_approval:
+        return "inconclusive"
     return "fail" if record.verdict == "error" and record.exit_code == SHUT else record.verdict
 
 

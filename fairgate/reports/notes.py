@@ -56,6 +56,24 @@ def notices(record: RunRecord, most: int) -> list[str]:
     return [*said, f"and {share_words(more, 'more change')} to review, in results.json"] if more > 0 else said
 
 
+def approvals_needed(record: RunRecord, most: int) -> list[str]:
+    """What the default branch has to approve before the gate opens, cleaned but not escaped: each change with its kind
+    and the digests that an approval binds; of more than `most`, a last line counts the rest."""
+    said = [
+        f"{each.kind}: {clean(each.what, _NOTICE)} ({clean(each.before[:12])} → {clean(each.now[:12])})"
+        for each in record.needs_approval[:most]
+    ]
+    more = len(record.needs_approval) - most
+    return [*said, f"and {share_words(more, 'more change')} to approve, in results.json"] if more > 0 else said
+
+
+def approval_command(record: RunRecord) -> str | None:
+    """The command that writes the approvals that a run needs; None if it needs none."""
+    if not record.needs_approval:
+        return None
+    return f"fairgate approve {clean(record.suite, 80)} --from REPORT --reason TEXT"
+
+
 def remarks(record: RunRecord) -> list[Remark]:
     """Remarks on the whole run, warnings first; `definition_words` has the changes of the gate's definition."""
     late = [check for check in record.checks if check.verdict != "pass" and check.waiver and check.waiver.expired]

@@ -35,6 +35,8 @@ from fairgate.reports.formatting import (
 )
 from fairgate.reports.notes import (
     DECIDERS,
+    approval_command,
+    approvals_needed,
     change_cells,
     definition_words,
     notices,
@@ -105,6 +107,7 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
     failing, waived, passing = by_outcome(reading_order(record.checks))
     parts = [
         f"## {SYMBOL[headline_verdict(record)]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
+        _approvals(record, detail),
         _notices(record, detail),
         _definition(record, detail),
         _remarks(record, detail),
@@ -117,6 +120,15 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         _about(record, detail),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _approvals(record: RunRecord, detail: _Detail) -> str:
+    """What the default branch has to approve, and how."""
+    lines = [f"- {escape(text, max(2 * detail.clip, 160))}" for text in approvals_needed(record, detail.notices)]
+    if not lines:
+        return ""
+    how = f"Once reviewed, on the default branch (`REPORT`: this run's report): `{approval_command(record)}`"
+    return "\n".join(["**Needs an approval before it is merged:**", "", *lines, "", how])
 
 
 def _notices(record: RunRecord, detail: _Detail) -> str:

@@ -24,7 +24,7 @@ from fairgate.reports.formatting import (
     subjects_of,
     unit_of,
 )
-from fairgate.reports.notes import change_cells, definition_words, notices, remarks
+from fairgate.reports.notes import approval_command, approvals_needed, change_cells, definition_words, notices, remarks
 from fairgate.reports.run_drawings import Spark, confusion_tables, effects_of, group_key, heat_map, sparks_of
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.sentences import sentence
@@ -97,6 +97,8 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
     page = {
         "counted": unit_of(record),
         "cause": common_cause(record),
+        "approvals": approvals_needed(record, _NOTICES),
+        "approve": approval_command(record),
         "notices": notices(record, _NOTICES),
         "definition": definition_words(record),
         "changes": [change_cells(change, _CHANGE_CHARS) for change in changes],

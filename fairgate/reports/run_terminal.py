@@ -34,6 +34,8 @@ from fairgate.reports.formatting import (
 )
 from fairgate.reports.notes import (
     DECIDERS,
+    approval_command,
+    approvals_needed,
     change_cells,
     definition_words,
     notices,
@@ -94,11 +96,14 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
 
 
 def terminal_summary(record: RunRecord, *, first_baseline: bool = False) -> list[str]:
-    """Plain lines under the table: the verdict, what to review, what changed in the gate itself, totals and coverage,
-    what failed and what is waived, the worst set, the command, the notice. No line is a command to the CI that shows
-    it. A `first_baseline` is compared with nothing, and no line says so of its checks."""
+    """Plain lines under the table: the verdict, what to approve and to review, what changed in the gate itself, totals
+    and coverage, what failed and what is waived, the worst set, the command, the notice. No line is a command to the CI
+    that shows it. A `first_baseline` is compared with nothing, and no line says so of its checks."""
     name = f"{SYMBOL[headline_verdict(record)]} {clean(record.suite, 80)}"
     lines = [f"{name}: {verdict_words(record)} ({totals(record)})"]
+    lines += [f"needs approval: {text}" for text in approvals_needed(record, _NOTICES)]
+    if (command := approval_command(record)) is not None:
+        lines.append(f"  once it is reviewed, on the default branch (REPORT is this run's report folder): {command}")
     lines += [f"notice: {text}" for text in notices(record, _NOTICES)]
     if (changed := definition_words(record)) is not None and record.definition is not None:
         cells = (change_cells(change, 80) for change in record.definition.changes)

@@ -17,6 +17,11 @@ _MOST_BYTES: Final = 1 << 20
 _DVC: Final = ("pull", "fetch", "checkout", "repro", "exp", "get", "import", "import-url", "update")
 """Commands of DVC that read a remote or write files as the branch's configuration and pointers say."""
 _COMPARISONS: Final = ("-eq", "-ne", "-le", "-lt", "==", "!=", "=")
+_TREATED: Final = {
+    "3": "that is no verdict, and a checkpoint that cannot be read passes",
+    "10": "a change that somebody has to approve is merged without that",
+}
+"""Exit codes that a step may not treat on its own, and what happens if it does."""
 _OPERATORS: Final = frozenset("();<>|&")
 
 
@@ -64,10 +69,11 @@ def _lost(step: _Step) -> Iterator[Finding]:
     if step.forgiven:
         what = "the gate runs with `continue-on-error`: it can fail and nothing is red."
         yield trouble(AREA, what, step.where, "remove continue-on-error from the step and its job")
-    if _tests_for_3([word for line in _lines(step.script) for word in line]):
-        what = (
-            "the step treats exit code 3 on its own: that is no verdict, and a checkpoint that cannot be read passes."
-        )
+    words = [word for line in _lines(step.script) for word in line]
+    for code, meaning in _TREATED.items():
+        if not _tests_for(code, words):
+            continue
+        what = f"the step treats exit code {code} on its own: {meaning}."
         yield trouble(AREA, what, step.where, "let every exit code but 0 fail the step")
     for line in filter(_runs_gate, _lines(step.script)):
         if _forgives(line):
@@ -135,14 +141,14 @@ def _forgives(words: Sequence[str]) -> bool:
     return any(rest[:1] in (["true"], [":"], ["echo"]) or rest == ["exit", "0"] for rest in after)
 
 
-def _tests_for_3(words: Sequence[str]) -> bool:
+def _tests_for(code: str, words: Sequence[str]) -> bool:
     """`[ $? -eq 3 ]`, `((status==3))`, `case $status in 0|3)`."""
     in_case = False
     for word, after in pairwise([*words, ""]):
         in_case = in_case or word == "case"
-        if (word in _COMPARISONS and after == "3") or word.endswith(("==3", "!=3")):
+        if (word in _COMPARISONS and after == code) or word.endswith((f"=={code}", f"!={code}")):
             return True
-        if in_case and word == "3" and after[:1] in ("|", ")"):
+        if in_case and word == code and after[:1] in ("|", ")"):
             return True
     return False
 

@@ -1,3 +1,4 @@
+from .approving import add_approvals as add_approvals
 from .attainable import fair_rankers as fair_rankers
 from .attainable import require_attainable as require_attainable
 from .attainable import require_groups_present as require_groups_present
@@ -33,6 +34,7 @@ from .result import wrong_answers as wrong_answers
 from .scaffold import new_detection_suite as new_detection_suite
 from .scaffold import new_prediction_suite as new_prediction_suite
 from .scaffold import new_suite as new_suite
+from .schema import Approved as Approved
 from .schema import Check as Check
 from .schema import Suite as Suite
 from .settings import Settings as Settings
@@ -41,8 +43,10 @@ from .settings import default_cache as default_cache
 from .settings import named_bases as named_bases
 from .settings import resolve as resolve
 from .suite_diff import changes_between as changes_between
+from .suite_diff import definition_digest as definition_digest
 from .suite_diff import same_verdicts as same_verdicts
 from .suite_diff import stricter as stricter
+from .suite_diff import weaker as weaker
 from .suite_diff import with_subjects_of as with_subjects_of
 from .temperature import LabelTemperature as LabelTemperature
 from .temperature import advice as advice

@@ -19,7 +19,7 @@ from fairgate.hashing import digest
 from fairgate.measures import METRICS, Metric, MetricSpec
 from fairgate.models import local_paths
 from fairgate.probes import PROBES, with_article
-from fairgate.suites.schema import Check, DecisionRule, Groups, Suite, Waived, own_settings
+from fairgate.suites.schema import Approved, Check, DecisionRule, Groups, Suite, Waived, own_settings
 from fairgate.suites.utility import require_utility
 from fairgate.suites.yaml_source import Loc, Source, parse_source, read_source
 
@@ -102,7 +102,12 @@ def _checked(source: Source) -> LoadedSuite:
     for index, check in enumerate(suite.checks):
         check_makes_sense(suite, check, source, index)
     require_utility(suite, source)
-    return LoadedSuite(suite, path, source, digest(suite.model_dump(mode="json", by_alias=True)))
+    return LoadedSuite(suite, path, source, digest(_judging(suite)))
+
+
+def _judging(suite: Suite) -> dict[str, Any]:
+    """What of a suite makes a verdict: not who approved which change of it."""
+    return suite.model_dump(mode="json", by_alias=True, exclude={"approval", "approvals"})
 
 
 def _suite_error(error: ValidationError, source: Source) -> SuiteError:
@@ -150,6 +155,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "groups": Groups,
     "decision": DecisionRule,
     "waivers": Waived,
+    "approvals": Approved,
 }
 
 

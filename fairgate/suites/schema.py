@@ -20,7 +20,7 @@ from pydantic_core import InitErrorDetails, PydanticKnownError, core_schema
 
 from fairgate.measures import METRICS, MetricSettings
 from fairgate.probes import PROBES, Name, Probe, Prose, SuiteSection, Text
-from fairgate.records import Against, Rule
+from fairgate.records import Against, ApprovalKind, Rule
 
 
 def _is_metric(name: Any) -> bool:
@@ -211,6 +211,20 @@ class Waived(SuiteSection):
     reason: Prose = Field(description="Why, for every report.")
 
 
+Digest = Annotated[str, StringConstraints(pattern=r"^(none|[0-9a-f]{40}|[0-9a-f]{64})$")]
+
+
+class Approved(SuiteSection):
+    """A change of the gate, or of what a verdict rests on, that somebody has weighed: from what to what, until when,
+    and why. It counts once the default branch has it; `fairgate approve` writes it."""
+
+    kind: ApprovalKind = Field(description="What changes.")
+    before: Digest = Field(description="Digest of what there was before, as the report that asks for it shows.")
+    now: Digest = Field(description="Digest of what there is with the change.")
+    until: date = Field(description="Last day of the approval, YYYY-MM-DD.")
+    reason: Prose = Field(description="Why, for every report.")
+
+
 class Suite(SuiteSection):
     """One file of `fairness_suites/`: a dataset, probes, checks.
 
@@ -239,6 +253,12 @@ class Suite(SuiteSection):
     decision: DecisionRule = Field(default=DecisionRule(), description="How regressions are decided.")
     checks: list[Check] = Field(min_length=1, description="Checks, in the order of the reports.")
     waivers: list[Waived] = Field(default_factory=list, description="Checks that may fail for some time.")
+    approval: Literal["required", "note"] | None = Field(
+        default=None,
+        description="Whether a change that a person has to weigh closes the gate (exit code 10) until the default "
+        "branch approves it; `note`: it is only reported. Left out, `required`.",
+    )
+    approvals: list[Approved] = Field(default_factory=list, description="Changes that have been approved.")
 
     @model_validator(mode="after")
     def _ids(self) -> Suite:

@@ -16,16 +16,35 @@ _LONGEST = 300
 _FIRST: tuple[Decider, ...] = ("merge base", "base tip", "default branch", "this change")
 
 
+_HIGHER = {"at_least": True, "at_most": False, "margin": False, "anchor_margin": False}
+"""Bounds of a check, and whether the higher one is the stricter."""
+
+
 def changes_between(before: Suite, now: Suite) -> list[DefinitionChange]:
     """Everything that a change alters in the gate, key by key; checks and waivers are known by name, not by place."""
-    return list(_changes((), _plain(before), _plain(now)))
+    return [_described(*each) for each in _differences((), _plain(before), _plain(now))]
+
+
+def weaker(before: Suite, now: Suite) -> list[DefinitionChange]:
+    """Those changes of the gate that are not known to be stricter: a check may pass by them that failed before.
+
+    The dataset, the anchor and approvals are left out: each of them is weighed by itself.
+    """
+    differences = _differences((), _deciding(before), _deciding(now))
+    return [_described(*each) for each in differences if not _tightens(*each)]
+
+
+def definition_digest(suite: Suite) -> str:
+    """Hex SHA-256 of what `weaker` compares: an approval of a weaker definition binds it."""
+    return digest(_deciding(suite))
 
 
 def same_verdicts(before: Suite, now: Suite) -> bool:
     """Whether two suites give the same verdicts on the same scores. Where the baseline is found does not count."""
     one, other = (_plain(suite) for suite in (before, now))
     for plain in (one, other):
-        plain.pop("baseline", None)
+        for name in ("baseline", "approval", "approvals"):
+            plain.pop(name, None)
         plain.pop("dataset", None)  # both are planned on this change's dataset
     return one == other
 
@@ -112,20 +131,51 @@ def _plain(suite: Suite) -> dict[str, Any]:
         item_name(waiver["check"], waiver.get("subject")): {key: waiver[key] for key in ("until", "reason")}
         for waiver in waivers
     }
+    data["approvals"] = {
+        f"{one['kind']} {one['before'][:12]} to {one['now'][:12]}": {key: one[key] for key in ("until", "reason")}
+        for one in data.pop("approvals", [])
+    }
     data.pop("model", None)  # the checkpoint is what is judged: a change may edit it without editing the gate
     return data
 
 
-def _changes(path: tuple[str, ...], before: Any, now: Any) -> Iterator[DefinitionChange]:
+def _deciding(suite: Suite) -> dict[str, Any]:
+    return {name: value for name, value in _plain(suite).items() if name not in ("dataset", "anchor", "approvals")}
+
+
+def _differences(path: tuple[str, ...], before: Any, now: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Where two suites differ: the path of keys, what is there before and now (None: nothing)."""
     if before == now:
         return
-    named = path[:1] in (("checks",), ("waivers",), ("probes",)) and len(path) == 2
+    named = path[:1] in (("checks",), ("waivers",), ("probes",), ("approvals",)) and len(path) == 2
     whole = named and (before is None or now is None)
     if whole or not (isinstance(before, dict) and isinstance(now, dict)):
-        yield DefinitionChange(what=".".join(path), before=_text(before), now=_text(now))
+        yield path, before, now
         return
     for key in dict.fromkeys([*before, *now]):
-        yield from _changes((*path, key), before.get(key), now.get(key))
+        yield from _differences((*path, key), before.get(key), now.get(key))
+
+
+def _tightens(path: tuple[str, ...], before: Any, now: Any) -> bool:
+    """Whether a difference can only make the gate stricter, or changes no verdict.
+
+    The bound of a check is compared with itself alone: its rule and metric are differences of their own.
+    """
+    if len(path) == 2 and path[0] in ("checks", "probes"):
+        return before is None  # added
+    if path[0] == "waivers":
+        return now is None or path[-1] == "reason" or (path[-1] == "until" and str(now) < str(before))
+    if path in (("on_inconclusive",), ("approval",)):
+        return now not in ("warn", "note")
+    if path[0] == "checks" and path[-1] == "decide":
+        return str(now) == "interval"
+    if path[0] == "checks" and path[-1] in _HIGHER and isinstance(before, float) and isinstance(now, float):
+        return now > before if _HIGHER[path[-1]] else now < before
+    return False
+
+
+def _described(path: tuple[str, ...], before: Any, now: Any) -> DefinitionChange:
+    return DefinitionChange(what=".".join(path), before=_text(before), now=_text(now))
 
 
 def _text(value: Any) -> str | None:

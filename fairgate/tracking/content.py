@@ -22,6 +22,7 @@ QUESTION = "asks/"
 """Prefix of the params that say what a check measures."""
 
 VERDICT = "fairgate.verdict"
+APPROVAL = "fairgate.needs_approval"
 COMMIT = "fairgate.git.commit"
 BRANCH = "fairgate.git.branch"
 HEIGHT = "fairgate.git.height"
@@ -251,6 +252,7 @@ def tags(record: RunRecord) -> dict[str, str]:
         "fairgate.anchor.fingerprint": anchor.fingerprint if anchor else None,
         "fairgate.definition.changes": str(len(record.definition.changes)) if record.definition else None,
         "fairgate.waived": str(sum(check.waived for check in record.checks)),
+        APPROVAL: "; ".join(f"{each.kind}: {each.what}" for each in record.needs_approval) or None,
         "fairgate.notices": "; ".join(record.notices) or None,
         "fairgate.warnings": "; ".join(record.warnings) or None,
         DATASET: record.dataset.name,

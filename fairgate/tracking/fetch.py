@@ -67,9 +67,13 @@ def _latest(client: MlflowClient, suite: str) -> Run:
     passed = 0
     for run in finished_runs(client, experiment.experiment_id, f"tags.`{content.VERDICT}` = 'pass'"):
         tags, passed = run.data.tags, passed + 1
-        if content.PULL_REQUEST not in tags and tags.get(content.DIRTY) != "true":
+        if content.PULL_REQUEST not in tags and content.APPROVAL not in tags and tags.get(content.DIRTY) != "true":
             return run
-    looked = f"its {passed} passing runs are of pull requests or of changed trees" if passed else "none of them passed"
+    looked = (
+        f"its {passed} passing runs are of pull requests or changed trees, or need an approval"
+        if passed
+        else "none of them passed"
+    )
     raise BaselineError(
         f"no run of '{name}' can be the latest baseline: {looked}.",
         remedy=f"gate a clean checkout of the main branch; or {_ANOTHER}",

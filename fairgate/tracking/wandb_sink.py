@@ -114,12 +114,16 @@ def _parcel(
         "name": content.run_name(record),
         "group": clean(record.suite, 120),
         "notes": "" if describe is None else describe(record),
-        "tags": [clean(one, _TAG) for one in (record.suite, f"gate {record.verdict}")],
+        "tags": [clean(one, _TAG) for one in (record.suite, f"gate {record.verdict}", *_approval_tag(record))],
         "config": content.params(record) | content.tags(record) | more_tags,
         "metrics": content.metrics(record),
         "files": [str(path.resolve()) for path in files],
-        "exit_code": 0 if record.ok else 1,
+        "exit_code": record.exit_code,
     }
+
+
+def _approval_tag(record: RunRecord) -> list[str]:
+    return ["needs approval"] if record.needs_approval else []
 
 
 def _send(run: Path) -> None:

@@ -1,0 +1,155 @@
+"""Changes that a person has to weigh: listed in the record, and closed until the default branch approves them.
+
+An approval binds a suite, a kind of change, and the digests of what there was before and is now, until a day: it clears
+neither the way back nor the next change. What a branch approves itself does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from fairgate.baselines import Repository
+from fairgate.errors import BaselineError, SuiteError
+from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
+from fairgate.gate.compared_run import ComparedRun
+from fairgate.gate.preparation import Approving, Prepared
+from fairgate.hashing import sha256_bytes
+from fairgate.records import Against, ApprovalKind, DefinitionChange, ModelInfo, NeededApproval
+from fairgate.suites import (
+    FOLDER,
+    Approved,
+    LoadedSuite,
+    Settings,
+    Suite,
+    definition_digest,
+    load_text,
+    weaker,
+)
+
+NOTHING = "none"
+"""The digest of what is not there."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What is left to approve, and sentences about what was approved, or is only reported."""
+
+    open: list[NeededApproval]
+    notices: list[str]
+
+
+def approving(here: LoadedSuite, repository: Repository, settings: Settings, places: Sequence[BaseCommit]) -> Approving:
+    """Whose approvals count in a run that has a base: the suite as the default branch has it.
+
+    Without a default branch that is known, a run of a pull request has nobody who approves.
+    """
+    named = settings.bases or ()
+    if len(named) == 1 and is_full_hash(named[0]):  # a push to the default branch, as the action names it
+        ref: str | None = named[0]
+    else:
+        ref = named[1] if len(named) > 1 else repository.default_branch()
+        if ref is None and not settings.pull_request:
+            ref = places[0].ref
+    if ref is None:
+        return Approving(None, "the default branch, which is not known here")
+    try:
+        commit = repository.tip(ref)
+        text = repository.read(commit, f"{FOLDER}/{here.name}.yaml")
+        shown = f"{FOLDER}/{here.name}.yaml at {commit[:7]}"
+        suite = None if text is None else load_text(text, here.path, shown=shown).suite
+    except (BaselineError, SuiteError):
+        return Approving(None, f"{ref}, whose suite cannot be read")
+    return Approving(suite, ref if is_full_hash(ref) else branch_name(ref))
+
+
+def weigh(prepared: Prepared, needed: Iterable[NeededApproval], today: date) -> Weighed:
+    """Set aside what the default branch approves, or asks only to have reported (`approval: note`).
+
+    Without any base (a folder without git, `--fairness-base none`), the suite that is judged approves for itself.
+    """
+    place = prepared.approving or Approving(prepared.loaded.suite, "this suite")
+    open_, notices = list[NeededApproval](), list[str]()
+    approvals = place.suite.approvals if place.suite is not None else []
+    for each in {(each.kind, each.before, each.now): each for each in reversed([*needed])}.values():
+        matching = [approval for approval in approvals if _binds(approval, each)]
+        valid = [approval for approval in matching if approval.until >= today]
+        if valid:
+            notices.append(f"approved on {place.words} until {valid[0].until}: {each.what} ({valid[0].reason})")
+        elif place.suite is not None and place.suite.approval == "note":
+            notices.append(f"{each.what} (reported alone, as `approval: note` of {place.words} has it)")
+        else:
+            late = f" (its approval expired on {matching[0].until})" if matching else ""
+            open_.append(each.model_copy(update={"what": f"{each.what}{late}"}))
+    return Weighed(open_, notices)
+
+
+def _binds(approval: Approved, needed: NeededApproval) -> bool:
+    return (approval.kind, approval.before, approval.now) == (needed.kind, needed.before, needed.now)
+
+
+def weaker_definition(before: Suite, now: Suite, words: str) -> list[NeededApproval]:
+    """The approval that a definition needs by which a model may pass that the old one stops; none if it is stricter."""
+    changes = weaker(before, now)
+    if not changes:
+        return []
+    what = f"the gate may be weaker than at {words}: {_listed(changes)}"
+    return [_needed("definition", what, definition_digest(before), definition_digest(now))]
+
+
+def other_model(before: str, now: str, words: str) -> NeededApproval:
+    """The approval that another `model:` than the base's needs."""
+    what = f"the suite judges {now}, and {before} at {words}"
+    return _needed("model", what, *(sha256_bytes(uri.encode("utf-8", "surrogateescape")) for uri in (before, now)))
+
+
+def another_suite(before: bytes | None, now: Suite | None, what: str) -> NeededApproval:
+    """The approval that a suite needs which is deleted (`now` is None), or cannot be compared with what was there."""
+    old = NOTHING if before is None else sha256_bytes(before)
+    return _needed("definition", what, old, NOTHING if now is None else definition_digest(now))
+
+
+def comparisons(
+    model: ModelInfo, plugins: Mapping[str, str], others: Mapping[Against, ComparedRun]
+) -> list[NeededApproval]:
+    """What differs from the baseline (without one, from the anchor) besides the weights: the tokenizer, the
+    preprocessing, and the packages that took part."""
+    needed = [each for other in others.values() for each in other.weighed]
+    against = next(iter(others), None)
+    if against is None:
+        return needed
+    other = others[against]
+    for name in filter(None, other.counterpart.changed.split(" and ")):
+        kind: ApprovalKind = "preprocessing" if name == "preprocessing" else "tokenizer"
+        digests = (getattr(each, kind) for each in (other.model, model))
+        needed.append(_needed(kind, f"the {name} of the model is not the {against}'s", *digests))
+    then = other.environment.plugins if other.environment is not None else None
+    if then is not None:
+        packages = sorted(name for name in {*plugins, *then} if plugins.get(name) != then.get(name))
+        needed += [_plugin(name, then.get(name), plugins.get(name), against) for name in packages]
+    return needed
+
+
+def _plugin(package: str, before: str | None, now: str | None, against: Against) -> NeededApproval:
+    old, new = ("not there" if each is None else each.partition(" sha256:")[0] for each in (before, now))
+    what = f"the package {package}, which takes part in the verdict, was {old} in the {against}'s run and is {new} here"
+    digests = (None if each is None else sha256_bytes(f"{package} {each}".encode()) for each in (before, now))
+    return _needed("plugin", what, *digests)
+
+
+def _needed(kind: ApprovalKind, what: str, before: str | None, now: str | None) -> NeededApproval:
+    return NeededApproval(kind=kind, what=what, before=before or NOTHING, now=now or NOTHING)
+
+
+def _listed(changes: Sequence[DefinitionChange]) -> str:
+    shown = [f"{each.what} {_short(each.before)} → {_short(each.now)}" for each in changes[:_SHOWN]]
+    more = len(changes) - len(shown)
+    return ", ".join([*shown, f"and {more} more"] if more else shown)
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "(not there)"
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,48 @@
+"""Write approvals into a suite's file: its other lines stay as they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from fairgate.atomic import atomic_write
+from fairgate.errors import SuiteError, clean
+from fairgate.records import NeededApproval
+from fairgate.suites.load import load_text
+
+_SECTION = re.compile(r"^approvals:[ \t]*(?:#.*)?\n", re.MULTILINE)
+_EMPTY = re.compile(r"^approvals:[ \t]*\[[ \t]*\][ \t]*(?:#.*)?(?:\n|\Z)", re.MULTILINE)
+
+
+def add_approvals(path: Path, needed: Sequence[NeededApproval], *, reason: str, until: date) -> list[str]:
+    """Add an approval of each change to a suite's file; what was approved, in words.
+
+    Raises SuiteError for a file that does not hold its approvals as a block of lines, and for a reason that a suite
+    does not take: nothing is written then.
+    """
+    text = path.read_text(encoding="utf-8")
+    before = load_text(text.encode(), path, shown=str(path)).suite
+    text = _EMPTY.sub("", text)
+    known = {(each.kind, each.before, each.now, each.until) for each in before.approvals}
+    new = [each for each in needed if (each.kind, each.before, each.now, until) not in known]
+    lines = "".join(
+        f'  - {{kind: {each.kind}, before: "{each.before}", now: "{each.now}",\n'
+        f"     until: {until}, reason: {json.dumps(reason, ensure_ascii=False)}}}\n"
+        for each in new
+    )
+    if _SECTION.search(text):
+        text = _SECTION.sub(lambda match: f"{match[0]}{lines}", text, count=1)
+    else:
+        text = f"{text.rstrip()}\napprovals:\n{lines}"
+    after = load_text(text.encode(), path, shown=str(path)).suite
+    if len(after.approvals) != len(before.approvals) + len(new):
+        raise SuiteError(
+            "the suite's approvals are no block of lines, and none was added.",
+            where=str(path),
+            remedy="write `approvals:` on a line of its own, and each approval below it as `  - {...}`",
+        )
+    atomic_write(path, text)
+    return [f"{each.kind}: {clean(each.what, 200)}, until {until}" for each in needed]
