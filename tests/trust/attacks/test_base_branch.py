@@ -161,7 +161,7 @@ def merge(repository: Repository, into: str, *branches: str) -> str:
     return repository.push("queued")
 
 
-@pytest.mark.parametrize(("model", "code"), [("tuned", 0), ("biased", 1)])
+@pytest.mark.parametrize(("model", "code"), [("tuned", 10), ("biased", 1)])
 def test_a_merge_queue_is_judged_by_the_branch_that_it_is_for(toy_repo: ToyRepository, model: str, code: int) -> None:
     toy_repo.branch("change")
     toy_repo.use(model)
@@ -175,7 +175,7 @@ def test_a_merge_queue_is_judged_by_the_branch_that_it_is_for(toy_repo: ToyRepos
     assert judged.record.environment.pull_request in (None, 7)
 
 
-@pytest.mark.parametrize(("model", "code"), [("tuned", 0), ("biased", 1)])
+@pytest.mark.parametrize(("model", "code"), [("tuned", 10), ("biased", 1)])
 def test_a_push_to_main_is_compared_with_main_before_it(toy_repo: ToyRepository, model: str, code: int) -> None:
     before = toy_repo.git("rev-parse", "main")
     toy_repo.branch("main", "main")

@@ -148,7 +148,7 @@ def test_a_renamed_and_easier_suite_leaves_the_old_one_in_all(toy_repo: ToyRepos
     assert any("deletes jobs" in notice for notice in renamed.notices)
 
 
-@pytest.mark.parametrize(("model", "code"), [("biased", 1), ("tuned", 0)])
+@pytest.mark.parametrize(("model", "code"), [("biased", 1), ("tuned", 10)])
 def test_a_deleted_suite_is_judged_as_the_merge_base_has_it(toy_repo: ToyRepository, model: str, code: int) -> None:
     toy_repo.branch()
     toy_repo.use(model)
@@ -272,14 +272,15 @@ def test_a_release_that_main_judges_on_and_the_branch_does_not_have_means_rebase
     assert "No verdict" in judged.log
 
 
-def test_a_comment_or_another_file_of_the_same_kind_is_no_edit_of_the_gate(toy_repo: ToyRepository) -> None:
+def test_a_comment_is_no_edit_of_the_gate_and_another_model_needs_an_approval(toy_repo: ToyRepository) -> None:
     toy_repo.branch()
     (toy_repo.root / "better.csv").write_bytes((toy_repo.root.parent / "tuned.csv").read_bytes())
     text = toy_repo.suite.read_text(encoding="utf-8").replace("scores:model.csv", "scores:better.csv")
     toy_repo.suite.write_text(f"# a comment\n{text}", encoding="utf-8")
     toy_repo.push("another name")
     judged = toy_repo.judge()
-    assert judged.code == 0, judged.log
+    assert judged.code == 10, judged.log
+    assert [each.kind for each in judged.record.needs_approval] == ["model"]
     assert judged.record.notices == []
     assert judged.record.definition is not None
     assert judged.record.definition.changes == []
@@ -293,7 +294,7 @@ def test_a_good_copy_that_is_judged_in_place_of_the_edited_checkpoint_is_named(t
     toy_repo.suite.write_text(text, encoding="utf-8")
     toy_repo.push("a better one")
     judged = toy_repo.judge()
-    assert judged.code == 0, judged.log
+    assert judged.code == 10, judged.log
     (notice,) = judged.record.notices
     assert "edits model.csv" in notice
     assert "scores:better.csv?values=logit judged instead" in notice
@@ -317,12 +318,12 @@ def test_other_options_of_the_model_are_a_change_of_the_gate_that_is_named(toy_r
     assert "options of the model" in judged.comment
 
 
-def test_a_loosened_bound_by_itself_is_green_with_the_change_named(toy_repo: ToyRepository) -> None:
-    """The way to loosen one: a change of its own, reviewed; the checkpoint after it."""
+def test_a_loosened_bound_by_itself_needs_an_approval_and_names_the_change(toy_repo: ToyRepository) -> None:
+    """The way to loosen one: an approval, reviewed; then the bound, in a change of its own; the checkpoint after it."""
     toy_repo.branch()
     loose(toy_repo)
     toy_repo.push("wider margins, see #7")
     judged = toy_repo.judge()
-    assert judged.code == 0, judged.log
+    assert judged.code == 10, judged.log
     assert "ate definition changed" in judged.comment
     assert isinstance(judged.record, RunRecord)

@@ -57,7 +57,7 @@ def test_a_temperature_that_moves_a_check_of_the_base_is_named_though_the_branch
     suite_with(toy_repo, checks=[useful, FINDS])
     toy_repo.push("fine-tuned")
     judged = toy_repo.judge()
-    assert judged.code == 0, judged.log
+    assert judged.code == 10, judged.log
     assert "That alone moves fairness[doctor] from" in judged.notices
     assert "label temperature" in judged.comment
 
@@ -83,7 +83,7 @@ def test_many_additions_hide_no_edit_of_the_gate_and_no_pointer(toy_repo: ToyRep
     edited(toy_repo, flood)
     toy_repo.push("much that is new")
     judged = toy_repo.judge()
-    assert judged.code == 0, judged.log
+    assert judged.code == 10, judged.log
     assert "weights.bin has other content than at the merge base" in judged.comment
     assert "checks.gaps.margin" in judged.comment
 
