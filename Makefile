@@ -67,7 +67,7 @@ setup: $(VENV)/.installed-dev data ## Everything that gate, test and check need
 data: $(VENV)/.pulled
 
 clean: ## Remove caches, reports and build products; the data, the runs and .venv stay
-	rm -rf .cache .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist fairness-report fuzz-failures site
+	rm -rf .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist fairness-report fuzz-failures site
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # Stamps: a step runs again only when what it depends on has changed.

@@ -60,8 +60,10 @@ def _warm_subprocesses(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 @pytest.fixture(autouse=True)
 def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key of the queue is made in a home of the tests, not in that of the person who runs them."""
+    """The keys of queue and cache are made in a home of the tests, not in that of the person who runs them."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+    monkeypatch.delenv("FAIRGATE_CACHE_KEY", raising=False)
 
 
 @pytest.fixture(scope="session")

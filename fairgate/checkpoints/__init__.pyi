@@ -42,6 +42,7 @@ from .lora import merge_low_rank as merge_low_rank
 from .prefixes import inner_state as inner_state
 from .prefixes import without_prefixes as without_prefixes
 from .repository import judging as judging
+from .repository import repositories_of as repositories_of
 from .roots import is_rooted as is_rooted
 from .torch_runtime import Halving as Halving
 from .torch_runtime import encoder_of as encoder_of

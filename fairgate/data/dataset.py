@@ -20,6 +20,7 @@ from fairgate.data.manifest import CROSS, HARMFUL, PULL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.data.shard_reader import ShardReader, encoded, require_bounded
 from fairgate.errors import DatasetError, first_harmful, suggestion
+from fairgate.seals import SealedNotes
 
 if TYPE_CHECKING:
     from fairgate.data.verify import Problem, ReadSoFar, Watch
@@ -113,10 +114,10 @@ class Dataset(ShardReader):
         """SHA-256 of the content, computed: the manifest's is a claim. Reads everything where nobody has yet."""
         return self.require_intact()
 
-    def require_intact(self, memory: Path | None = None, progress: ReadSoFar | None = None) -> str:
+    def require_intact(self, memory: SealedNotes | None = None, progress: ReadSoFar | None = None) -> str:
         """The content's fingerprint, once shards, columns, pictures and counts are found to be what the manifest says.
 
-        `memory` is a folder that remembers what was found intact, by content. Raises DatasetError.
+        `memory` remembers what was found intact, by content. Raises DatasetError.
         """
         if self.identity is None:
             from fairgate.data.verify import require_intact

@@ -5,15 +5,12 @@ Which content it is, is computed from what is read: what a manifest says of its 
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final, Literal
 
-from fairgate.atomic import atomic_write
 from fairgate.data.manifest import PULL, Counts, Manifest, Shard
 from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
 from fairgate.data.shard_reader import ShardReader, encoded
@@ -21,6 +18,7 @@ from fairgate.data.shards import ContentHash
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest
 from fairgate.pixels import Pixels, many_pixels
+from fairgate.seals import SealedNotes
 
 Kind = Literal[
     "missing_shard",
@@ -67,20 +65,18 @@ _HARMLESS: Final[frozenset[Kind]] = frozenset({"extra_shard"})
 """A Parquet file that the manifest does not name is never read."""
 
 
-def require_intact(dataset: ShardReader, memory: Path | None, progress: ReadSoFar | None) -> str:
+def require_intact(dataset: ShardReader, memory: SealedNotes | None, progress: ReadSoFar | None) -> str:
     """The fingerprint of a dataset's content, once its shards, columns, pictures and counts are what its manifest says.
 
-    All of it is read and decoded (about 3,500 small PNG pictures a second on two cores). `memory` is a folder that
+    All of it is read and decoded (about 3,500 small PNG pictures a second on two cores). `memory`
     remembers, by the digest of the whole manifest, what was found intact: the shards are hashed then, and nothing is
     decoded. A manifest names its shards by SHA-256, so that no other content can have its place. Raises DatasetError.
     """
     dataset.check_shards()
     manifest = dataset.manifest
-    name, said = digest([_RULES, version("pillow"), manifest.to_json()]), f"{manifest.ref} {manifest.fingerprint}\n"
-    if memory is not None:
-        with contextlib.suppress(OSError, ValueError):
-            if (memory / name).read_text(encoding="utf-8") == said:
-                return manifest.fingerprint
+    name, said = digest([_RULES, version("pillow"), manifest.to_json()]), f"{manifest.ref} {manifest.fingerprint}"
+    if memory is not None and memory.has(name, said):
+        return manifest.fingerprint
 
     def seen(row: int, _sha256: str) -> None:
         if progress is not None:
@@ -97,9 +93,7 @@ def require_intact(dataset: ShardReader, memory: Path | None, progress: ReadSoFa
             "datasets.dvc`, or release other content as a new version (`fairgate release`)",
         )
     if memory is not None:
-        with contextlib.suppress(OSError):  # then it is read again next time; the embedding cache says so once
-            memory.mkdir(parents=True, exist_ok=True)
-            atomic_write(memory / name, said)
+        memory.add(name, said)
     return manifest.fingerprint
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairgate.errors import ModelError
 from fairgate.gate.preparation import Prepared
-from fairgate.models import EmbeddingCache, Model, open_scorer
+from fairgate.models import EmbeddingCache, Model, cache_key, open_scorer, require_cache_outside
 from fairgate.records import ModelInfo
 from fairgate.suites import Settings, default_cache
 
@@ -23,26 +23,31 @@ def open_model(
     uri: str, prepared: Prepared, settings: Settings, progress: Progress | None = None, base: Path | None = None
 ) -> Model:
     """The model of a URI, over the prepared dataset; relative paths start at `base`, or else at the repository."""
-    uri = registered(uri, settings)[0]
+    uri = registered(uri, settings, prepared.root)[0]
     return open_scorer(
         uri,
         prepared.dataset,
         device=settings.device,
-        cache=EmbeddingCache(settings.cache) if settings.cache is not None else None,
+        cache=EmbeddingCache(settings.cache, prepared.root) if settings.cache is not None else None,
         allow_pickle=settings.allow_pickle,
         base=base or prepared.root,
         progress=None if progress is None else partial(progress, uri),
     )
 
 
-def registered(uri: str, settings: Settings) -> tuple[str, str | None]:
-    """A URI that can be opened here, and `NAME/VERSION` where it came from MLflow's registry: fetched first, once."""
+def registered(uri: str, settings: Settings, root: Path) -> tuple[str, str | None]:
+    """A URI that can be opened here, and `NAME/VERSION` if it came from MLflow's registry: fetched first, once.
+
+    Raises ModelError, and SettingsError if the folder for fetched models is inside of the repository (`root`).
+    """
     if not uri.startswith(MLFLOW_MODEL):
         return uri, None
     from fairgate.tracking import fetch_model
 
     folder = (settings.cache or default_cache(os.environ)) / "registered"
-    found = fetch_model(uri.removeprefix(MLFLOW_MODEL), tracking_uri(settings.mlflow, uri), folder)
+    require_cache_outside(folder, root)
+    where = tracking_uri(settings.mlflow, uri)
+    found = fetch_model(uri.removeprefix(MLFLOW_MODEL), where, folder, cache_key(root))
     return found.local_uri, f"{found.name}/{found.version}"
 
 

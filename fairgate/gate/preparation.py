@@ -12,7 +12,9 @@ from fairgate.data import Dataset, open_dataset
 from fairgate.errors import FairgateError, NoVerdict, SuiteError
 from fairgate.gate.bases import BaseCommit, base_commits, suites_at
 from fairgate.metrics import NullSkew
+from fairgate.models import cache_key, require_cache_outside
 from fairgate.records import Decider, GateDefinition, NeededApproval
+from fairgate.seals import SealedNotes
 from fairgate.suites import (
     FOLDER,
     LoadedSuite,
@@ -97,10 +99,13 @@ def settings_of(
 ) -> Settings:
     """The options of a run of a prepared suite, from what was typed: `model=`, `on_inconclusive=`, ... (None: nothing).
 
-    Raises SettingsError as `fairgate.suites.resolve` does.
+    Raises SettingsError as `fairgate.suites.resolve` does, and for a cache inside of the repository.
     """
     options = {name.replace("_", "-"): value for name, value in typed.items()}
-    return resolve(prepared.loaded.suite, options, ini=ini, allow_pickle=allow_pickle)
+    settings = resolve(prepared.loaded.suite, options, ini=ini, allow_pickle=allow_pickle)
+    if settings.cache is not None:
+        require_cache_outside(settings.cache, prepared.root)
+    return settings
 
 
 def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prepared:
@@ -150,8 +155,12 @@ def _deleted(name: str, root: Path, bases: tuple[str, ...] | None) -> LoadedSuit
     return None
 
 
-def require_intact(dataset: Dataset, settings: Settings, progress: Callable[[str, int, int], None] | None) -> None:
+def require_intact(
+    dataset: Dataset, settings: Settings, root: Path, progress: Callable[[str, int, int], None] | None
+) -> None:
     """Compute the identity of a run's dataset from what is read; what was found intact before is remembered by content
-    in the embedding cache. Raises DatasetError for a release that is not what its manifest says."""
+    in the embedding cache, sealed as its entries are. Raises DatasetError for a release that is not what its manifest
+    says."""
     report = None if progress is None else partial(progress, f"reading {dataset.manifest.ref}")
-    dataset.require_intact(None if settings.cache is None else settings.cache / "datasets", report)
+    memory = None if settings.cache is None else SealedNotes(settings.cache / "datasets", cache_key(root))
+    dataset.require_intact(memory, report)

@@ -63,8 +63,8 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     """Score candidate, baseline and anchor, known to be comparable. Raises a FairgateError for what is in the way."""
     if prepared.trouble is not None:
         raise prepared.trouble
-    require_intact(prepared.dataset, settings, progress)
-    uri, version = registered(settings.model, settings)
+    require_intact(prepared.dataset, settings, prepared.root, progress)
+    uri, version = registered(settings.model, settings, prepared.root)
     scorer = open_model(uri, prepared, settings, progress)
     run = CandidateRun(prepared, settings, progress, scorer, score_definitions(scorer, prepared))
     baseline = compare_with(settings.baseline, run)

@@ -1,5 +1,8 @@
+from .cache import KEY_VARIABLE as KEY_VARIABLE
 from .cache import CacheWarning as CacheWarning
 from .cache import EmbeddingCache as EmbeddingCache
+from .cache import cache_key as cache_key
+from .cache import require_cache_outside as require_cache_outside
 from .classifiers.fairface_layout import FairFaceLayout as FairFaceLayout
 from .classifiers.label_files import option_paths as option_paths
 from .classifiers.label_names import folded as folded

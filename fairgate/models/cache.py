@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import os
+import secrets
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -17,8 +20,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from fairgate.atomic import atomic, remove, sweep
+from fairgate.checkpoints import repositories_of
+from fairgate.errors import SettingsError
+from fairgate.seals import KEY_BYTES, KeyTrouble, is_sealed, seal, stored_key
 
-FORMAT = "2"  # of "1" the checksum was of arrays alone
+KEY_VARIABLE = "FAIRGATE_CACHE_KEY"
+_SHORTEST_KEY = 16
 
 
 class CacheWarning(UserWarning):
@@ -37,12 +44,16 @@ class EmbeddingCache:
     """A folder of safetensors files. Never the reason that a run fails.
 
     Files appear whole or not at all (written under another name, then renamed), so that several processes may write the
-    same entry. Each carries a checksum of its arrays and notes: a damaged file is reported once as a CacheWarning,
-    ignored, and written again. A folder that cannot be written is reported once, too.
+    same entry. Each carries a checksum of its arrays and notes, sealed with this machine's key (`cache_key`): an entry
+    that was made without the key is computed again, without a message. A damaged file is reported once as a
+    CacheWarning, ignored, and written again. A folder that cannot be written is reported once, too.
+
+    `root` is the repository whose models are judged, which may not contain the key.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: Path | None = None) -> None:
         self.folder = folder
+        self._key = cache_key(root)
         self._writable = True
         self._swept: set[Path] = set()
 
@@ -54,12 +65,13 @@ class EmbeddingCache:
                 pass
             with safe_open(path, framework="np") as handle:
                 notes = dict(handle.metadata() or {})
+                checksum, claimed = notes.pop("sha256", None), notes.pop("seal", None)
+                if checksum is None:
+                    raise ValueError("it has no checksum")
+                if not is_sealed(self._key, [name, checksum], claimed):
+                    return None
                 arrays = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 - not a mapping
-            written, said = notes.pop("format", None), notes.pop("sha256", None)
-            if written == "1" and notes:
-                self.drop(name)
-                return None
-            if written not in ("1", FORMAT) or said != _checksum(arrays, notes):
+            if checksum != _checksum(arrays, notes):
                 raise ValueError("its checksum does not match")
             return CachedArrays(arrays, notes)
         except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +93,8 @@ class EmbeddingCache:
             for key, value in arrays.items()
         }
         notes = dict(notes or {})
-        metadata = {**notes, "format": FORMAT, "sha256": _checksum(tensors, notes)}
+        checksum = _checksum(tensors, notes)
+        metadata = {**notes, "sha256": checksum, "seal": seal(self._key, [name, checksum])}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.parent not in self._swept:
@@ -118,11 +131,56 @@ class EmbeddingCache:
         return self.folder / f"{name}.safetensors"
 
 
+def require_cache_outside(folder: Path, root: Path) -> None:
+    """Raises SettingsError for a cache inside of the repository, also by `..` or through a link."""
+    real = folder.resolve()
+    if any(map(real.is_relative_to, repositories_of(root))):
+        raise SettingsError(
+            "the cache is inside of the repository, where a branch can commit entries of its own.",
+            where=str(folder),
+            remedy="name a folder outside of it (--fairness-cache, FAIRGATE_CACHE; the default is below "
+            "XDG_CACHE_HOME or HOME), or `off`",
+        )
+
+
+def cache_key(root: Path | None = None) -> bytes:
+    """The key that seals what is cached: FAIRGATE_CACHE_KEY, or that of `fairgate/cache-key` in the user's
+    configuration folder (XDG_CONFIG_HOME), which is made once.
+
+    If that file cannot be made or does not count (`stored_key`), a CacheWarning gives the reason, and the key is one of
+    this process: later runs compute again. `root` is the repository, which may not contain the file. Raises
+    SettingsError for a key of fewer than 16 characters.
+    """
+    given = os.environ.get(KEY_VARIABLE, "")
+    if given:
+        if len(given) < _SHORTEST_KEY:
+            raise SettingsError(
+                f"the key of the cache has {len(given)} characters, and can be guessed.",
+                where=KEY_VARIABLE,
+                remedy=f"set a random key: {KEY_VARIABLE}=$(openssl rand -hex 32)",
+            )
+        return hashlib.sha256(os.fsencode(given)).digest()
+    try:
+        home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+        key = stored_key(Path(home) / "fairgate" / "cache-key", () if root is None else repositories_of(root))
+    except (KeyTrouble, RuntimeError) as trouble:  # RuntimeError: a user without a home
+        warnings.warn(
+            f"later runs cannot use what this one caches: no key could be stored ({trouble}); or set {KEY_VARIABLE}",
+            CacheWarning,
+            stacklevel=3,
+        )
+        key = None
+    return key or _key_of_this_process()
+
+
+@functools.cache
+def _key_of_this_process() -> bytes:
+    return secrets.token_bytes(KEY_BYTES)
+
+
 def _checksum(arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str]) -> str:
-    seen = hashlib.sha256()
+    layout = [(name, str(arrays[name].dtype), arrays[name].shape) for name in sorted(arrays)]
+    content = hashlib.sha256(json.dumps([layout, sorted(notes.items())]).encode())
     for name in sorted(arrays):
-        seen.update(f"{name}{arrays[name].shape}".encode())
-        seen.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
-    if notes:  # an entry without any has the checksum that it had in format "1"
-        seen.update(json.dumps(notes, sort_keys=True).encode())
-    return seen.hexdigest()
+        content.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+    return content.hexdigest()

@@ -8,13 +8,15 @@ import platform
 import shutil
 import sys
 import tempfile
+import warnings
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final
 
 from fairgate.baselines import Repository
-from fairgate.errors import BaselineError, DeviceError
+from fairgate.errors import BaselineError, DeviceError, SettingsError
 from fairgate.git import run_git
+from fairgate.models import KEY_VARIABLE, CacheWarning, cache_key, require_cache_outside
 from fairgate.selftest.finding import Finding, of_error, ok, run, trouble, warning
 from fairgate.suites import default_cache
 from fairgate.version import __version__
@@ -33,11 +35,11 @@ print(json.dumps({
 """
 
 
-def look_at_machine(device: str, cache: Path | None) -> list[Finding]:
+def look_at_machine(device: str, cache: Path | None, root: Path = Path()) -> list[Finding]:
     """Python and packages, what the device resolves to, and whether embeddings can be cached."""
     what = f"Python {platform.python_version()}, fairgate {__version__}, {platform.system()} {platform.machine()}"
     python = ok("python", what, where=sys.executable)
-    return [python, *_packages(), *_device(device), look_at_cache(cache)]
+    return [python, *_packages(), *_device(device), look_at_cache(cache, root)]
 
 
 def cache_of(said: str | None) -> Path | None:
@@ -101,8 +103,8 @@ def _device(wanted: str) -> list[Finding]:
     return [*found, ok("device", f"'{wanted}' means {chosen.name}, in {chosen.precision}{seen}")]
 
 
-def look_at_cache(folder: Path | None) -> Finding:
-    """Whether the folder for embeddings can be written, and has room."""
+def look_at_cache(folder: Path | None, root: Path = Path()) -> Finding:
+    """Whether the folder for embeddings is outside of the repository, can be written and sealed, and has room."""
     if folder is None:
         remedy = "leave out `--fairness-cache off`: embeddings are kept by content and never go stale"
         return warning("cache", "embeddings are not kept: every run embeds every image again.", remedy=remedy)
@@ -113,6 +115,15 @@ def look_at_cache(folder: Path | None) -> Finding:
     except OSError as error:
         what = f"embeddings cannot be kept: {error.strerror}."
         return trouble("cache", what, where=str(folder), remedy="make the folder writable, or set FAIRGATE_CACHE")
+    try:
+        require_cache_outside(folder, root)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", CacheWarning)
+            cache_key(root)
+    except SettingsError as error:
+        return of_error("cache", error)
+    except CacheWarning as reason:
+        return warning("cache", str(reason), where=str(folder), remedy=f"set {KEY_VARIABLE} to a random text")
     free = shutil.disk_usage(there).free
     if free < FEW_BYTES:
         level = trouble if free < TOO_FEW_BYTES else warning

@@ -62,7 +62,7 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
 
     progress("python, packages, device")
     device = options.device or configured("device")
-    found = look_at_machine(device or "auto", cache_of(options.cache or configured("cache")))
+    found = look_at_machine(device or "auto", cache_of(options.cache or configured("cache")), root)
     if not names:
         found.append(
             trouble("suites", "there is no suite in fairness_suites/.", remedy="see README.md for a first one")

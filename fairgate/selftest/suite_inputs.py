@@ -115,7 +115,7 @@ def _record(
     where = files.origin or str(spec)
     digests = probe_digests(prepared.loaded.suite)
     compared = {one.check.probe: digests[one.check.probe] for one in prepared.planned if one.check.no_worse_than}
-    gate.require_intact(prepared.dataset, settings, None)
+    gate.require_intact(prepared.dataset, settings, prepared.root, None)
     differs = mismatch(record, gate.dataset_info(prepared.dataset), [compared])
     if differs is None:
         scores = read_scores(files.scores, prepared.dataset.index)

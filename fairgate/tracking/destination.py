@@ -7,22 +7,21 @@ an HMAC of its files and its address, with a key that lies in the person's home 
 
 from __future__ import annotations
 
-import contextlib
-import hmac
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from fairgate.checkpoints import repositories_of
 from fairgate.hashing import sha256_file
+from fairgate.seals import KeyTrouble, is_sealed, stored_key
+from fairgate.seals import seal as sealed
 from fairgate.tracking.store_session import sqlite_path
 
 FILE: Final = "destination.json"
-_KEY_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,11 @@ def destination_of(uri: str) -> Destination:
 
 def seal(entry: Path, destination: Destination) -> None:
     """Write an entry's address with the seal of this machine. Where no key can be stored, nothing is written."""
-    key = _own_key(make=True)
+    key = _own_key(entry, make=True)
     if key is None:
         return
     address = {"uri": destination.uri, "complete": destination.complete}
-    (entry / FILE).write_text(json.dumps({**address, "seal": _seal(key, entry, address)}), encoding="utf-8")
+    (entry / FILE).write_text(json.dumps({**address, "seal": sealed(key, _content(entry, address))}), encoding="utf-8")
 
 
 def stored_destination(entry: Path) -> Destination | None:
@@ -80,8 +79,8 @@ def stored_destination(entry: Path) -> Destination | None:
             return _UNKNOWN
         found: Any = json.loads(path.read_bytes())
         address = {"uri": found["uri"], "complete": found["complete"]}
-        key = _own_key(make=False)
-        own = key is not None and hmac.compare_digest(_seal(key, entry, address), str(found["seal"]))
+        key = _own_key(entry, make=False)
+        own = key is not None and is_sealed(key, _content(entry, address), found["seal"])
         return Destination(str(address["uri"]), address["complete"] is True, own)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return _UNKNOWN
@@ -94,28 +93,19 @@ def plain(entry: Path) -> bool:
     return all(not path.is_symlink() and (path.is_dir() or path.is_file()) for path in entry.rglob("*"))
 
 
-def _seal(key: bytes, entry: Path, address: Mapping[str, Any]) -> str:
+def _content(entry: Path, address: Mapping[str, Any]) -> dict[str, Any]:
     files = {
         str(path.relative_to(entry)): sha256_file(path)
         for path in sorted(entry.rglob("*"))
         if path.is_file() and path != entry / FILE
     }
-    said = json.dumps({"address": address, "files": files}, sort_keys=True)
-    return hmac.new(key, said.encode(), "sha256").hexdigest()
+    return {"address": address, "files": files}
 
 
-def _own_key(*, make: bool) -> bytes | None:
-    """This person's key on this machine; None where it is not there, or cannot be stored."""
+def _own_key(entry: Path, *, make: bool) -> bytes | None:
+    """This person's key on this machine; None if it is not there, cannot be stored or does not count."""
     try:
         home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-        path = Path(home) / "fairgate" / "queue.key"
-        if make and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with contextlib.suppress(FileExistsError):  # a neighbour that was faster has made it
-                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # for this person alone
-                with open(handle, "wb") as file:  # noqa: PTH123 - of a descriptor
-                    file.write(secrets.token_bytes(_KEY_BYTES))
-        key = path.read_bytes()
-    except (OSError, RuntimeError):
+        return stored_key(Path(home) / "fairgate" / "queue.key", repositories_of(entry), make=make)
+    except (KeyTrouble, RuntimeError):
         return None
-    return key if len(key) == _KEY_BYTES else None

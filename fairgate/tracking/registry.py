@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlparse
 
 from fairgate.errors import ModelError, TrackingError, listed
-from fairgate.hashing import digest
+from fairgate.hashing import digest, sha256_file
 from fairgate.records import RunRecord
+from fairgate.seals import SealedNotes, seal
 from fairgate.tracking import content
 from fairgate.tracking.store_session import READ_REMEDY, redact, session
 
@@ -99,9 +100,10 @@ class RegisteredModel:
     local_uri: str
 
 
-def fetch_model(name_version: str, uri: str, folder: Path) -> RegisteredModel:
+def fetch_model(name_version: str, uri: str, folder: Path, key: bytes) -> RegisteredModel:
     """Download `NAME/VERSION` or `NAME@ALIAS` into a folder of its own under `folder`; a version is downloaded once.
 
+    `key` seals what was downloaded: files that are there without that seal are removed, and downloaded again.
     Each call resolves an alias again. Bare weights need the architecture, from the tag
     `fairgate.architecture` of the version or of the model. Raises ModelError where MLflow does not answer, has no such
     version, or where the version is not one checkpoint in safetensors.
@@ -112,12 +114,18 @@ def fetch_model(name_version: str, uri: str, folder: Path) -> RegisteredModel:
         with session(uri, problem, READ_REMEDY) as client:
             found = _version(client, name, version, alias, uri)
             source = str(client.get_model_version_download_uri(name, str(found.version)))
-            identity = digest([uri, name, str(found.version), source, int(found.creation_timestamp or 0)])
+            identity = digest(
+                [uri, name, str(found.version), source, int(found.creation_timestamp or 0), seal(key, "")]
+            )
             target = folder.absolute() / f"{content.safe_part(name)}-{found.version}-{identity[:8]}"
             tags = client.get_registered_model(name).tags | found.tags
-        if not target.is_dir():
+        notes = SealedNotes(folder / "seals", key)
+        there = target.is_dir()
+        if not (there and notes.has(target.name, _digest_of(target))):
+            if there:
+                shutil.rmtree(target)
             with session(uri, problem, READ_REMEDY, seconds=1800) as client:
-                _download(client, source, uri, target)
+                _download(client, source, uri, target, notes)
     except TrackingError as error:
         raise ModelError(error.problem, where=error.where, remedy=error.remedy) from error
     return RegisteredModel(name, str(found.version), checkpoint_uri(target, tags.get(ARCHITECTURE_TAG)))
@@ -178,8 +186,14 @@ def _version(client: MlflowClient, name: str, version: str | None, alias: str | 
         ) from error
 
 
-def _download(client: MlflowClient, source: str, uri: str, target: Path) -> None:
-    """Download a version's files to `target`, whole or not at all."""
+def _digest_of(folder: Path) -> str:
+    """A digest of a folder's files, by name; of none, where there is no such folder."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return digest({path.relative_to(folder).as_posix(): sha256_file(path) for path in paths})
+
+
+def _download(client: MlflowClient, source: str, uri: str, target: Path, notes: SealedNotes) -> None:
+    """Download a version's files to `target`, whole or not at all, sealed first."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".incoming-", dir=target.parent) as scratch:
         got = _files_of(client, source, uri, scratch)
@@ -190,6 +204,7 @@ def _download(client: MlflowClient, source: str, uri: str, target: Path) -> None
         else:
             got.rename(parcel)
             gather_components(parcel)
+        notes.add(target.name, _digest_of(parcel))  # first: what is there without a seal is removed by a neighbour
         try:
             parcel.rename(target)
         except OSError:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CACHE = Path(__file__).parents[2] / ".cache" / "browser-tests"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairgate-browser-tests"
 
 
 def _lacks(what: str) -> NoReturn:

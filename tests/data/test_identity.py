@@ -13,6 +13,7 @@ from PIL import Image
 from fairgate.data import open_dataset, read_dataset, verify
 from fairgate.errors import DatasetError
 from fairgate.hashing import sha256_file
+from fairgate.seals import SealedNotes
 
 
 def forge(folder, change=lambda rows: rows, **said):
@@ -64,16 +65,20 @@ def test_labels_alone_have_an_identity_too(write, rows, tmp_path):
         _ = read_dataset(folder).fingerprint
 
 
-def test_a_release_is_read_once_and_remembered_by_content(dataset, tmp_path, decoded):
+@pytest.fixture
+def memory(tmp_path):
+    return SealedNotes(tmp_path / "memory", b"a key")
+
+
+def test_a_release_is_read_once_and_remembered_by_content(dataset, memory, decoded):
     for _ in range(3):
-        read_dataset(dataset.folder).require_intact(tmp_path / "memory")
+        read_dataset(dataset.folder).require_intact(memory)
     assert len(decoded) == 1
     assert dataset.require_intact() == dataset.fingerprint == dataset.manifest.fingerprint
     assert len(decoded) == 2
 
 
-def test_what_is_remembered_is_of_no_other_content_and_of_no_other_manifest(dataset, tmp_path, decoded):
-    memory = tmp_path / "memory"
+def test_what_is_remembered_is_of_no_other_content_and_of_no_other_manifest(dataset, memory, decoded):
     dataset.require_intact(memory)
     forge(dataset.folder, subjects=["doctor"])
     with pytest.raises(DatasetError, match="counts"):
@@ -81,21 +86,20 @@ def test_what_is_remembered_is_of_no_other_content_and_of_no_other_manifest(data
     forge(dataset.folder, lambda rows: [row | {"caption": "x"} for row in rows], subjects=["doctor", "nurse"])
     with pytest.raises(DatasetError, match="the content's fingerprint"):
         read_dataset(dataset.folder).require_intact(memory)
-    assert len(list(memory.iterdir())) == 1
+    assert len(list(memory.folder.iterdir())) == 1
 
 
-def test_shards_are_hashed_also_where_the_release_is_remembered(dataset, tmp_path):
-    dataset.require_intact(tmp_path / "memory")
+def test_shards_are_hashed_also_where_the_release_is_remembered(dataset, memory):
+    dataset.require_intact(memory)
     path = dataset.folder / dataset.manifest.shards[0].file
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(DatasetError, match="is not the file that was released"):
-        read_dataset(dataset.folder).require_intact(tmp_path / "memory")
+        read_dataset(dataset.folder).require_intact(memory)
 
 
-def test_what_a_killed_or_careless_process_left_in_the_memory_counts_for_nothing(dataset, tmp_path, decoded):
-    memory = tmp_path / "memory"
+def test_what_a_killed_or_careless_process_left_in_the_memory_counts_for_nothing(dataset, memory, decoded):
     dataset.require_intact(memory)
-    (mark,) = memory.iterdir()
+    (mark,) = memory.folder.iterdir()
     for left in (b"", b"\xff\xfe", b"people@v1 " + b"0" * 64 + b"\n"):
         mark.write_bytes(left)
         read_dataset(dataset.folder).require_intact(memory)
@@ -105,10 +109,16 @@ def test_what_a_killed_or_careless_process_left_in_the_memory_counts_for_nothing
     assert len(decoded) == 5
 
 
+def test_what_another_key_sealed_is_read_again(dataset, memory, decoded):
+    read_dataset(dataset.folder).require_intact(SealedNotes(memory.folder, b"another key"))
+    read_dataset(dataset.folder).require_intact(memory)
+    assert len(decoded) == 2
+
+
 def test_a_memory_that_cannot_be_written_costs_time_and_no_verdict(dataset, tmp_path, decoded):
     (tmp_path / "file").write_text("in the way")
     for _ in range(2):
-        read_dataset(dataset.folder).require_intact(tmp_path / "file" / "memory")
+        read_dataset(dataset.folder).require_intact(SealedNotes(tmp_path / "file" / "memory", b"a key"))
     assert len(decoded) == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from model_world import PROMPTS, Pictures
 
+from fairgate.errors import SettingsError
 from fairgate.models import CacheWarning, EmbeddingCache, open_scorer
 
 ARRAYS = {"embeddings": np.arange(12, dtype=np.float32).reshape(3, 4), "scale": np.ones(1, dtype=np.float32)}
@@ -58,15 +60,70 @@ def test_an_entry_whose_notes_were_changed_is_ignored(damage: tuple[bytes, bytes
     assert not path.exists()
 
 
-def test_an_entry_from_before_notes_were_checked_counts_where_it_has_none(cache: EmbeddingCache) -> None:
-    for name, notes in (("a", {}), ("b", {"prompts": "[]"})):
-        cache.write(f"images/{name}", ARRAYS, notes)
-        path = cache.folder / f"images/{name}.safetensors"
-        path.write_bytes(path.read_bytes().replace(b'"format":"2"', b'"format":"1"'))
-    kept, dropped = cache.read("images/a"), cache.read("images/b")
-    assert dropped is None
-    assert kept is not None
-    np.testing.assert_array_equal(kept.arrays["scale"], ARRAYS["scale"])
+def test_an_entry_that_was_made_without_the_key_is_a_miss_without_a_message(
+    cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = EmbeddingCache(cache.folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(cache.folder.parent / "another-job"))
+    own = EmbeddingCache(cache.folder)
+    theirs.write("images/a", ARRAYS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert own.read("images/a") is None
+        assert list(own.below("images")) == []
+        assert theirs.read("images/a") is not None, "it stays: another job may need it"
+        own.write("images/a", ARRAYS)
+    assert own.read("images/a") is not None
+    assert theirs.read("images/a") is None
+
+
+def test_an_entry_under_another_name_is_a_miss(cache: EmbeddingCache) -> None:
+    cache.write("images/fair", ARRAYS)
+    shutil.copyfile(cache.folder / "images/fair.safetensors", cache.folder / "images/biased.safetensors")
+    assert cache.read("images/biased") is None
+    assert cache.read("images/fair") is not None
+
+
+def test_jobs_with_one_key_in_the_environment_share_a_cache(
+    cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRGATE_CACHE_KEY", "a secret of the trusted jobs")
+    EmbeddingCache(cache.folder).write("images/a", ARRAYS)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(cache.folder.parent / "another-machine"))
+    assert EmbeddingCache(cache.folder).read("images/a") is not None
+    monkeypatch.setenv("FAIRGATE_CACHE_KEY", "1234")
+    with pytest.raises(SettingsError, match="can be guessed"):
+        EmbeddingCache(cache.folder)
+
+
+def test_where_no_key_can_be_stored_a_run_reads_what_it_wrote_itself(
+    cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cache.folder.parent / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(cache.folder.parent / "file"))
+    with pytest.warns(CacheWarning, match="no key could be stored .*FAIRGATE_CACHE_KEY"):
+        first = EmbeddingCache(cache.folder)
+    first.write("images/a", ARRAYS)
+    with pytest.warns(CacheWarning, match="later runs cannot use what this one caches"):
+        assert EmbeddingCache(cache.folder).read("images/a") is not None
+
+
+def test_scores_are_not_those_that_a_job_without_the_key_left_under_the_models_name(
+    local_dir: Path, pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def logits(where: EmbeddingCache) -> np.ndarray:
+        return open_scorer(f"open_clip:local-dir:{local_dir}", pictures, device="cpu", cache=where).logits(PROMPTS)
+
+    honest = logits(cache)
+    monkeypatch.setenv("FAIRGATE_CACHE_KEY", "the key of a job that runs a branch")
+    theirs = EmbeddingCache(cache.folder)
+    (path,) = (cache.folder / "images").rglob("*.safetensors")
+    name = str(path.relative_to(cache.folder).with_suffix(""))
+    own = cache.read(name)
+    assert own is not None
+    theirs.write(name, {key: value[::-1] for key, value in own.arrays.items()}, own.notes)
+    assert not np.array_equal(logits(theirs), honest), "whoever has the key can lie"
+    np.testing.assert_array_equal(logits(cache), honest)
 
 
 @pytest.mark.parametrize("name", ["images", "texts"])

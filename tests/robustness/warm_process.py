@@ -18,6 +18,7 @@ class WarmProcess(ForkingPython):
 
     def __init__(self, scratch: Path) -> None:
         own = {"XDG_CACHE_HOME": str(scratch / "cache"), "XDG_STATE_HOME": str(scratch / "state")}
+        own["XDG_CONFIG_HOME"] = str(scratch / "config")
         super().__init__(__file__, own)
 
 

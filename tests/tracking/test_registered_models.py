@@ -16,6 +16,9 @@ from fairgate.tracking.registry import checkpoint_uri
 from fairgate.tracking.store_session import session
 
 
+KEY = b"a key of this machine"
+
+
 def make(folder: Path, *names: str) -> Path:
     for name in names:
         path = folder / name
@@ -95,7 +98,7 @@ def register(uri: str, name: str, source: Path | str, **tags: str) -> None:
 def test_one_file_can_be_a_version_and_its_tag_names_the_architecture(uri: str, tmp_path: Path) -> None:
     source = make(tmp_path, "w.safetensors") / "w.safetensors"
     register(uri, "file", source, **{"fairgate.architecture": "ViT-B-32"})
-    found = fetch_model("file/1", uri, tmp_path / "models")
+    found = fetch_model("file/1", uri, tmp_path / "models", KEY)
     assert found.local_uri.startswith("open_clip:ViT-B-32@")
     assert Path(found.local_uri.partition("@")[2]).read_bytes() == source.read_bytes()
 
@@ -110,7 +113,7 @@ def test_what_transformers_logs_apart_is_laid_together(uri: str, tmp_path: Path)
         *(f"components/{n}" for n in names),
     )
     register(uri, "apart", source)
-    home = Path(fetch_model("apart/1", uri, tmp_path / "models").local_uri.removeprefix("hf:"))
+    home = Path(fetch_model("apart/1", uri, tmp_path / "models", KEY).local_uri.removeprefix("hf:"))
     found = sorted(path.name for path in home.iterdir())
     assert found == ["config.json", "model.safetensors", "preprocessor_config.json", "tokenizer.json"]
 
@@ -119,7 +122,7 @@ def test_the_tag_of_the_model_serves_all_its_versions(uri: str, tmp_path: Path) 
     register(uri, "all", make(tmp_path, "w.safetensors"))
     with session(uri) as client:
         client.set_registered_model_tag("all", "fairgate.architecture", "RN50")
-    assert fetch_model("all/1", uri, tmp_path / "models").local_uri.startswith("open_clip:RN50@")
+    assert fetch_model("all/1", uri, tmp_path / "models", KEY).local_uri.startswith("open_clip:RN50@")
 
 
 def test_a_version_whose_link_leads_out_is_not_copied(uri: str, tmp_path: Path) -> None:
@@ -127,7 +130,7 @@ def test_a_version_whose_link_leads_out_is_not_copied(uri: str, tmp_path: Path) 
     (folder / "tokenizer.json").symlink_to("/etc/hostname")
     register(uri, "link", folder)
     with pytest.raises(ModelError, match="leads outside"):
-        fetch_model("link/1", uri, tmp_path / "models")
+        fetch_model("link/1", uri, tmp_path / "models", KEY)
     assert list((tmp_path / "models").iterdir()) == []
 
 
@@ -142,7 +145,9 @@ def test_a_version_can_point_to_another_and_to_a_model_that_a_run_logged(uri: st
     register(uri, "by_run", f"runs:/{run_id}/net")
     register(uri, "by_version", "models:/by_run/1")
     for name in ("by_run", "by_version"):
-        found = Path(fetch_model(f"{name}/1", uri, tmp_path / "models").local_uri.removeprefix("open_clip:local-dir:"))
+        found = Path(
+            fetch_model(f"{name}/1", uri, tmp_path / "models", KEY).local_uri.removeprefix("open_clip:local-dir:")
+        )
         assert sorted(path.name for path in found.iterdir()) == ["open_clip_config.json", "open_clip_model.safetensors"]
 
 
@@ -150,13 +155,28 @@ def test_of_two_jobs_that_fetch_a_version_at_once_both_get_it(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(uri, "crowd", make(tmp_path / "source", "config.json", "model.safetensors"))
-    found = fetch_model("crowd/1", uri, tmp_path / "models")
+    found = fetch_model("crowd/1", uri, tmp_path / "models", KEY)
     real = Path.is_dir
     kept = Path(found.local_uri.removeprefix("hf:"))
     answers = iter([False])
     monkeypatch.setattr(Path, "is_dir", lambda self: next(answers, True) if self == kept else real(self))
-    assert fetch_model("crowd/1", uri, tmp_path / "models") == found
+    assert fetch_model("crowd/1", uri, tmp_path / "models", KEY) == found
     assert next(answers, None) is None
+
+
+def test_files_that_were_changed_or_put_there_by_a_job_without_the_key_are_downloaded_again(
+    uri: str, tmp_path: Path
+) -> None:
+    register(uri, "changed", make(tmp_path / "source", "config.json", "model.safetensors"))
+    found = fetch_model("changed/1", uri, tmp_path / "models", KEY)
+    weights = Path(found.local_uri.removeprefix("hf:")) / "model.safetensors"
+    honest = weights.read_bytes()
+    for planted in (b"another checkpoint", honest + b" "):
+        weights.write_bytes(planted)
+        assert fetch_model("changed/1", uri, tmp_path / "models", KEY) == found
+        assert weights.read_bytes() == honest
+    other = fetch_model("changed/1", uri, tmp_path / "models", b"the key of another job")
+    assert other.local_uri != found.local_uri
 
 
 @pytest.mark.parametrize("source", ["{}/gone", "runs:/0123456789abcdef/checkpoint"])
@@ -164,7 +184,7 @@ def test_a_version_whose_files_are_gone_is_said(source: str, uri: str, tmp_path:
     name = f"gone-{len(source)}"
     register(uri, name, source.format(tmp_path))
     with pytest.raises(ModelError, match="files of the registered model could not be downloaded") as raised:
-        fetch_model(f"{name}/1", uri, tmp_path / "models")
+        fetch_model(f"{name}/1", uri, tmp_path / "models", KEY)
     assert raised.value.where == source.format(tmp_path)
     assert list((tmp_path / "models").iterdir()) == []
 
@@ -173,8 +193,8 @@ def test_a_refused_version_is_refused_again_without_a_second_download(uri: str, 
     register(uri, "pickled", make(tmp_path / "source", "MLmodel", "model.pkl"))
     for _ in range(2):
         with pytest.raises(ModelError, match=r"no checkpoint.*model\.pkl"):
-            fetch_model("pickled/1", uri, tmp_path / "models")
-    assert len(list((tmp_path / "models").iterdir())) == 1
+            fetch_model("pickled/1", uri, tmp_path / "models", KEY)
+    assert len(list((tmp_path / "models").glob("pickled-*"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -182,14 +202,14 @@ def test_a_refused_version_is_refused_again_without_a_second_download(uri: str, 
 )
 def test_what_names_no_version_is_refused(asked: str, uri: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="not a version of a registered model") as raised:
-        fetch_model(asked, uri, tmp_path)
+        fetch_model(asked, uri, tmp_path, KEY)
     assert "NAME@ALIAS" in (raised.value.remedy or "")
 
 
 @pytest.mark.parametrize(("asked", "said"), [("nobody/1", "no version 1"), ("nobody@best", "no alias 'best'")])
 def test_a_version_that_is_not_there_is_refused(asked: str, said: str, uri: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=f"{said} of a registered model 'nobody'"):
-        fetch_model(asked, uri, tmp_path)
+        fetch_model(asked, uri, tmp_path, KEY)
 
 
 def test_a_registry_that_is_out_is_told_from_a_model_that_is_not_there(tmp_path: Path) -> None:
@@ -202,7 +222,7 @@ def test_the_process_keeps_its_own_addresses(uri: str, tmp_path: Path) -> None:
 
     register(uri, "quiet", make(tmp_path, "open_clip_config.json", "open_clip_model.safetensors"))
     before = mlflow.get_tracking_uri(), mlflow.get_registry_uri(), dict(os.environ)
-    fetch_model("quiet/1", uri, tmp_path / "models")
+    fetch_model("quiet/1", uri, tmp_path / "models", KEY)
     assert (mlflow.get_tracking_uri(), mlflow.get_registry_uri(), dict(os.environ)) == before
 
 

@@ -67,7 +67,7 @@ def diffusion_classifier(  # noqa: PLR0913, PLR0917 - an option is a parameter
             seed=seed,
             device=device or "auto",
             root=root,
-            cache=answers_cache(cache),
+            cache=answers_cache(cache, root),
             progress=progress,
         )
         contents = diffusion_classifier_study(release, named_models(model), settings)

@@ -68,7 +68,7 @@ def gensynth(  # noqa: PLR0913, PLR0917 - an option is a parameter
         clusters=clusters,
         seed=seed,
         device=device or "auto",
-        cache=answers_cache(cache),
+        cache=answers_cache(cache, root),
         root=root,
     )
     show_study(ctx, contents, out, started)

@@ -82,7 +82,7 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
             seed=seed,
             device=device or "auto",
             root=root,
-            cache=answers_cache(cache),
+            cache=answers_cache(cache, root),
             progress=progress,
         )
         contents = image_editing_study(release, model, settings)

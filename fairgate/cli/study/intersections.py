@@ -36,6 +36,6 @@ def intersections(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
     started = time.monotonic()
     settings = IntersectionOptions(prompts=prompt or (), noun=noun, k=k, shown=show or (), draws=draws)
-    models, held = named_models(model), answers_cache(cache)
+    models, held = named_models(model), answers_cache(cache, root)
     contents = intersections_study(models, data, settings, device=device or "auto", cache=held, root=root)
     show_study(ctx, contents, out, started)

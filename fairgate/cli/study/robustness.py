@@ -38,6 +38,6 @@ def robustness(  # noqa: PLR0913, PLR0917 - an option is a parameter
     started = time.monotonic()
     chosen = published_labels() if labels is None else labels_of_file(labels)
     settings = RobustnessOptions(labels=chosen, template=template, base=base, reference=reference)
-    models, held = named_models(model), answers_cache(cache)
+    models, held = named_models(model), answers_cache(cache, root)
     contents = robustness_study(models, data, settings, device=device or "auto", cache=held, root=root)
     show_study(ctx, contents, out, started)

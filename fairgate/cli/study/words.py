@@ -79,7 +79,7 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
             vocabulary=baseline,
             device=device or "auto",
             root=root,
-            cache=answers_cache(cache),
+            cache=answers_cache(cache, root),
             allow_pickle=allow_pickle,
             progress=progress,
         )

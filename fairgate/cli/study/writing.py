@@ -91,9 +91,16 @@ def named_models(given: list[str], taken: Sequence[str] = ()) -> dict[str, str]:
     return models
 
 
-def answers_cache(cache: str | None) -> EmbeddingCache | None:
-    """Where answers are cached, as `--cache` says: the gate's own place, another folder, or nowhere (`off`)."""
-    from fairgate.models import EmbeddingCache
+def answers_cache(cache: str | None, root: Path) -> EmbeddingCache | None:
+    """Where answers are cached, as `--cache` says: the gate's own place, another folder, or nowhere (`off`).
+
+    Raises SettingsError for a folder inside of the repository.
+    """
+    from fairgate.models import EmbeddingCache, require_cache_outside
     from fairgate.suites import default_cache
 
-    return None if cache == "off" else EmbeddingCache(Path(cache) if cache else default_cache(os.environ))
+    if cache == "off":
+        return None
+    folder = Path(cache) if cache else default_cache(os.environ)
+    require_cache_outside(folder, root)
+    return EmbeddingCache(folder, root)
