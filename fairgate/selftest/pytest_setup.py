@@ -131,6 +131,10 @@ def has_xdist(ini: Ini) -> bool:
     return importlib.util.find_spec("xdist") is not None and "no:xdist" not in options
 
 
+_NO_OPTIONS = ("FAIRGATE_CACHE_KEY", "FAIRGATE_MLFLOW_TIMEOUT", "FAIRGATE_WANDB_TIMEOUT")
+"""Variables that fairgate reads, and that take the place of nothing in a suite."""
+
+
 def _environment() -> list[Finding]:
     """FAIRGATE_* variables that override a suite, and those that fairgate does not know."""
     from fairgate.tracking import redact
@@ -138,6 +142,8 @@ def _environment() -> list[Finding]:
     known = {option.environment: option for option in OPTIONS.values()}
     found = []
     for name in sorted(name for name in os.environ if name.startswith("FAIRGATE_")):
+        if name in _NO_OPTIONS or name.startswith("FAIRGATE_ROOT_"):
+            continue
         if name not in known:
             what = f"the variable {name} is set, and fairgate does not know it."
             remedy = suggestion(name, known, f"known: {', '.join(known)}")

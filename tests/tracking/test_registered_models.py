@@ -15,7 +15,6 @@ from fairgate.tracking import fetch_model, tag_model_version
 from fairgate.tracking.registry import checkpoint_uri
 from fairgate.tracking.store_session import session
 
-
 KEY = b"a key of this machine"
 
 
