@@ -58,7 +58,7 @@ def test_a_run_of_a_pull_request_can_be_named(uri: str, tmp_path: Path) -> None:
     [
         ([], "has no experiment 'fairgate/none_"),
         ([{"verdict": "fail"}], "none of them passed"),
-        ([{"pull_request": 3}, {"git_dirty": True}], "its 2 passing runs are of pull requests or of changed trees"),
+        ([{"pull_request": 3}, {"git_dirty": True}], "its 2 passing runs are of pull requests or changed trees"),
     ],
 )
 def test_where_no_run_can_be_the_latest_it_is_said_why(
