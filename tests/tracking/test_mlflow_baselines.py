@@ -9,14 +9,19 @@ import pytest
 from tracking_records import a_record
 
 from fairgate.errors import BaselineError
+from fairgate.records import NeededApproval
 from fairgate.reports import write_results
 from fairgate.tracking import fetch_record, log_run, past_runs
 from fairgate.tracking.store_session import session
 
 
+APPROVAL = NeededApproval(kind="plugin", what="another version", before="none", now="0" * 64)
+
+
 def logged(uri: str, folder: Path, **changes: Any) -> str:
     """A run with its record and scores."""
-    record = a_record(**changes)
+    approvals = changes.pop("needs_approval", [])
+    record = a_record(**changes).model_copy(update={"needs_approval": approvals})
     folder.mkdir(exist_ok=True)
     scores = folder / "scores.parquet"
     scores.write_bytes(f"scores of {changes}".encode())
@@ -42,6 +47,7 @@ def test_the_latest_is_the_newest_passing_run_of_no_pull_request_and_no_changed_
     logged(uri, tmp_path, suite="latest", created_at=day(6), verdict="fail")
     logged(uri, tmp_path, suite="latest", created_at=day(7), pull_request=12)
     logged(uri, tmp_path, suite="latest", created_at=day(8), git_dirty=True)
+    logged(uri, tmp_path, suite="latest", created_at=day(9), needs_approval=[APPROVAL])
     logged(uri, tmp_path, suite="another", created_at=day(9))
     with session(uri) as client:
         client.update_run(logged(uri, tmp_path, suite="latest", created_at=day(10)), status="RUNNING")
