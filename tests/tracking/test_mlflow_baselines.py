@@ -14,7 +14,6 @@ from fairgate.reports import write_results
 from fairgate.tracking import fetch_record, log_run, past_runs
 from fairgate.tracking.store_session import session
 
-
 APPROVAL = NeededApproval(kind="plugin", what="another version", before="none", now="0" * 64)
 
 
