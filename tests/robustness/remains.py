@@ -6,6 +6,9 @@ import json
 import warnings
 from pathlib import Path
 
+import pytest
+from warm_process import CACHE_KEY
+
 from fairgate.data import open_dataset
 from fairgate.models import EmbeddingCache
 from fairgate.probes import read_scores, scores_digest
@@ -68,7 +71,9 @@ def _require_whole_report(report: Path, folder: Path) -> None:
 
 
 def _require_whole_cache(folder: Path) -> None:
-    cache = EmbeddingCache(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAIRGATE_CACHE_KEY", CACHE_KEY)
+        cache = EmbeddingCache(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a damaged entry is told as a CacheWarning
         for path in folder.rglob("*.safetensors"):

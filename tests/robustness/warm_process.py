@@ -12,13 +12,15 @@ from pathlib import Path
 from forking_python import ForkingPython, serve
 from warm_python import import_everything
 
+CACHE_KEY = "the key of what these processes cache"
+
 
 class WarmProcess(ForkingPython):
     """Forks `fairgate WORDS` or `pytest WORDS`; the first word says which."""
 
     def __init__(self, scratch: Path) -> None:
         own = {"XDG_CACHE_HOME": str(scratch / "cache"), "XDG_STATE_HOME": str(scratch / "state")}
-        own["XDG_CONFIG_HOME"] = str(scratch / "config")
+        own["FAIRGATE_CACHE_KEY"] = CACHE_KEY
         super().__init__(__file__, own)
 
 
