@@ -18,4 +18,5 @@ from .record_files import record_in_folder as record_in_folder
 from .record_files import record_in_git as record_in_git
 from .tracked import changed_pointers as changed_pointers
 from .tracked import check_out as check_out
+from .tracked import pointers_at as pointers_at
 from .tracked import pull as pull

@@ -11,6 +11,7 @@ from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
 from fairgate.gate.approvals import another_suite, approving, other_model, weaker_definition
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
+from fairgate.gate.tables import TABLES, edited_tables
 from fairgate.models import local_paths, published_models, schemes, uri_options
 from fairgate.records import DefinitionChange, GateDefinition, NeededApproval, OtherDefinition
 from fairgate.suites import (
@@ -24,7 +25,6 @@ from fairgate.suites import (
     with_subjects_of,
 )
 
-_TABLES = ("scores", "embeddings", "detections", "labels", "answers")
 _THERE = "as the merge base has it"
 
 
@@ -82,6 +82,7 @@ class _Comparison:
             except NoVerdict as trouble:
                 self.trouble = self.trouble or trouble
         self._stacked(base, others)
+        self._tables(base)
         self._baseline_files(base)
         self._newer_baselines(base, others)
         self._dataset_files(base)
@@ -155,6 +156,15 @@ class _Comparison:
             old = self._loaded(text, there) if text is not None else None
             if isinstance(old, LoadedSuite):
                 self._weigh(old, f"{place.ref} ({start[:7]})")
+            if start != base.commit:
+                self._tables(there)
+
+    def _tables(self, base: BaseCommit) -> None:
+        """Tables that are judged or compared with."""
+        anchors = [each.suite.anchor or "none" for each in (self.here, *(other.loaded for other in self.others))]
+        compared = [text for text in (self.settings.baseline, *anchors) if text.startswith("model:")]
+        uris = [self.settings.model, *(text.removeprefix("model:") for text in compared)]
+        self.weighed += edited_tables(self.repository, base.commit, base.words, uris)
 
     def _plan_before(self, old: LoadedSuite, base: BaseCommit) -> None:
         """The merge base's suite on this dataset; with this change's labels for subjects that the old ones lack."""
@@ -203,7 +213,7 @@ class _Comparison:
                 self.notices.append(f"this change has {now} judged, where {base.words} judges {before}")
             return
         self.changes.append(DefinitionChange(what="model", before=before, now=now))
-        if _scheme(now) not in _TABLES:
+        if _scheme(now) not in TABLES:
             kinds = (" of ".join(f"{scheme}:" for scheme in schemes(uri)) for uri in (now, before))
             self.notices.append("this change judges {}, where {} was judged before".format(*kinds))
             return

@@ -33,7 +33,12 @@ def _inputs(**given: str) -> dict[str, object]:
 def _judge(toy: Toy, environment: Mapping[str, str] | None = None, **given: str) -> Ran:
     """The gate's step."""
     env = {"CI": "true", **(environment or {})}
-    return carry_out(step_of(ACTION, "Judge the checkpoint"), _inputs(**given), toy.root, toy.root / ".runner", env)
+    return carry_out(step_of(ACTION, "Judge the checkpoint"), _inputs(**given), toy.root, _temp(toy), env)
+
+
+def _temp(toy: Toy) -> Path:
+    """The runner's folder for a job: beside the checkout."""
+    return toy.root.with_name(f"{toy.root.name}-runner")
 
 
 def _verdict(ran: Ran) -> str:
@@ -136,7 +141,7 @@ def _install(toy: Toy, action: Path, environment: Mapping[str, str], **given: st
     step = step_of(action, "Install fairgate")
     assert holds(step["if"], inputs)
     env = {"PATH": "/usr/bin:/bin", "GITHUB_ACTION_PATH": str(action.parent), **environment}
-    return carry_out(step, inputs, toy.root, toy.root / ".runner", env)
+    return carry_out(step, inputs, toy.root, _temp(toy), env)
 
 
 @pytest.mark.parametrize(("action", "name"), INSTALLING)
@@ -149,7 +154,7 @@ def test_only_pinned_packages_of_the_workflow_are_installed(toy: Toy, action: Pa
     assert ran.code == 4
     (said,) = ran.obeyed
     assert f"{name} takes pinned packages, NAME==VERSION" in said
-    assert not (toy.root / ".runner" / "fairgate").exists()
+    assert not (_temp(toy) / "fairgate").exists()
 
 
 @pytest.mark.parametrize(("action", "name"), INSTALLING)
@@ -188,7 +193,7 @@ def test_a_folder_of_the_branch_that_poses_as_an_installed_package_is_not_found(
 
 
 def test_a_pull_request_is_held_against_its_base_branch_unless_told_otherwise(toy: Toy) -> None:
-    git = scratch_git(toy.root, ignore=".runner/\nout-*/\n")
+    git = scratch_git(toy.root, ignore="out-*/\n")
     words = ["baseline", "update", "jobs", "--reason", "the first", "--root", str(toy.root), "--mlflow", "off"]
     kept = CliRunner().invoke(app, [*words, "--cache", "off"], env={"CI": ""})
     assert kept.exit_code == 0, kept.output

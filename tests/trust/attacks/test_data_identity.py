@@ -205,7 +205,7 @@ def test_other_content_under_the_same_version_is_named_next_to_the_verdict(toy_r
     toy_repo.push()
     judged = toy_repo.judge()
     assert judged.code == 0, judged.log
-    (notice,) = judged.record.notices
+    (notice,) = judged.all_notices
     assert "this change is judged on toy/v1" in notice
     assert "the baseline was made on toy/v1" in notice
     assert "the sets have the same names, and other images or labels" in notice
@@ -220,7 +220,7 @@ def test_the_same_release_written_again_by_other_tools_reads_as_the_same_data(to
     toy_repo.push()
     judged = toy_repo.judge()
     assert judged.code == 0, judged.log
-    assert judged.record.notices == []
+    assert judged.all_notices == []
     assert judged.record.baseline is not None
     assert judged.record.baseline.rescored is None
 

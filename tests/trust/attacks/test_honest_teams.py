@@ -35,7 +35,7 @@ def test_a_branch_three_weeks_behind_is_compared_with_where_it_parted_and_passes
     assert judged.code == 0, judged.log
     assert judged.record.baseline is not None
     assert judged.record.baseline.commit == parted
-    assert not judged.record.notices
+    assert not judged.all_notices
 
 
 def test_a_branch_that_lacks_the_release_of_todays_suite_is_told_to_rebase_and_not_that_it_failed(

@@ -70,7 +70,7 @@ def test_labels_of_one_subject_brought_near_to_each_other_fail_too(toy_repo: Toy
 @pytest.mark.parametrize("factor", [0.8, 1.2])
 def test_an_honest_table_of_a_slightly_other_temperature_passes(toy_repo: ToyRepository, factor: float) -> None:
     judged = judged_table(toy_repo, "tuned", factor)
-    assert judged.code == 0, judged.log
+    assert (judged.code, judged.asks_for) == (10, ["table"]), judged.log
     assert judged.notices == ""
 
 
@@ -153,7 +153,7 @@ def test_a_temperature_that_is_changed_on_purpose_says_what_to_do_and_a_waiver_m
     toy_repo.push("a waiver, reviewed")
     toy_repo.git("fetch", "--quiet", "origin")
     judged = judged_table(toy_repo, "tuned", 0.5)
-    assert judged.code == 0, judged.log
+    assert (judged.code, judged.asks_for) == (10, ["table"]), judged.log
     assert "label temperature" in judged.comment
 
 
