@@ -12,6 +12,7 @@ LONGEST = 2000
 """Characters of a part of an error that are shown: it may quote a file that somebody made long."""
 _CONTROLS = r"\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"  # all but \n
 _BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x85\u2028\u2029]+ *")
+_HALVES = re.compile(r"[\ud800-\udfff]")
 _UNSEEN = re.compile(f"[{_CONTROLS}]")
 _COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\[)")  # GitHub trims the lines in which it looks for commands
 _HARMFUL = re.compile(rf"[{_CONTROLS}]|^[^\S\n]*::|##\[", re.MULTILINE)
@@ -99,17 +100,31 @@ class TrackingError(FairgateError):
     """MLflow did not take a run. Never changes a verdict."""
 
 
+def readable(text: str) -> str:
+    """Text that every file can hold: a byte of a name that is not UTF-8 is written as a reader knows it.
+
+    >>> readable("caf\\udce9") == r"caf\\xe9"
+    True
+    """
+    return _HALVES.sub(lambda half: _written(ord(half[0])), text)
+
+
+def _written(code: int) -> str:
+    byte = code - 0xDC00  # as Python decodes the bytes of a name
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else f"\\u{code:04x}"
+
+
 def harmless(text: str, limit: int | None = LONGEST) -> str:
     """Foreign text on one line of at most `limit` characters, without what a terminal or a CI log would act on.
 
-    Control characters (escape sequences), those that change the direction of writing and halves of characters become
-    �, and nothing reads as a workflow command of GitHub (`::error::`, `##[group]`). Where something is cut, the last
-    character is an ellipsis.
+    Control characters (escape sequences) and those that change the direction of writing become �, bytes that are not
+    UTF-8 are written out (`readable`), and nothing reads as a workflow command of GitHub (`::error::`, `##[group]`).
+    Where something is cut, the last character is an ellipsis.
 
     >>> harmless("two\\n::error::lines")
     'two ::error::lines'
     """
-    joined = _UNSEEN.sub("�", _BREAKS.sub(" ", text))
+    joined = _UNSEEN.sub("�", _BREAKS.sub(" ", readable(text)))
     joined = _COMMAND.sub(r"\g<0> ", joined)
     return joined if limit is None or len(joined) <= limit else f"{joined[: limit - 1]}…"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.arrow_columns import is_text
+from fairgate.arrow_columns import arrow_file, is_text
 from fairgate.data.manifest import PULL, Manifest, Shard
 from fairgate.errors import DatasetError
 from fairgate.hashing import require_regular, sha256_file
@@ -58,11 +58,11 @@ class ShardReader:
         require_regular(path, DatasetError)
         try:
             require_sound_footer(path)
-            schema = pq.read_schema(path)
+            schema = pq.read_schema(arrow_file(path))
             if len(set(schema.names)) < len(schema.names):
                 raise ValueError("a column is there twice")
             text = [field.name for field in schema if is_text(field.type)]
-            parquet = pq.ParquetFile(path, read_dictionary=text)
+            parquet = pq.ParquetFile(arrow_file(path), read_dictionary=text)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
         if parquet.metadata.num_rows > shard.rows + SPARE_ROWS:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.arrow_columns import is_text, numbers, texts
+from fairgate.arrow_columns import arrow_file, is_text, numbers, texts
 from fairgate.csv_separator import find_separator
 from fairgate.errors import ScoresError, did_you_mean, first_harmful, listed
 from fairgate.models.contract import Floats, ImageIndex, Rows
@@ -218,13 +218,13 @@ def _read_parquet(path: Path, images: int) -> Any:
     import pyarrow.parquet as pq
 
     require_sound_footer(path)
-    facts = pq.read_metadata(path)
-    schema = pq.read_schema(path)
+    facts = pq.read_metadata(arrow_file(path))
+    schema = pq.read_schema(arrow_file(path))
     _require_plain_names(schema.names)
     _require_bounded(facts, images)
     text = [field.name for field in schema if is_text(field.type)]
     plain = [field.name for field in schema if is_text(field.type) or _is_number(field.type)]
-    table = pq.ParquetFile(path, read_dictionary=text).read(columns=plain).select(plain)
+    table = pq.ParquetFile(arrow_file(path), read_dictionary=text).read(columns=plain).select(plain)
     table.validate(full=True)  # a damaged page can hold codes of texts that there are not
     return table
 
@@ -258,7 +258,7 @@ def _read_csv(path: Path, text_columns: Sequence[str]) -> Any:
     # names of images stay text: "0012" is not 12
     text = dict.fromkeys(("set_id", "member", "text", "label", *PATH_COLUMNS, *text_columns), pa.string())
     arrow = arrow_csv.read_csv(
-        path,
+        arrow_file(path),
         convert_options=arrow_csv.ConvertOptions(column_types=text),
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True, delimiter=separator),
     )

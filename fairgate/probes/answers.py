@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from fairgate.arrow_columns import is_text, numbers, texts
+from fairgate.arrow_columns import arrow_file, is_text, numbers, texts
 from fairgate.atomic import atomic
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, require_regular, sha256_bytes
@@ -143,8 +143,8 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
         named = _arrow(np.array([name] * n), pa.string()).dictionary_encode()
         tables.append(pa.table({"probe": named, **images, **answers}))
     table = pa.concat_tables(tables).unify_dictionaries()
-    with atomic(path) as draft:
-        pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
+    with atomic(path) as draft, arrow_file(draft, "wb") as file:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
 
 def _arrow(values: NDArray[Any], kind: Any) -> Any:
@@ -192,9 +192,9 @@ def _columns(path: Path, images: int, wanted: list[str]) -> dict[str, NDArray[An
     try:
         # not read_table, which would import pyarrow.dataset: 0.2 s
         # text stays codes of its different texts: a few bytes may repeat a long one a billion times
-        held = pq.read_schema(path).names
+        held = pq.read_schema(arrow_file(path)).names
         coded = [name for name in _TEXT if name in held]
-        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=coded)
+        file = pq.ParquetFile(arrow_file(path), page_checksum_verification=True, read_dictionary=coded)
         _require_bounded(file.metadata, images)
         names = [name for name in wanted if name not in _LATER or name in held]
         if "value" in wanted:

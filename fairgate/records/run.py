@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints, model_validator
+
+from fairgate.errors import readable
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -53,10 +55,24 @@ def status_of(value: float | None) -> Status:
     return "ok" if math.isfinite(value) else "infinite"
 
 
+def _readable(value: Any) -> Any:
+    """Plain data with every text of it `readable`."""
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, dict):
+        return {_readable(key): _readable(each) for key, each in value.items()}
+    return [_readable(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 class RecordPart(BaseModel):
-    """A record or a part of one: frozen, and strict about unknown keys."""
+    """A record or a part of one: frozen, strict about unknown keys, with text that every file can hold (`readable`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _readable(cls, given: Any) -> Any:
+        return _readable(given)
 
 
 class DatasetInfo(RecordPart):
