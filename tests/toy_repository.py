@@ -63,17 +63,7 @@ class Toy:
 
 def toy_repository(root: Path, sets: int = 40) -> Toy:
     """A repository whose suite `jobs` passes: `tuned` against `base`. `biased.csv` has a planted bias."""
-    write_dataset(
-        root / "datasets" / "toy" / "v1",
-        rows(sets),
-        name="toy",
-        version="v1",
-        attributes={"skin_tone": TONES, "gender": GENDERS},
-        recipe={"name": "toy"},
-        licence="CC0-1.0",
-        counterfactual=True,
-        notice="drawn squares",
-    )
+    release(root, "v1", sets)
     (root / "fairness_suites").mkdir()
     toy = Toy(root)
     toy.write_suite(SUITE)
@@ -83,6 +73,23 @@ def toy_repository(root: Path, sets: int = 40) -> Toy:
     return toy
 
 
+def release(root: Path, version: str, sets: int, *, blue: int = 10) -> Path:
+    """A release of the toy dataset with that many sets of each subject, in some blue; its folder."""
+    folder = root / "datasets" / "toy" / version
+    write_dataset(
+        folder,
+        rows(sets, blue),
+        name="toy",
+        version=version,
+        attributes={"skin_tone": TONES, "gender": GENDERS},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=True,
+        notice="drawn squares",
+    )
+    return folder
+
+
 def members(sets: int) -> Iterator[tuple[str, str, str, str]]:
     """(subject, set_id, skin tone, gender) of every image, in stored order."""
     for subject, number in product(LABELS, range(sets)):
@@ -90,11 +97,11 @@ def members(sets: int) -> Iterator[tuple[str, str, str, str]]:
             yield subject, f"{subject}-{number:03d}", tone, gender
 
 
-def rows(sets: int) -> Iterator[Mapping[str, object]]:
+def rows(sets: int, blue: int = 10) -> Iterator[Mapping[str, object]]:
     for subject, set_id, tone, gender in members(sets):
         shade = 200 if tone == "light" else 80
         buffer = io.BytesIO()
-        Image.new("RGB", (8, 8), (shade, shade // 2, len(gender) * 10)).save(buffer, "PNG")
+        Image.new("RGB", (8, 8), (shade, shade // 2, len(gender) * blue)).save(buffer, "PNG")
         yield {
             "image": buffer.getvalue(),
             "path": f"{set_id}-{tone}-{gender}.png",

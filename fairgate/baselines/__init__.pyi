@@ -16,6 +16,9 @@ from .git import Repository as Repository
 from .record_files import baseline_folder as baseline_folder
 from .record_files import record_in_folder as record_in_folder
 from .record_files import record_in_git as record_in_git
+from .releases import content_digest as content_digest
+from .releases import release_at as release_at
+from .releases import same_data as same_data
 from .tracked import changed_pointers as changed_pointers
 from .tracked import check_out as check_out
 from .tracked import pointers_at as pointers_at

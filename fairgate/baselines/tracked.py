@@ -19,7 +19,18 @@ from fairgate.baselines.git import Repository
 from fairgate.ci import event_default_branch, in_ci
 from fairgate.errors import BaselineError, DatasetError, FairgateError, did_you_mean
 from fairgate.git import run_git
-from fairgate.remote import Fetched, Progress, Store, Tracked, fetch, is_pointer, open_store, read_file, read_pointers
+from fairgate.remote import (
+    Fetched,
+    Progress,
+    Store,
+    Tracked,
+    fetch,
+    file_names,
+    is_pointer,
+    open_store,
+    read_file,
+    read_pointers,
+)
 
 CONFIG, OWN = ".dvc/config", ".dvc/config.local"
 _MOST_BYTES = 32 << 20
@@ -105,7 +116,7 @@ def _fetch_at(repository: Repository, commit: str, path: str, into: Path) -> Non
     project, env, into = project_of(repository), os.environ, into.resolve()
     there, wanted = project.repository, project.path(path)
     try:
-        found = [one for one in pointers_at(there, commit) if _related(one.path, wanted)]
+        found = [one for one in pointers_at(there, commit) if related(one.path, wanted)]
         if not found:
             raise BaselineError(
                 f"neither git nor DVC has {path} at {commit[:7]}.",
@@ -126,6 +137,21 @@ def _fetch_at(repository: Repository, commit: str, path: str, into: Path) -> Non
             where=str(into),
             remedy="make room there, or set TMPDIR to a folder that can be written",
         ) from error
+
+
+def names_at(repository: Repository, commit: str, path: str) -> list[str]:
+    """What DVC tracked under a path at a commit: pointers below it, and the files of a folder at or above it.
+
+    Raises DatasetError or BaselineError if a folder's listing is not to be had.
+    """
+    project, env = project_of(repository), os.environ
+    there, top = project.repository, project.path(path)
+    wanted = [each for each in pointers_at(there, commit) if related(each.path, top)]
+    names = [each.path for each in wanted if each.path.startswith(f"{top}/")]
+    if above := [each for each in wanted if not each.path.startswith(f"{top}/")]:
+        with _settings(there, _trusted(there, commit, env), env) as store:
+            names += file_names(above, store)
+    return [name.removeprefix(f"{project.inner}/") for name in names]
 
 
 def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = ()) -> list[str]:
@@ -185,7 +211,7 @@ def _targeted(project: Project, target: str, known: Sequence[Tracked]) -> list[t
             found = read_pointers([path], lambda name: read_file(root, name, _MOST_BYTES))
         if found:
             return [(one, None) for one in found]
-    some: list[tuple[Tracked, str | None]] = [(one, path) for one in known if _related(one.path, path)]
+    some: list[tuple[Tracked, str | None]] = [(one, path) for one in known if related(one.path, path)]
     if some:
         return some
     near = did_you_mean(path, [*(one.path for one in known), *(one.pointer for one in known)])
@@ -250,10 +276,10 @@ def _default_branch(env: Mapping[str, str]) -> str:
 
 def _is_candidates(path: str, mine: str, releases: str) -> bool:
     """Whether a pointer brings the candidate's files, at its path, below or above it, and no release of data."""
-    return mine != "." and _related(path, mine) and not _related(path, releases)
+    return mine != "." and related(path, mine) and not related(path, releases)
 
 
-def _related(one: str, other: str) -> bool:
+def related(one: str, other: str) -> bool:
     """Whether two paths are the same, or one is below the other."""
     return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/") or other == "."
 

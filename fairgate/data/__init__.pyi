@@ -31,6 +31,7 @@ from .labels import unique_ids as unique_ids
 from .manifest import CROSS as CROSS
 from .manifest import MANIFEST_FILE as MANIFEST_FILE
 from .manifest import NAME_PATTERN as NAME_PATTERN
+from .manifest import VERSION_PATTERN as VERSION_PATTERN
 from .manifest import Counts as Counts
 from .manifest import Hash as Hash
 from .manifest import Manifest as Manifest

@@ -64,6 +64,30 @@ def base_commits(repository: Repository, bases: tuple[str, ...] | None) -> list[
         raise
 
 
+def base_notices(repository: Repository, settings: Settings, base: BaseCommit) -> list[str]:
+    """A base that the author could choose, and one that holds the candidate already, are reported."""
+    if settings.bases is None:
+        return []
+    notices = []
+    default = settings.bases[1] if len(settings.bases) > 1 else repository.default_branch()
+    if default is not None and branch_name(default) != branch_name(base.ref):
+        try:
+            same = repository.tip(default) == repository.tip(base.ref)
+        except BaselineError:
+            same = False
+        if not same:
+            notices.append(
+                f"the base is {base.ref}, not the default branch {default}: compared with the baseline of {base.ref}; "
+                "the definitions of both branches count"
+            )
+    if settings.pull_request and repository.tip("HEAD") == base.commit:
+        notices.append(
+            f"this commit is on {base.ref} already: the merge base is the candidate itself, and nothing is compared "
+            "with what was there before"
+        )
+    return notices
+
+
 def suites_at(repository: Repository, commit: str) -> list[str]:
     """The names of the suites that a commit has."""
     names = repository.files(commit, FOLDER)

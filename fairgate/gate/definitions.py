@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairgate.baselines import Repository, baseline_folder
+from fairgate.data import Dataset
 from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
 from fairgate.gate.approvals import another_suite, approving, other_model, weaker_definition
-from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
+from fairgate.gate.base_data import BaseReleases, other_dataset
+from fairgate.gate.bases import BaseCommit, base_commits_of_run, base_notices, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
 from fairgate.gate.tables import TABLES, edited_tables
 from fairgate.models import local_paths, published_models, schemes, uri_options
@@ -38,7 +41,8 @@ def hold(prepared: Prepared, settings: Settings) -> tuple[Prepared, Settings]:
     places = base_commits_of_run(repository, settings)
     if not places:
         return prepared, settings
-    return _Comparison(prepared, prepared.loaded, settings, repository, places).made()
+    releases = BaseReleases(prepared, repository)
+    return _Comparison(prepared, prepared.loaded, settings, repository, places, releases).made()
 
 
 @dataclass
@@ -50,6 +54,7 @@ class _Comparison:
     settings: Settings
     repository: Repository
     places: list[BaseCommit]
+    releases: BaseReleases
     changes: list[DefinitionChange] = field(default_factory=list)
     others: list[Definition] = field(default_factory=list)
     elsewhere: list[OtherDefinition] = field(default_factory=list)
@@ -64,6 +69,8 @@ class _Comparison:
         found = None if text is None else self._loaded(text, base)
         old = None if isinstance(found, SuiteError) else found
         if old is not None:
+            with self._without_verdict():
+                self._dataset(base, self.releases.add(old, base))
             self._merge_base(old, base)
         elif isinstance(found, SuiteError):
             before = f"not readable: {found.problem}"
@@ -77,16 +84,15 @@ class _Comparison:
                 self.notices.append(f"{what}: nobody has reviewed what the new one asks for")
                 self.weighed.append(another_suite(None, self.here.suite, what))
         for place in others:
-            try:
+            with self._without_verdict():
                 self._other(place, text, old)
-            except NoVerdict as trouble:
-                self.trouble = self.trouble or trouble
-        self._stacked(base, others)
+            with self._without_verdict():
+                self._stacked(base, place)
         self._tables(base)
         self._baseline_files(base)
         self._newer_baselines(base, others)
         self._dataset_files(base)
-        self._where_the_base_is(base)
+        self.notices += base_notices(self.repository, self.settings, base)
         compared = GateDefinition(
             source=f"git:{base.ref}",
             commit=base.commit,
@@ -103,8 +109,17 @@ class _Comparison:
             weighed=tuple(self.weighed),
             approving=approving(self.here, self.repository, self.settings, self.places),
             trouble=self.trouble,
+            on_base_data=tuple(self.releases.planned),
         )
         return held, self.settings
+
+    @contextlib.contextmanager
+    def _without_verdict(self) -> Iterator[None]:
+        """The first reason why a base's gate cannot be evaluated ends the run, once all bases were compared with."""
+        try:
+            yield
+        except NoVerdict as trouble:
+            self.trouble = self.trouble or trouble
 
     def _text(self, place: BaseCommit) -> bytes | None:
         return self.repository.read(place.commit, f"{FOLDER}/{self.here.name}.yaml")
@@ -142,22 +157,27 @@ class _Comparison:
         if "model" in self.settings.from_suite and before and now and before != now:
             self.weighed.append(other_model(before, now, words))
 
-    def _stacked(self, base: BaseCommit, others: Sequence[BaseCommit]) -> None:
+    def _dataset(self, place: BaseCommit, release: Dataset | None) -> None:
+        """Other data than a base's have to be approved."""
+        if release is not None:
+            self.weighed.append(other_dataset(release, self.prepared.dataset, place.words))
+
+    def _stacked(self, base: BaseCommit, place: BaseCommit) -> None:
         """On a base that is not the default branch: what both together change there has to be approved, too."""
-        for place in others:
-            if place.decider != "default branch" or self.prepared.deleted:
-                continue
-            try:
-                start = self.repository.merge_base(place.ref)
-            except BaselineError:  # no history in common: compared with its tip
-                start = place.commit
-            there = replace(place, commit=start)
-            text = self._text(there) if start != base.commit else None
-            old = self._loaded(text, there) if text is not None else None
-            if isinstance(old, LoadedSuite):
-                self._weigh(old, f"{place.ref} ({start[:7]})")
-            if start != base.commit:
-                self._tables(there)
+        if place.decider != "default branch" or self.prepared.deleted:
+            return
+        try:
+            start = self.repository.merge_base(place.ref)
+        except BaselineError:  # no history in common: compared with its tip
+            start = place.commit
+        there = replace(place, commit=start)
+        text = self._text(there) if start != base.commit else None
+        old = self._loaded(text, there) if text is not None else None
+        if isinstance(old, LoadedSuite):
+            self._weigh(old, f"{place.ref} ({start[:7]})")
+            self._dataset(there, self.releases.of(old, there))
+        if start != base.commit:
+            self._tables(there)
 
     def _tables(self, base: BaseCommit) -> None:
         """Tables that are judged or compared with."""
@@ -175,6 +195,8 @@ class _Comparison:
             try:
                 self.others.append(planned_on(with_subjects_of(old, self.here), dataset, base.decider))
             except SuiteError as error:
+                if self.releases.planned:  # they are judged on the base's own release
+                    return
                 self.trouble = NoVerdict(
                     f"the checks of {base.words} cannot be evaluated on this dataset: {error.problem}",
                     where=error.where,
@@ -237,15 +259,16 @@ class _Comparison:
         Raises NoVerdict where this branch cannot be judged by it.
         """
         text = self._text(place)
-        if text is None or text == at_base:
+        if text is None:
             return
         rebase = f"rebase onto {place.ref}, or merge it into this branch"
         found = self._loaded(text, place)
         if isinstance(found, SuiteError):
             raise NoVerdict(f"{place.words}: {found.problem}", where=found.where, remedy=rebase)
+        moved = self.releases.add(found, place) is not None
         known = [self.here, *(one.loaded for one in self.others), *([old] if old is not None else [])]
-        moved = found.suite.dataset not in {one.suite.dataset for one in known}
-        if not moved and any(same_verdicts(found.suite, one.suite) for one in known):
+        alike = any(same_verdicts(found.suite, one.suite) for one in known)
+        if text == at_base or (alike and not moved):
             return
         changes = changes_between(self.here.suite, found.suite)
         self.elsewhere.append(
@@ -253,14 +276,13 @@ class _Comparison:
                 decider=place.decider, ref=place.ref, commit=place.commit, suite_digest=found.digest, changes=changes
             )
         )
-        if moved:
-            problem = (
-                f"{place.words} judges on dataset '{found.suite.dataset}', this branch on '{known[0].suite.dataset}'."
-            )
-            raise NoVerdict(problem, where=found.where("dataset"), remedy=rebase)
+        if alike:
+            return
         try:
             self.others.append(planned_on(found, self.prepared.dataset, place.decider))
         except SuiteError as error:
+            if moved:  # they are judged on that branch's own release
+                return
             problem = f"the checks of {place.words} cannot be evaluated on this branch: {error.problem}"
             raise NoVerdict(problem, where=error.where, remedy=rebase) from error
         self.notices.append(
@@ -318,27 +340,6 @@ class _Comparison:
         if now and now != then:
             before, what = (_THERE, "edited") if then else (None, "added")
             self.changes.append(DefinitionChange(what=folder, before=before, now=f"{what} by this change"))
-
-    def _where_the_base_is(self, base: BaseCommit) -> None:
-        """A base that the author could choose, and one that holds the candidate already, are reported."""
-        if self.settings.bases is None:
-            return
-        default = self.settings.bases[1] if len(self.settings.bases) > 1 else self.repository.default_branch()
-        if default is not None and branch_name(default) != branch_name(base.ref):
-            try:
-                same = self.repository.tip(default) == self.repository.tip(base.ref)
-            except BaselineError:
-                same = False
-            if not same:
-                self.notices.append(
-                    f"the base is {base.ref}, not the default branch {default}: compared with the baseline of "
-                    f"{base.ref}; the definitions of both branches count"
-                )
-        if self.settings.pull_request and self.repository.tip("HEAD") == base.commit:
-            self.notices.append(
-                f"this commit is on {base.ref} already: the merge base is the candidate itself, and nothing is "
-                "compared with what was there before"
-            )
 
 
 def _scheme(uri: str) -> str:

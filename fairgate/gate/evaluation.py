@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from fairgate.baselines import Repository, changed_pointers, environment_warnings
-from fairgate.errors import FairgateError
+from fairgate.errors import FairgateError, NoVerdict
 from fairgate.gate.approvals import comparisons, weigh
+from fairgate.gate.base_data import judged_on_both
 from fairgate.gate.compared_run import ComparedRun, dataset_info
 from fairgate.gate.models import Progress
-from fairgate.gate.preparation import Prepared
+from fairgate.gate.preparation import Prepared, every_check
 from fairgate.gate.scoring import Scored, decide_definition, score
 from fairgate.gate.temperature import Scores
 from fairgate.measures import METRICS
@@ -44,6 +45,7 @@ from fairgate.suites import (
     probe_digests,
     prompt_count,
     stricter,
+    stricter_on_other_data,
     temperature_notices,
     undecided,
     waive,
@@ -80,15 +82,19 @@ def evaluate(
             checks = stricter(_by_definition(prepared, scored, now.date()))
             taken = confusions(prepared.dataset.index, scored.scores, prepared.planned)
         except FairgateError as error:
-            checks = [undecided(one, error) for one in prepared.everything]
+            checks = [undecided(one, error) for one in every_check(prepared.definitions)]
             if (found := _by_the_base(prepared, settings, progress, now.date(), error)) is not None:
                 judged, scored, checks = found
+        on_base_data = [_on_base_data(each, settings, progress, now.date()) for each in prepared.on_base_data]
     scores = scored.scores if scored else {}
     coverage = _coverage(judged, scores)
     if not coverage.complete:
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
+    for other in on_base_data:
+        checks = stricter_on_other_data(checks, other.checks, other.prepared.decider, other.prepared.release)
     place = environment(prepared.root, scored.device if scored else settings.device, _plugins(prepared, settings))
-    apart = comparisons(scored.model, place.plugins or {}, scored.others) if scored else []
+    every = [scored, *(other.scored for other in on_base_data)]
+    apart = [item for one in every if one for item in comparisons(one.model, place.plugins or {}, one.others)]
     weighed = weigh(prepared, [*prepared.weighed, *apart], now.date())
     record = RunRecord(
         suite=suite.suite,
@@ -111,6 +117,7 @@ def evaluate(
         notices=[
             *prepared.notices,
             *(changed_pointers(Repository(prepared.root), base.commit, _own_paths(prepared, settings)) if base else []),
+            *judged_on_both(prepared.dataset, [(other.prepared, other.seconds) for other in on_base_data]),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
             *weighed.notices,
@@ -146,6 +153,29 @@ def _by_definition(prepared: Prepared, scored: Scored, today: date) -> list[tupl
     return results
 
 
+@dataclass(frozen=True, slots=True)
+class _OnBaseData:
+    """What a base's checks find on the base's own release, and the seconds that it took."""
+
+    prepared: Prepared
+    scored: Scored | None
+    checks: list[CheckResult]
+    seconds: float
+
+
+def _on_base_data(prepared: Prepared, settings: Settings, progress: Progress | None, today: date) -> _OnBaseData:
+    """Judge by a base's checks on the base's own release; what cannot be scored there is an error, never a pass."""
+    started, scored = time.monotonic(), None
+    try:
+        scored = score(prepared, settings, progress)
+        checks = stricter(_by_definition(prepared, scored, today))
+        if missing := _coverage(prepared, scored.scores).missing:
+            raise NoVerdict(f"{missing[0]}.", where=prepared.release, remedy="score all of them, or make room there")
+    except FairgateError as error:
+        checks = [undecided(one, error) for one in prepared.everything]
+    return _OnBaseData(prepared, scored, checks, time.monotonic() - started)
+
+
 def _by_the_base(
     prepared: Prepared, settings: Settings, progress: Progress | None, today: date, error: FairgateError
 ) -> tuple[Prepared, Scored, list[CheckResult]] | None:
@@ -167,7 +197,8 @@ def _by_the_base(
 
 def _lenient(prepared: Prepared, settings: Settings) -> bool:
     """Whether thin evidence may pass. A change cannot allow that to itself by editing the suite; a command line can."""
-    lenient = all(one.loaded.suite.on_inconclusive == "warn" for one in prepared.others)
+    bases = [one for one in prepared.every_definition if one is not prepared]
+    lenient = all(one.loaded.suite.on_inconclusive == "warn" for one in bases)
     loosened = settings.leniency_is_the_suites and not lenient
     return settings.on_inconclusive == "warn" and not loosened
 
@@ -205,7 +236,7 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
 
 def _plugins(prepared: Prepared, settings: Settings) -> dict[str, str]:
     """The installed packages that the suite's metrics and probes, and the model, are from."""
-    suites = [one.loaded.suite for one in prepared.definitions]
+    suites = [one.loaded.suite for one in prepared.every_definition]
     return {
         **METRICS.packages_of(check.metric for suite in suites for check in suite.checks),
         **PROBES.packages_of(probe.kind for suite in suites for probe in suite.probes.values()),

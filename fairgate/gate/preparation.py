@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -62,6 +62,7 @@ class Prepared(Definition):
     record. `weighed` is what a person has to approve, and `approving` the suite whose approvals count: the default
     branch's (None: there is none that is known). `trouble`: the base's gate cannot be evaluated on this branch, so that
     the run ends without a verdict. `deleted`: this branch has no such suite, and `loaded` is the merge base's.
+    `on_base_data` are the bases' suites on their own releases, if those are other data; `release` names one of these.
     """
 
     dataset: Dataset
@@ -74,6 +75,8 @@ class Prepared(Definition):
     approving: Approving | None = None
     trouble: FairgateError | None = None
     deleted: bool = False
+    on_base_data: tuple[Prepared, ...] = ()
+    release: str = ""
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
@@ -81,13 +84,23 @@ class Prepared(Definition):
         return (self, *self.others)
 
     @property
+    def every_definition(self) -> tuple[Definition, ...]:
+        """The definitions on this change's dataset, then those on the releases of its bases."""
+        return (*self.definitions, *(one for each in self.on_base_data for one in each.definitions))
+
+    @property
     def everything(self) -> list[PlannedCheck]:
         """Every check that will be decided: this change's, then those that it takes away."""
-        found: dict[str, PlannedCheck] = {}
-        for one in self.definitions:
-            for check in one.planned:
-                found.setdefault(check.item, check)
-        return list(found.values())
+        return every_check(self.every_definition)
+
+
+def every_check(definitions: Sequence[Definition]) -> list[PlannedCheck]:
+    """The checks of several definitions; of those with one name, the first."""
+    found: dict[str, PlannedCheck] = {}
+    for one in definitions:
+        for check in one.planned:
+            found.setdefault(check.item, check)
+    return list(found.values())
 
 
 def settings_of(

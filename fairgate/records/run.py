@@ -265,7 +265,8 @@ class CheckResult(RecordPart):
     `against` says which of the two a `no_worse_than` check was compared with: the baseline, or the anchor that guards
     against slow drift. Where the base defines the check otherwise than this change, `decided_by` says whose definition
     gave the verdict (the stricter one's), `other_bound` and `other_verdict` what another one says: that of `other_by`,
-    in older records the merge base's or else this change's.
+    in older records the merge base's or else this change's. `judged_on` names the base's release on which the check was
+    decided, since it is harder there than on this change's dataset.
 
     `only_tempered`: the verdict, and the changes of the groups that settled it, are those at the temperature that gives
     the probe the baseline's mean answer entropy; at the model's own temperature the verdict is milder.
@@ -307,6 +308,7 @@ class CheckResult(RecordPart):
     other_bound: Number = None
     other_verdict: Verdict | None = None
     other_by: Decider | None = None
+    judged_on: str | None = None
     n_sets: int
     min_sets: int | None = None
     sets_needed: int | None = None

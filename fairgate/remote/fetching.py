@@ -94,6 +94,11 @@ def fetch(
     ]
 
 
+def file_names(wanted: Iterable[Tracked], store: Store) -> list[str]:
+    """The paths of all files that are tracked. Raises DatasetError if a folder's listing is not to be had."""
+    return [path for tracked in wanted for path in _planned(tracked, store, None).files]
+
+
 def _carried_out(
     plans: Sequence[_Plan], root: Path, store: Store, force: bool, progress: Progress | None
 ) -> dict[str, int]:

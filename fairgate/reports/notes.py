@@ -129,6 +129,9 @@ def decider_words(check: CheckResult) -> str:
     if check.decided_by is None:
         return ""
     other, owner = other_decider(check), f"{DECIDERS[check.decided_by]}'s"
+    if check.judged_on is not None:
+        here = "there is no such check" if check.other_verdict is None else f"it {_WOULD[check.other_verdict]}"
+        return f"decided on {clean(check.judged_on, 200)}; on this change's dataset {here}"
     noun = "margin" if check.rule == "no_worse_than" else "bound"
     if check.other_verdict is None:
         return f"decided by {owner} definition; {other} has no such check"

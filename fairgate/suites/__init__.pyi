@@ -46,6 +46,7 @@ from .suite_diff import changes_between as changes_between
 from .suite_diff import definition_digest as definition_digest
 from .suite_diff import same_verdicts as same_verdicts
 from .suite_diff import stricter as stricter
+from .suite_diff import stricter_on_other_data as stricter_on_other_data
 from .suite_diff import weaker as weaker
 from .suite_diff import with_subjects_of as with_subjects_of
 from .temperature import LabelTemperature as LabelTemperature

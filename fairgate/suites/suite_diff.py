@@ -77,6 +77,33 @@ def stricter(definitions: Sequence[tuple[Decider, Sequence[CheckResult]]]) -> li
     return [_strictest(by, [decider for decider, _ in definitions]) for by in found.values()]
 
 
+def stricter_on_other_data(
+    own: Sequence[CheckResult], there: Sequence[CheckResult], decider: Decider, release: str
+) -> list[CheckResult]:
+    """Each check on this change's dataset, or as a base's checks have it on the base's `release`, if that is harder.
+
+    Checks that only the base has are added. Pictures of the worst sets are left out: they are of another dataset.
+    """
+    merged = {check.item: check for check in own}
+    for check in there:
+        here = merged.get(check.item)
+        if here is not None and _hardness(check) <= _hardness(here):
+            continue
+        update: dict[str, Any] = {"decided_by": check.decided_by or decider, "other_by": "this change"}
+        if here is not None:
+            update |= {"other_bound": here.bound, "other_verdict": "pass" if here.waived else here.verdict}
+        reason = f"on {release}: {check.reason}"
+        merged[check.item] = check.model_copy(
+            update={**update, "judged_on": release, "reason": reason, "worst_sets": []}
+        )
+    return list(merged.values())
+
+
+def _hardness(check: CheckResult) -> tuple[int, int]:
+    """How hard a result is on the candidate: of two failures, the one in which more groups fail."""
+    return _weight(check), len(check.failing_groups)
+
+
 def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> CheckResult:
     """The hardest of one check's variants, with what another definition says of it, or that one has no such check."""
     hardest = max(map(_weight, by.values()))

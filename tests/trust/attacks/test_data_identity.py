@@ -110,7 +110,7 @@ def test_whatever_is_changed_in_a_shard_gives_no_verdict(
 def test_a_fingerprint_of_the_authors_own_making_gives_no_verdict(toy_repo: ToyRepository) -> None:
     """The manifest alone is edited: the data are honest, and would pass for other data."""
     toy_repo.branch()
-    toy_repo.use("biased")
+    toy_repo.use("tuned")
     forge(toy_repo.root / "datasets" / "toy" / "v1", fingerprint="0" * 64)
     toy_repo.push()
     refused(toy_repo.judge(), "the manifest says 0000")
@@ -135,7 +135,7 @@ def drop(manifest: dict[str, Any], attribute: str) -> dict[str, Any]:
 
 def test_an_attribute_that_the_manifest_no_longer_declares_gives_no_verdict(toy_repo: ToyRepository) -> None:
     toy_repo.branch()
-    toy_repo.use("biased")
+    toy_repo.use("tuned")
     folder = toy_repo.root / "datasets" / "toy" / "v1"
     forge(folder, **drop(json.loads((folder / "manifest.json").read_text()), "skin_tone"))
     assert open_dataset("toy", toy_repo.root / "datasets").verify() == []  # nothing in the release contradicts it
@@ -155,7 +155,7 @@ def test_an_attribute_that_the_manifest_no_longer_declares_gives_no_verdict(toy_
 )
 def test_a_manifest_that_counts_otherwise_gives_no_verdict(toy_repo: ToyRepository, said: dict[str, Any]) -> None:
     toy_repo.branch()
-    toy_repo.use("biased")
+    toy_repo.use("tuned")
     forge(toy_repo.root / "datasets" / "toy" / "v1", **said)
     toy_repo.push()
     judged = toy_repo.judge()
@@ -204,8 +204,10 @@ def test_other_content_under_the_same_version_is_named_next_to_the_verdict(toy_r
     forge(folder, fingerprint=re.findall("[0-9a-f]{64}", problem.what)[0])
     toy_repo.push()
     judged = toy_repo.judge()
-    assert judged.code == 0, judged.log
-    (notice,) = judged.all_notices
+    assert judged.code == 10, judged.log
+    assert [each.kind for each in judged.record.needs_approval] == ["dataset"]
+    both, notice = judged.all_notices
+    assert "by the base's checks on main's release toy/v1 (" in both
     assert "this change is judged on toy/v1" in notice
     assert "the baseline was made on toy/v1" in notice
     assert "the sets have the same names, and other images or labels" in notice
@@ -228,7 +230,7 @@ def test_the_same_release_written_again_by_other_tools_reads_as_the_same_data(to
 def test_a_group_renamed_by_a_letter_that_looks_the_same_gives_no_verdict(toy_repo: ToyRepository) -> None:
     """An honest release of its own, of other people's making: who would see that nobody in it is 'dark'?"""
     toy_repo.branch()
-    toy_repo.use("biased")
+    toy_repo.use("tuned")
     renamed = {"light": "light", "dark": "d\u0430rk"}
     write_dataset(
         toy_repo.root / "datasets" / "toy" / "v2",
