@@ -173,11 +173,11 @@ class _Comparison:
         there = replace(place, commit=start)
         text = self._text(there) if start != base.commit else None
         old = self._loaded(text, there) if text is not None else None
+        if start != base.commit:
+            self._tables(there)
         if isinstance(old, LoadedSuite):
             self._weigh(old, f"{place.ref} ({start[:7]})")
             self._dataset(there, self.releases.of(old, there))
-        if start != base.commit:
-            self._tables(there)
 
     def _tables(self, base: BaseCommit) -> None:
         """Tables that are judged or compared with."""
