@@ -93,7 +93,8 @@ def test_four_another_release_has_the_baseline_scored_again_and_says_so(team: Te
     team.suite.write_text(SUITE.replace("faces@v1", "faces@v2"), encoding="utf-8")
     team.git.commit("the new release")
     code, output, record = team.gate()
-    assert code == 0, output
+    assert code == 10, output
+    assert [each.kind for each in record.needs_approval] == ["dataset"]
     assert record.dataset.version == "v2"
     assert record.baseline is not None
     assert record.baseline.rescored is not None
