@@ -82,7 +82,7 @@ def keep_baseline(evaluation: Evaluation, prepared: Prepared, *, reason: str, fo
 
 
 def _require_passed(record: RunRecord, force: bool) -> None:
-    if record.verdict == "error":
+    if record.verdict == "error" or any(check.verdict == "error" for check in record.checks):
         raise BaselineError(
             "the run could not be computed, and nothing is kept of it.",
             where=f"suite {record.suite}",

@@ -56,7 +56,6 @@ from .run import NEEDS_APPROVAL as NEEDS_APPROVAL
 from .run import NO_VERDICT as NO_VERDICT
 from .run import OPEN as OPEN
 from .run import SCHEMA_VERSION as SCHEMA_VERSION
-from .run import SEVERITY as SEVERITY
 from .run import SHUT as SHUT
 from .run import STRICTNESS as STRICTNESS
 from .run import Against as Against

@@ -26,11 +26,8 @@ ApprovalKind = Literal[
 ]
 """What a person has to weigh before it is merged."""
 
-SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2, "error": 3}
-"""Of a run: what could not be computed outranks a failure, since the run did not see everything."""
-
 STRICTNESS: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "error": 2, "fail": 3}
-"""Between two readings of one check: a failure outranks an error, which a change may plant to hide it."""
+"""Of a run, and between two readings of one check: a failure outranks an error, which a change may plant to hide it."""
 
 CROSS = " × "
 """Joins the groups, and the attributes, of an intersection."""
@@ -464,7 +461,7 @@ class RunRecord(RecordPart):
 
     def counts(self) -> dict[Verdict, int]:
         """Number of checks per verdict, every verdict named; waived ones count as what they are."""
-        return {verdict: sum(check.verdict == verdict for check in self.checks) for verdict in SEVERITY}
+        return {verdict: sum(check.verdict == verdict for check in self.checks) for verdict in STRICTNESS}
 
 
 def item_name(check: str, about: str | None = None, against: Against | None = None) -> str:
@@ -479,4 +476,4 @@ def item_name(check: str, about: str | None = None, against: Against | None = No
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict of a run: the most severe of its checks'. No check at all is an error, never a pass."""
-    return max(verdicts, key=lambda verdict: SEVERITY[verdict], default="error")
+    return max(verdicts, key=lambda verdict: STRICTNESS[verdict], default="error")

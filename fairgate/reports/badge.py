@@ -26,7 +26,7 @@ def badge_words(record: RunRecord) -> tuple[str, str]:
     label = f"fairgate {clean(record.suite, 40)} on {clean(f'{record.dataset.name}/{record.dataset.version}', 60)}"
     if record.verdict == "pass":
         said, left = f"{share_words(tally(record)['pass'], 'check')} passed", {"pass"}
-    elif record.verdict == "error" and headline_verdict(record) == "error":
+    elif headline_verdict(record) == "error":
         said, left = verdict_words(record).partition(", with")[0], {"pass", "error"}
     else:
         worst = next(one for one, count in tally(record).items() if count)

@@ -299,7 +299,8 @@ def verdict_words(record: RunRecord) -> str:
     if record.verdict == "inconclusive":
         allowed = "inconclusive (allowed here)" if record.allow_inconclusive else "inconclusive (counts as a failure)"
         return allowed + suffix
-    return (_incomplete(record) if record.verdict == "error" else record.verdict) + suffix
+    incomplete = record.verdict == "error" or (record.verdict == "fail" and tally(record)["error"])
+    return (_incomplete(record) if incomplete else record.verdict) + suffix
 
 
 def findings_headline(record: RunRecord) -> str:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError, clean
 from fairgate.hashing import read_bounded, require_regular
-from fairgate.records import SCHEMA_VERSION, SEVERITY, CheckResult, Coverage, GroupResult, RunRecord, Verdict
+from fairgate.records import SCHEMA_VERSION, STRICTNESS, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
 
 FILE_NAME: Final = "results.json"
@@ -160,7 +160,9 @@ _ROUND_OFF = 1e-9
 
 def contradictions(record: RunRecord) -> Iterator[str]:
     """Everything in which a record contradicts itself, a sentence each, with its place; nothing for an honest one."""
-    if record.verdict != record.decided:
+    errors = any(check.verdict == "error" and not check.waived for check in record.checks)
+    before = record.verdict == "error" and record.decided == "fail" and errors  # older versions put errors first
+    if record.verdict != record.decided and not before:
         yield f"verdict: it says '{record.verdict}', and its checks add up to '{record.decided}'"
     made = _day(record.created_at)
     if made is None:
@@ -276,7 +278,7 @@ def _asides(check: CheckResult, made: date | None) -> Iterator[str]:
 
 def _weight(verdict: Verdict) -> int:
     """Whether a failure or an error is the stricter one changed with versions of fairgate: here they are alike."""
-    return min(SEVERITY[verdict], SEVERITY["fail"])
+    return min(STRICTNESS[verdict], STRICTNESS["error"])
 
 
 def _day(text: str) -> date | None:

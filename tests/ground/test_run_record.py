@@ -33,7 +33,8 @@ def check(**changes: object) -> CheckResult:
         (["pass", "pass"], "pass"),
         (["pass", "inconclusive"], "inconclusive"),
         (["inconclusive", "fail", "pass"], "fail"),
-        (["fail", "error"], "error"),
+        (["fail", "error"], "fail"),
+        (["inconclusive", "error"], "error"),
         ([], "error"),
     ],
 )

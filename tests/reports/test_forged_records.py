@@ -124,11 +124,6 @@ FORGED: list[tuple[str, Forger, str]] = [
         "its waiver's date 'for ever' is not a day",
     ),
     (
-        "a waived error",
-        setting("skew[nurse]", verdict="error"),
-        "verdict: it says 'fail', and its checks add up to 'error'",
-    ),
-    (
         "the milder definition",
         setting("fairness", decided_by="this change", other_bound=0.95, other_verdict="fail"),
         "the other definition says 'fail', which is stricter than what was decided",
