@@ -55,12 +55,16 @@ def new(
 
     root = root.resolve()
     text = first_suite(name, root, dataset, model, baseline, truth, beside or ())
+    anchor = _anchor_line(name, root, baseline)
     path = root / FOLDER / f"{name}.yaml"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text + anchor, encoding="utf-8")
     typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
     typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
     typer.echo(f"Commit it, and judge every change: fairgate check {name}")
+    if not anchor:
+        typer.echo("warning: no anchor yet: losses below the margin add up from baseline to baseline. After the merge:")
+        typer.echo(f"  fairgate baseline anchor {name}")
 
 
 @suite_app.command()
@@ -106,6 +110,21 @@ def reader(
             remedy=f"call the groups as the dataset does: {', '.join(data.manifest.attributes[found.attribute])}",
         )
     typer.echo(f"measured: {json.dumps(counts)}")
+
+
+def _anchor_line(name: str, root: Path, baseline: str) -> str:
+    """The line that pins the first baseline as the anchor, if the base of this suite's name has one already."""
+    from fairgate.baselines import Repository, baseline_folder, parse_baseline
+    from fairgate.errors import BaselineError
+
+    spec, repository = parse_baseline(baseline), Repository(root)
+    if spec.kind != "git":
+        return ""
+    try:
+        commit = repository.tip(spec.target)
+    except BaselineError:
+        return ""
+    return f"anchor: git:{spec.target}@{commit}\n" if repository.tree(commit, baseline_folder(name)) else ""
 
 
 def _text(

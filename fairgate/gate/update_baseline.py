@@ -12,6 +12,7 @@ from fairgate.ci import in_ci
 from fairgate.errors import BaselineError, listed
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
+from fairgate.number_format import number, signed
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.suites import Settings
@@ -78,7 +79,22 @@ def keep_baseline(evaluation: Evaluation, prepared: Prepared, *, reason: str, fo
     lines = [f"baseline: {shown} is written ({size / 1e3:,.0f} kB of scores); commit it: it holds from the merge on"]
     if size > LARGE or (folder / f"{SCORES}.dvc").exists():
         lines.append(f"  the scores are large for git: `dvc add {shown}/{SCORES}`, and commit the .dvc file")
-    return lines
+    return [*lines, *_drift(record)]
+
+
+def _drift(record: RunRecord) -> list[str]:
+    """How far the new baseline is from the anchor, check by check; or that there is none."""
+    compared = [check for check in record.checks if check.against == "anchor" and check.delta is not None]
+    if record.anchor is not None and compared:
+        values = [(each.item, number(each.baseline), number(each.value), signed(each.delta)) for each in compared]
+        rows = [f"  {item}: {', '.join(three)}" for item, *three in values]
+        return [f"distance to the anchor ({record.anchor.source}): at the anchor, now, change", *rows]
+    if record.anchor is None and any(check.rule == "no_worse_than" for check in record.checks):
+        return [
+            "  no anchor: losses below the margin add up from baseline to baseline; once one is merged, "
+            f"`fairgate baseline anchor {record.suite}` writes the line that names it"
+        ]
+    return []
 
 
 def _require_passed(record: RunRecord, force: bool) -> None:

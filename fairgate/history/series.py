@@ -35,9 +35,24 @@ def suite_history(
     by_commit = all(run.height is not None for run in runs)
     once = _told_once(wanted) if check is None else wanted
     shared = _shared_commits(runs)
-    made = [_series(stem, question, runs, shared, by_commit) for stem, question in once.items()]
+    anchors = _anchors(runs)
+    made = [
+        _series(stem, question, runs, shared, by_commit, anchors.get((question.digest, _about(stem))))
+        for stem, question in once.items()
+    ]
     repeats = tuple(_item(stem, question) for stem, question in wanted.items() if stem not in once)
     return History(suite, tuple(runs), tuple(made), by_commit, repeats)
+
+
+def _anchors(runs: Sequence[PastRun]) -> dict[tuple[str, str], str]:
+    """The stems of comparisons with the anchor, by question and subject."""
+    found: dict[tuple[str, str], str] = {}
+    for run in runs:
+        for stem in run.metrics:
+            question = run.questions.get(_part(stem))
+            if question is not None and question.against == "anchor" and stem.count("/") == 1:
+                found[question.digest, _about(stem)] = stem
+    return found
 
 
 def _told_once(wanted: dict[str, Question]) -> dict[str, Question]:
@@ -85,8 +100,15 @@ def _nothing(known: dict[str, Question], **selection: str | None) -> SettingsErr
     )
 
 
-def _series(stem: str, question: Question, runs: Sequence[PastRun], shared: set[str | None], by_commit: bool) -> Series:
-    points = tuple(_points(stem, runs, shared))
+def _series(
+    stem: str,
+    question: Question,
+    runs: Sequence[PastRun],
+    shared: set[str | None],
+    by_commit: bool,
+    anchor: str | None,
+) -> Series:
+    points = tuple(_points(stem, runs, shared, anchor))
     moved = (_move(before, after, by_commit) for before, after in pairwise(points) if after.cut is None)
     moves = tuple(move for move in moved if move is not None)
     measured = {point.place for point in points}
@@ -102,13 +124,15 @@ def _series(stem: str, question: Question, runs: Sequence[PastRun], shared: set[
     return series
 
 
-def _points(stem: str, runs: Sequence[PastRun], shared: set[str | None]) -> Iterable[Point]:
+def _points(stem: str, runs: Sequence[PastRun], shared: set[str | None], anchor: str | None) -> Iterable[Point]:
     before: PastRun | None = None
     for place, run in enumerate(runs):
         if (value := run.metrics.get(stem)) is None:
             continue
         lo, hi, bound = (run.metrics.get(f"{stem}/{suffix}") for suffix in ("lo", "hi", "bound"))
-        yield Point(run, place, value, lo, hi, bound, run.commit in shared, _cut(before, run, _part(stem)))
+        now, delta = (run.metrics.get(f"{anchor}{suffix}") for suffix in ("", "/delta"))
+        start = None if now is None or delta is None else now - delta
+        yield Point(run, place, value, lo, hi, bound, run.commit in shared, _cut(before, run, _part(stem)), start)
         before = run
 
 

@@ -90,7 +90,8 @@ class Point:
     """What one run measured of an item, in the unit of its metric. `place` counts the runs of the whole history.
 
     `shared`: runs of several checkpoints have the commit of this one, so that the commit does not identify it. `cut`
-    says why the numbers before cannot be compared with this one; None where they can.
+    says why the numbers before cannot be compared with this one; None where they can. `anchor` is the number of the
+    suite's anchor in that run; None if it was compared with none.
     """
 
     run: PastRun
@@ -101,6 +102,7 @@ class Point:
     bound: float | None
     shared: bool = False
     cut: str | None = None
+    anchor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

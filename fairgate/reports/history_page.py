@@ -60,7 +60,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
     cuts, with their numbers; `rows` of its table are runs, the newest first, with how the number moved."""
     count = len(history.runs)
     held = [point.bound for point in series.points] if series.question.held else []
-    scale = scale_for([*held, *(x for point in series.points for x in (point.value, point.lo, point.hi))])
+    scale = scale_for([*held, *(x for point in series.points for x in (point.value, point.lo, point.hi, point.anchor))])
     moves = {move.after.place: move for move in series.moves}
     first, last = series.points[0], series.points[-1]
     words = [f"{series.item} over {len(series.points)} runs: first {measured(first)}, last {measured(last)}"]
@@ -83,6 +83,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
             "lo": up(point.lo),
             "hi": up(point.hi),
             "bound": up(point.bound) if series.question.held else None,
+            "anchor": up(point.anchor),
             "left": percent(across(point.place - 0.5)),
             "right": percent(across(point.place + 0.5)),
             "ring": None if move is None else side(series, move) or "moved",
@@ -99,6 +100,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
             " ".join(f"{across(point.place):.2f},{100 - scale.place(point.value):.2f}" for point in stretch)
             for stretch in series.stretches
         ],
+        "anchored": any(point.anchor is not None for point in series.points),
         "gaps": [
             (percent(across(point.place - 0.5)), numbers[cut_words(point)]) for point in series.points if point.cut
         ],
@@ -118,7 +120,8 @@ _NOW, _QUIET, _LINE, _INK = "#2a62a8", "#5b616b", "#e2e0db", "#1c1e21"
 _SIDES: Final = {"better": "#1c7443", "worse": "#b3261e", "": _NOW}
 _BOUND: Final = "#b3261e"
 _KEY: Final = (
-    "bar: a run's interval · ring: moved here · dotted: not comparable across it · dashed: the bound of its day"
+    "bar: a run's interval · ring: moved here · dotted: not comparable across it · dashed: the bound of its day · "
+    "grey: the anchor"
 )
 
 
@@ -157,8 +160,10 @@ def _panel(axes: Axes, series: Series, history: History) -> None:
             axes.vlines(point.place, point.lo, point.hi, color=_NOW, alpha=0.45, linewidth=1.2)
         if point.cut is not None:
             axes.axvline(point.place - 0.5, color=_QUIET, linestyle=(0, (2, 3)), linewidth=1)
+        ends = point.place - 0.5, point.place + 0.5
+        if point.anchor is not None:
+            axes.hlines(point.anchor, *ends, color=_QUIET, linewidth=1)
         if series.question.held and point.bound is not None:
-            ends = point.place - 0.5, point.place + 0.5
             axes.hlines(point.bound, *ends, color=_BOUND, linestyle="dashed", linewidth=1)
     axes.scatter([p.place for p in series.points], [p.value for p in series.points], s=18, color=_NOW, zorder=3)
     for move in series.moves:

@@ -151,6 +151,7 @@ def sparkline(series: Series, widest: int = _WIDEST) -> str:
 def history_table(history: History) -> Table:
     """A row per item: first and last number, the line between, and where it moved last."""
     rows: list[list[str | tuple[str, str]]] = []
+    anchored = any(series.points[-1].anchor is not None for series in history.series)
     for series in history.series:
         moves = [*series.moves, *([series.drift] if series.drift else [])]
         last = moves[-1] if moves else None
@@ -161,10 +162,18 @@ def history_table(history: History) -> Table:
             [
                 *(clean(series.item, 60), metric_words(series.question.metric), str(len(series.points))),
                 *(number(series.points[0].value), sparkline(series), measured(series.points[-1])),
+                *((_since_anchor(series),) if anchored else ()),
                 (said + where, "red" if bad else ""),
             ]
         )
-    return text_table(("check", "metric", ">runs", ">first", "history", "last", "moved"), rows)
+    since = ("since the anchor",) if anchored else ()
+    return text_table(("check", "metric", ">runs", ">first", "history", "last", *since, "moved"), rows)
+
+
+def _since_anchor(series: Series) -> str:
+    """How far the newest number is from the anchor's, and the anchor's."""
+    last = series.points[-1]
+    return "" if last.anchor is None else f"{signed(last.value - last.anchor)} from {number(last.anchor)}"
 
 
 def terminal_lines(history: History) -> list[str]:

@@ -15,7 +15,7 @@ from fairgate.selftest.finding import Finding, Progress, of_error, trouble
 from fairgate.selftest.machine import cache_of, look_at_git, look_at_machine
 from fairgate.selftest.proof import prove
 from fairgate.selftest.pytest_setup import look_at_pytest, read_ini
-from fairgate.selftest.suite_inputs import look_at_models, look_at_suite
+from fairgate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
 from fairgate.selftest.workflows import look_at_workflows
 from fairgate.suites import OPTIONS, Settings, suite_names, suite_path
 from fairgate.tracking import DEFAULT_QUEUE
@@ -80,6 +80,7 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
         planned[name] = (prepared, settings)
         found += look_at_suite(prepared, settings, datetime.now(UTC).date())
         found += look_at_models(prepared, settings)
+        found += look_at_drift(prepared)
     for ref, dataset in {one.dataset.manifest.ref: one.dataset for one, _ in planned.values()}.items():
         progress(f"dataset {ref}")
         found += look_at_dataset(dataset, options.full)

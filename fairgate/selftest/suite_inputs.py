@@ -37,6 +37,16 @@ def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> l
     return found
 
 
+def look_at_drift(prepared: gate.Prepared) -> list[Finding]:
+    """Losses below the margin, each of which becomes the baseline of the next change, add up without an anchor."""
+    suite = prepared.loaded.suite
+    if suite.anchor is not None or not any(one.check.no_worse_than for one in prepared.planned):
+        return []
+    what = "no anchor: losses below the margin add up, since each of them becomes the baseline of the next change."
+    remedy = f"`fairgate baseline anchor {suite.suite}` writes the line, once a baseline is merged"
+    return [warning(f"suite {suite.suite}", what, prepared.loaded.path.name, remedy)]
+
+
 def _waiver(area: str, loaded: LoadedSuite, place: int, today: date) -> Finding:
     waiver = loaded.suite.waivers[place]
     item = item_name(waiver.check, waiver.subject)

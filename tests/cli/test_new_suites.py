@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from scratch_git import scratch_git
 from toy_repository import Toy, members, rows, toy_repository
 from typer.testing import CliRunner
 
@@ -48,6 +49,23 @@ def test_a_suite_for_counterfactual_sets_asks_inside_them(toy: Toy) -> None:
     by_subject = {"fairness[chef]", "no-regression[doctor]", "no-group-falls-behind[chef]"}
     assert {"accuracy", "still-useful"} | by_subject <= items
     assert 'baseline: "git:origin/main"' in (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
+
+
+def test_the_first_baseline_is_pinned_as_the_anchor_once_main_has_it(toy: Toy) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy", "--baseline", "git:main")
+    assert code == 0, output
+    assert "warning: no anchor yet" in output
+    assert "fairgate baseline anchor first" in output
+    path = toy.root / "fairness_suites" / "first.yaml"
+    path.unlink()
+    records = toy.root / "fairness_suites" / "baselines" / "first"
+    records.mkdir(parents=True)
+    (records / "results.json").write_text("{}", encoding="utf-8")
+    commit = scratch_git(toy.root)("rev-parse", "main")
+    code, output = new(toy.root, "first", "--dataset", "toy", "--baseline", "git:main")
+    assert code == 0, output
+    assert "no anchor" not in output
+    assert path.read_text(encoding="utf-8").endswith(f"anchor: git:main@{commit}\n")
 
 
 def test_labels_beside_the_subjects_compete_and_are_nobodys_truth(toy: Toy) -> None:

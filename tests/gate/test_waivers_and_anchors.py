@@ -47,6 +47,19 @@ def test_a_waived_failure_stays_a_failure_and_does_not_shut_the_gate(toy: Toy) -
     assert record.counts()["fail"] > 0
 
 
+def test_an_update_prints_the_distance_to_the_anchor(toy: Toy) -> None:
+    def updated(text: str) -> list[str]:
+        toy.write_suite(text)
+        prepared = gate.prepare("jobs", toy.root)
+        settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off"}, environment={})
+        return gate.keep_baseline(gate.evaluate(prepared, settings), prepared, reason="retrained")
+
+    assert "`fairgate baseline anchor jobs` writes the line" in updated(SUITE)[-1]
+    told = updated(f"{SUITE}anchor: model:scores:base.csv?values=logit\n")
+    place = told.index("distance to the anchor (model:scores:base.csv?values=logit): at the anchor, now, change")
+    assert "  no-regression@anchor: 0.991, 0.989, −0.002" in told[place:]
+
+
 def test_a_check_that_passes_needs_no_waiver_and_shows_none(toy: Toy) -> None:
     toy.write_suite(SUITE + EVERYTHING)
     assert all(check.waiver is None for check in judge(toy).checks)

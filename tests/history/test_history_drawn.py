@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from past import a_run, jobs
+from past import MARGIN, a_run, jobs
 from PIL import Image
 
 from fairgate.history import suite_history
@@ -40,6 +40,23 @@ def test_the_line_falls_where_the_number_does_and_is_cut_where_the_data_changed(
     assert "0.900" in row
     assert "0.700 [0.690, 0.710]" in row
     assert "−0.065 at 0000003" in row
+
+
+def test_the_anchor_is_a_line_and_a_distance() -> None:
+    """Eight steps below the margin, each of them merged: the distance to the release is what adds up."""
+    falling = [0.9 - 0.01 * number for number in range(1, 9)]
+    runs = [
+        a_run(n, now, more={"held-anchor/all": now, "held-anchor/all/delta": now - 0.9}, asked={"held-anchor": MARGIN})
+        for n, now in enumerate(falling, 1)
+    ]
+    found = history(*runs)
+    (series,) = found.series
+    assert [round(point.anchor or 0, 9) for point in series.points] == [0.9] * 8
+    assert "−0.080 from 0.900" in table_text(found)
+    page = history_html(found)
+    assert page.count('class="anchor"') == 8
+    assert "the anchor" in page
+    assert "since the anchor" not in table_text(history(a_run(1), a_run(2)))
 
 
 def test_noise_inside_its_interval_looks_flat() -> None:

@@ -25,7 +25,7 @@ from fairgate.selftest import Finding
 from fairgate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlflow
 from fairgate.selftest.machine import cache_of, look_at_cache, look_at_git, look_at_machine
 from fairgate.selftest.pytest_setup import look_at_pytest, read_ini
-from fairgate.selftest.suite_inputs import look_at_models, look_at_suite
+from fairgate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
 from fairgate.suites import resolve
 from fairgate.suites.probing import probe_digests
 
@@ -212,6 +212,11 @@ def test_regression_checks_need_a_baseline_and_a_baseline_needs_checks(toy: Toy)
     bounds += "\n  - {id: right, probe: labels, metric: accuracy, at_least: 0.5}\n"
     assert "up to the bounds" in only(models(toy, bounds, baseline="none"), "warning").what
     assert "no check compares" in only(models(toy, bounds), "warning").what
+
+
+def test_regression_checks_without_an_anchor_are_named(toy: Toy) -> None:
+    assert "losses below the margin add up" in only(look_at_drift(opened(toy)[0]), "warning").what
+    assert look_at_drift(opened(toy, SUITE + "anchor: file:kept\n")[0]) == []
 
 
 def test_a_kept_baseline_is_read_and_a_missing_or_mixed_one_is_trouble(toy: Toy) -> None:
