@@ -162,7 +162,7 @@ def saved_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None,
         )
     from fairgate.tracking import fetch_record
 
-    return fetch_record(spec.target, suite, tracking_uri(mlflow, str(spec)), scratch)
+    return fetch_record(spec.target, suite, tracking_uri(mlflow, str(spec)), scratch, root)
 
 
 @dataclass(frozen=True, slots=True)

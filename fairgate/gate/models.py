@@ -47,7 +47,7 @@ def registered(uri: str, settings: Settings, root: Path) -> tuple[str, str | Non
     folder = (settings.cache or default_cache(os.environ)) / "registered"
     require_cache_outside(folder, root)
     where = tracking_uri(settings.mlflow, uri)
-    found = fetch_model(uri.removeprefix(MLFLOW_MODEL), where, folder, cache_key(root))
+    found = fetch_model(uri.removeprefix(MLFLOW_MODEL), where, folder, cache_key(root), root)
     return found.local_uri, f"{found.name}/{found.version}"
 
 

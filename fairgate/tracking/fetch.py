@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from fairgate.errors import BaselineError, TrackingError
 from fairgate.records import RESULTS, SCORES, PastRun, PastValue, Question, RecordFiles, RunRecord
 from fairgate.tracking import content
+from fairgate.tracking.own_store import require_not_the_branchs
 from fairgate.tracking.store_session import READ_REMEDY, redact, session, sqlite_path
 
 if TYPE_CHECKING:
@@ -19,22 +21,28 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
+_CLOCKS_APART: Final = 24 * 3600
+"""Seconds by which two machines' clocks may differ: a run of a later time would be the latest until then."""
+
 MOST_BYTES: Final = 512 * 1024 * 1024
 
 _ANOTHER = "name a run by its id (`mlflow:RUN_ID`), or another baseline: git:REF, file:PATH, model:URI"
 
 
-def fetch_record(which: str, suite: str, uri: str, folder: Path) -> RecordFiles:
+def fetch_record(which: str, suite: str, uri: str, folder: Path, root: Path | None = None) -> RecordFiles:
     """Download results.json and scores.parquet of a run into `folder`.
 
     `which` is a run's id, or `latest`: the newest finished run of experiment `fairgate/SUITE` that passed, was of no
-    pull request, and was not made from a tree with changes of its own. Raises BaselineError where there is no such run,
-    where it keeps no record or no scores, or where MLflow does not answer.
+    pull request, was not made from a tree with changes of its own, and is not of the future. Raises BaselineError if
+    there is no such run, it keeps no record or no scores, MLflow does not answer, or store or files are a branch's own,
+    in the repository of `root` (`require_not_the_branchs`).
     """
     try:
+        require_not_the_branchs(uri, root)
         with session(uri, "the baseline could not be fetched from MLflow", READ_REMEDY) as client:
             run = _latest(client, suite) if which == "latest" else _named(client, which, suite)
             run_id = str(run.info.run_id)
+            require_not_the_branchs(str(run.info.artifact_uri), root)
             _require_files(client, run_id)
             folder.mkdir(parents=True, exist_ok=True)
             results, scores = (client.download_artifacts(run_id, name, str(folder)) for name in (RESULTS, SCORES))
@@ -67,10 +75,12 @@ def _latest(client: MlflowClient, suite: str) -> Run:
     passed = 0
     for run in finished_runs(client, experiment.experiment_id, f"tags.`{content.VERDICT}` = 'pass'"):
         tags, passed = run.data.tags, passed + 1
+        if int(run.info.start_time or 0) > 1000 * (time.time() + _CLOCKS_APART):
+            continue
         if content.PULL_REQUEST not in tags and content.APPROVAL not in tags and tags.get(content.DIRTY) != "true":
             return run
     looked = (
-        f"its {passed} passing runs are of pull requests or changed trees, or need an approval"
+        f"its {passed} passing runs are of pull requests or changed trees, of the future, or need an approval"
         if passed
         else "none of them passed"
     )
@@ -162,6 +172,7 @@ def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastVal
 
     Nothing where there were no runs yet. Raises TrackingError where MLflow does not answer.
     """
+    require_not_the_branchs(uri)
     stems = content.stems(record)
     questions = {part: _question(text) for part, text in content.questions(record).items()}
     values = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -105,8 +106,11 @@ def _keep(record: RunRecord, files: Sequence[Path], queue: Path, uri: str, error
 
 def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path, uri: str) -> Path:
     """Copy a run into the queue, whole or not at all."""
-    queue.mkdir(parents=True, exist_ok=True)
     ignore = queue / ".gitignore"
+    for step in (queue.parent, queue, ignore):  # the checkout may hold them
+        if step.is_symlink():
+            raise OSError(errno.ELOOP, "a link would lead the run elsewhere", str(step))
+    queue.mkdir(parents=True, exist_ok=True)
     if not ignore.exists():
         atomic_write(ignore, "*\n")
     started = content.started_at(record)

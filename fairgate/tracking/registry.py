@@ -14,6 +14,7 @@ from fairgate.hashing import digest, sha256_file
 from fairgate.records import RunRecord
 from fairgate.seals import SealedNotes, seal
 from fairgate.tracking import content
+from fairgate.tracking.own_store import require_not_the_branchs
 from fairgate.tracking.store_session import READ_REMEDY, redact, session
 
 if TYPE_CHECKING:
@@ -100,17 +101,19 @@ class RegisteredModel:
     local_uri: str
 
 
-def fetch_model(name_version: str, uri: str, folder: Path, key: bytes) -> RegisteredModel:
+def fetch_model(name_version: str, uri: str, folder: Path, key: bytes, root: Path | None = None) -> RegisteredModel:
     """Download `NAME/VERSION` or `NAME@ALIAS` into a folder of its own under `folder`; a version is downloaded once.
 
     `key` seals what was downloaded: files that are there without that seal are removed, and downloaded again.
     Each call resolves an alias again. Bare weights need the architecture, from the tag
     `fairgate.architecture` of the version or of the model. Raises ModelError where MLflow does not answer, has no such
-    version, or where the version is not one checkpoint in safetensors.
+    version, the version is not one checkpoint in safetensors, or store or files are a branch's own, in the repository
+    of `root` (`require_not_the_branchs`).
     """
     name, version, alias = _parsed(name_version)
     problem = f"model '{name_version}' could not be fetched from MLflow"
     try:
+        require_not_the_branchs(uri, root)
         with session(uri, problem, READ_REMEDY) as client:
             found = _version(client, name, version, alias, uri)
             source = str(client.get_model_version_download_uri(name, str(found.version)))
@@ -125,7 +128,7 @@ def fetch_model(name_version: str, uri: str, folder: Path, key: bytes) -> Regist
             if there:
                 shutil.rmtree(target)
             with session(uri, problem, READ_REMEDY, seconds=1800) as client:
-                _download(client, source, uri, target, notes)
+                _download(client, source, uri, target, notes, root)
     except TrackingError as error:
         raise ModelError(error.problem, where=error.where, remedy=error.remedy) from error
     return RegisteredModel(name, str(found.version), checkpoint_uri(target, tags.get(ARCHITECTURE_TAG)))
@@ -192,11 +195,11 @@ def _digest_of(folder: Path) -> str:
     return digest({path.relative_to(folder).as_posix(): sha256_file(path) for path in paths})
 
 
-def _download(client: MlflowClient, source: str, uri: str, target: Path, notes: SealedNotes) -> None:
+def _download(client: MlflowClient, source: str, uri: str, target: Path, notes: SealedNotes, root: Path | None) -> None:
     """Download a version's files to `target`, whole or not at all, sealed first."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".incoming-", dir=target.parent) as scratch:
-        got = _files_of(client, source, uri, scratch)
+        got = _files_of(client, source, uri, scratch, root)
         parcel = Path(scratch) / "parcel"
         if got.is_file():  # a version may be registered from one file
             parcel.mkdir()
@@ -212,7 +215,7 @@ def _download(client: MlflowClient, source: str, uri: str, target: Path, notes: 
                 raise
 
 
-def _files_of(client: MlflowClient, source: str, uri: str, scratch: str) -> Path:
+def _files_of(client: MlflowClient, source: str, uri: str, scratch: str, root: Path | None) -> Path:
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
@@ -220,6 +223,7 @@ def _files_of(client: MlflowClient, source: str, uri: str, scratch: str) -> Path
 
     try:
         address = _resolved(client, source)
+        require_not_the_branchs(address, root)
         place = urlparse(address)
         if place.scheme in {"", "file"} and (local := Path(unquote(place.path))).is_dir():
             require_folder(local)  # MLflow's copy would follow a link out of it

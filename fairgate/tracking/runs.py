@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
+from fairgate.tracking.own_store import require_not_the_branchs
 from fairgate.tracking.store_session import session, sqlite_path
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ def log_run(
     state (tracking URI, active run, autologging) is neither read nor changed. `more_tags` are what the sender knows
     better than the record; `describe` makes the description that MLflow's pages show above a run.
 
-    Raises TrackingError when a file is missing, or when MLflow cannot be reached or refuses.
+    Raises TrackingError when a file is missing, when MLflow cannot be reached or refuses, and for a store that git
+    tracks.
     """
+    require_not_the_branchs(uri)
     for path in files:
         if not path.is_file():
             raise TrackingError(

@@ -48,6 +48,7 @@ def test_the_latest_is_the_newest_passing_run_of_no_pull_request_and_no_changed_
     logged(uri, tmp_path, suite="latest", created_at=day(8), git_dirty=True)
     logged(uri, tmp_path, suite="latest", created_at=day(9), needs_approval=[APPROVAL])
     logged(uri, tmp_path, suite="another", created_at=day(9))
+    logged(uri, tmp_path, suite="latest", created_at="2199-01-01T10:00:00+00:00")  # of a machine whose clock is wrong
     with session(uri) as client:
         client.update_run(logged(uri, tmp_path, suite="latest", created_at=day(10)), status="RUNNING")
     assert fetch_record("latest", "latest", uri, tmp_path / "got").origin == f"MLflow run {wanted}"
@@ -63,7 +64,10 @@ def test_a_run_of_a_pull_request_can_be_named(uri: str, tmp_path: Path) -> None:
     [
         ([], "has no experiment 'fairgate/none_"),
         ([{"verdict": "fail"}], "none of them passed"),
-        ([{"pull_request": 3}, {"git_dirty": True}], "its 2 passing runs are of pull requests or changed trees"),
+        (
+            [{"pull_request": 3}, {"git_dirty": True}],
+            "its 2 passing runs are of pull requests or changed trees",
+        ),
     ],
 )
 def test_where_no_run_can_be_the_latest_it_is_said_why(

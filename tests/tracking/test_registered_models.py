@@ -213,7 +213,7 @@ def test_a_version_that_is_not_there_is_refused(asked: str, said: str, uri: str,
 
 def test_a_registry_that_is_out_is_told_from_a_model_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="'clip/1' could not be fetched from MLflow"):
-        fetch_model("clip/1", "http://127.0.0.1:9", tmp_path)
+        fetch_model("clip/1", "http://127.0.0.1:9", tmp_path, KEY)
 
 
 def test_the_process_keeps_its_own_addresses(uri: str, tmp_path: Path) -> None:

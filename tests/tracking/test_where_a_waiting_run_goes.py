@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from scratch_git import scratch_git
 from tracking_records import a_record
 from typer.testing import CliRunner
 
@@ -293,3 +294,23 @@ def test_a_silent_server_does_not_hold_back_the_runs_of_another(uri: str, tmp_pa
 def test_off_is_no_address() -> None:
     done = sent_from(env={"FAIRGATE_MLFLOW": "off"})
     assert (done.exit_code, "MLflow is off" in done.output) == (4, True)
+
+
+def test_no_run_is_sent_to_a_store_that_git_tracks(tmp_path: Path) -> None:
+    """The store says where the files of its runs go: to any server, with the login of this environment."""
+    (tmp_path / "fairgate.db").write_bytes(b"")
+    scratch_git(tmp_path)
+    outcome = log_or_queue(a_record(), [], "sqlite:///fairgate.db", Path("queue"))
+    assert outcome.queued is not None
+    assert "this store is inside of the repository" in outcome.message
+    (waiting,) = push(Path("queue"))
+    assert "this store is inside of the repository" in waiting.message
+
+
+def test_a_link_in_place_of_the_queue_leads_no_run_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".fairgate").symlink_to("elsewhere")
+    outcome = log_or_queue(a_record(), [], "https://mlflow.example", Path(".fairgate/queue"), outage=OUT)
+    assert outcome.queued is None
+    assert "a link" in outcome.message
+    assert list((tmp_path / "elsewhere").iterdir()) == []

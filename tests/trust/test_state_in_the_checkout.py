@@ -6,12 +6,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from scratch_git import ScratchGit
 from toy_repository import Toy, toy_repository
 from trust_world import refused
 from typer.testing import CliRunner, Result
 
 from fairgate.cli.main import app
+from fairgate.errors import TrackingError
+from fairgate.reports import read_results
 from fairgate.selftest.machine import look_at_cache
+from fairgate.tracking.own_store import require_not_the_branchs
 
 INSIDE = "the cache is inside of the repository"
 
@@ -57,6 +61,35 @@ def test_a_cache_in_the_work_tree_is_refused_wherever_it_is_named(
     assert INSIDE in refused(asked(world, *study, "--cache", inside, "--out", str(tmp_path)))
     assert not Path(inside).exists()
     assert INSIDE in look_at_cache(Path(inside), world.root).what
+
+
+@pytest.mark.parametrize("where", ["sqlite:///{}/fairgate.db", "file://{}/runs", "{}/runs"])
+def test_no_baseline_and_no_model_is_read_from_a_store_that_the_branch_brings(
+    world: Toy, where: str, tmp_path: Path
+) -> None:
+    (world.root / "fairgate.db").write_bytes(b"")
+    (world.root / "runs").mkdir(exist_ok=True)
+    (world.root / "runs" / "meta.yaml").write_text("")
+    git = ScratchGit(world.root)
+    git("add", "fairgate.db", "runs")
+    git("commit", "--quiet", "--allow-empty", "--message", "a store")
+    for named in (("--baseline", "mlflow:latest"), ("--model", "mlflow-model:clip@champion")):
+        words = ["check", "jobs", "--mlflow", "off", "--cache", "off", "--base", "none", *named]
+        done = asked(world, *words, "--report", str(tmp_path), CI="", MLFLOW_TRACKING_URI=where.format(world.root))
+        assert done.exit_code == 3, done.output
+        (reason,) = {check.reason for check in read_results(tmp_path / "results.json").checks}
+        assert "this store is inside of the repository" in reason
+
+
+def test_in_ci_a_store_in_the_checkout_decides_nothing_and_a_persons_own_may(
+    world: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    for uri in (f"sqlite:///{world.root}/own.db", f"sqlite:///{tmp_path}/fairgate.db", "https://mlflow.example"):
+        require_not_the_branchs(uri, world.root)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(TrackingError):
+        require_not_the_branchs(f"sqlite:///{world.root}/own.db", world.root)
 
 
 def test_a_cache_elsewhere_and_none_at_all_are_fine(world: Toy, tmp_path: Path) -> None:
