@@ -49,10 +49,11 @@ def render_sarif(record: RunRecord, suite_file: str, lines: Mapping[str, int]) -
         "rules": [_rule(name, check) for name, check in rules.items()],
     }
     order = list(rules)
+    computed = record.verdict != "error" and all(check.verdict != "error" for check in record.checks)
     run = {
         "tool": {"driver": driver},
         "automationDetails": {"id": f"fairgate/{clean(record.suite, 80)}/"},
-        "invocations": [{"executionSuccessful": record.verdict != "error", "exitCode": record.exit_code}],
+        "invocations": [{"executionSuccessful": computed, "exitCode": record.exit_code}],
         "results": [_sarif_result(one, order.index(one.rule), suite_file, record) for one in findings],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
@@ -119,7 +120,12 @@ def _sarif_result(one: _Finding, rule: int, suite_file: str, record: RunRecord) 
         "partialFingerprints": {"fairgate/v1": _fingerprint(record, one)},
     }
     if one.check is not None:
-        facts = {"item": one.item, "verdict": one.check.verdict, "waived": one.check.waived, "value": one.check.value}
+        facts = {
+            "item": clean(one.item),
+            "verdict": one.check.verdict,
+            "waived": one.check.waived,
+            "value": one.check.value,
+        }
         facts |= {"bound": one.check.bound, "delta": one.check.delta, "n_sets": one.check.n_sets}
         result["properties"] = {key: value for key, value in facts.items() if value is not None}
     return result

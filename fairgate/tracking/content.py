@@ -8,7 +8,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
-from fairgate.errors import clean
+from fairgate.errors import clean, harmless
 from fairgate.hashing import digest, sha256_bytes
 from fairgate.records import CheckResult, RunRecord, item_name
 
@@ -193,8 +193,8 @@ def params(record: RunRecord) -> dict[str, str]:
             sentences.append(sentence)
     probes = {f"probe/{safe_part(name)}": prompts for name, prompts in record.probes.items()}
     return (
-        {key: str(value) for key, value in (fixed | probes).items()}
-        | {key: "; ".join(sentences) for key, sentences in by_check.items()}
+        {key: harmless(str(value), None) for key, value in (fixed | probes).items()}
+        | {key: harmless("; ".join(sentences), None) for key, sentences in by_check.items()}
         | {f"{QUESTION}{part}": text for part, text in questions(record).items()}
     )
 
@@ -262,7 +262,7 @@ def tags(record: RunRecord) -> dict[str, str]:
         "mlflow.source.git.commit": place.git_commit,  # MLflow's own pages link a run to its commit by this name
         "mlflow.source.git.branch": place.git_branch,
     }
-    return {key: value[:LONGEST_TAG] for key, value in known.items() if value is not None}
+    return {key: harmless(value, LONGEST_TAG) for key, value in known.items() if value is not None}
 
 
 def _failing_words(check: CheckResult) -> str:

@@ -25,15 +25,20 @@ from fairgate.data import write_dataset
 from fairgate.errors import DatasetError, first_harmful, harmless
 from fairgate.records import RunRecord
 from fairgate.reports import (
+    badge_json,
+    badge_svg,
     github_annotations,
     job_summary,
     junit_properties,
     read_results,
+    render_code_quality,
     render_comment,
     render_html,
+    render_sarif,
     terminal_summary,
     terminal_table,
 )
+from fairgate.tracking import content
 
 PAYLOAD = (
     "::error::<script>alert(1)</script><img src=x onerror=alert(1)>\"'`|[a](javascript:x)@team #1 \x1b[31m\x07\u202e"
@@ -147,6 +152,44 @@ def test_junit_properties_are_clean(hostile: RunRecord) -> None:
         for name, text in junit_properties(one):
             assert not CONTROL.search(name + text)
             ET.fromstring(f"<p>{text.replace('&', '&amp;').replace('<', '&lt;')}</p>")
+
+
+@pytest.mark.parametrize("render", [render_sarif, render_code_quality])
+def test_what_a_code_service_reads_is_on_one_line_and_has_no_control_characters(
+    hostile: RunRecord, render: Any
+) -> None:
+    def texts(part: Any) -> Iterator[str]:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict | list):
+            for each in part.values() if isinstance(part, dict) else part:
+                yield from texts(each)
+
+    found = [*texts(json.loads(render(hostile, "fairness_suites/jobs.yaml", {})))]
+    assert any("alert(1)" in text for text in found)
+    assert not [text for text in found if CONTROL.search(text) or COMMANDS.search(text) or "\n" in text]
+
+
+def test_a_badge_is_one_picture_of_text(hostile: RunRecord) -> None:
+    drawn = badge_svg(hostile)
+    assert {each.tag.rpartition("}")[2] for each in ET.fromstring(drawn).iter()} <= {
+        "svg",
+        "title",
+        "g",
+        "rect",
+        "text",
+    }
+    assert not CONTROL.search(drawn + str(json.loads(badge_json(hostile))))
+
+
+def test_names_and_values_in_mlflow_and_wandb_are_one_line_of_text(hostile: RunRecord) -> None:
+    named = {**content.tags(hostile), **content.params(hostile), "name": content.run_name(hostile)}
+    for name, text in named.items():
+        assert re.fullmatch(r"[\w./\-: ]{1,250}", name)
+        assert not CONTROL.search(text)
+        assert "\n" not in text
+        assert not COMMANDS.search(text)
+    assert all(re.fullmatch(r"[\w./\-: ]{1,250}", name, re.ASCII) for name in content.metrics(hostile))
 
 
 # End to end: a dataset whose subjects, groups, captions and notice are attacks, through every sink.
