@@ -40,7 +40,7 @@ def faces(team_repo: Repository) -> Repository:
     return team_repo
 
 
-@pytest.mark.parametrize(("model", "code"), [("biased", 1), ("tuned", 10)])
+@pytest.mark.parametrize(("model", "code"), [("biased", 1), pytest.param("tuned", 10, marks=pytest.mark.nightly)])
 def test_a_release_in_which_all_members_look_alike_hides_no_bias(faces: Repository, model: str, code: int) -> None:
     """Past the pin of the base's suite; a reader sees which release decided, and what it cost."""
     faces.branch()
@@ -77,12 +77,6 @@ def test_a_release_that_only_the_runner_had_and_the_branch_covers_gives_no_verdi
     assert "none is here that this change does not bring itself" in judged.log
 
 
-def other_content(toy: ToyRepository) -> None:
-    """Other pictures, under the old name and version."""
-    shutil.rmtree(toy.root / "datasets")
-    release(toy.root, "v1", 40, blue=20)
-
-
 def unpinned(toy: ToyRepository) -> None:
     """A newer version, and not a word in the suite."""
     release(toy.root, "v2", 40, blue=20)
@@ -100,7 +94,7 @@ def without_the_old_one(toy: ToyRepository) -> None:
     suite_with(toy, dataset="toy@v2")
 
 
-EDITS = [other_content, unpinned, past_the_pin, without_the_old_one]
+EDITS = [unpinned, past_the_pin, without_the_old_one]
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
