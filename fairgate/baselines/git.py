@@ -12,6 +12,7 @@ import stat
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from fairgate.errors import BaselineError, did_you_mean
 from fairgate.git import run_git
@@ -38,11 +39,26 @@ class Repository:
     root: Path
 
     def merge_base(self, ref: str) -> str:
-        """The commit where HEAD and `ref` parted. BaselineError for an unknown ref, or a history that is cut short."""
+        """The newest commit on the first-parent line of `ref` that HEAD has: where the two parted, as `ref` itself was
+        then. A commit inside a branch that was merged into `ref` was never reviewed by itself, and is none.
+
+        BaselineError for an unknown ref, or a history that is cut short.
+        """
         tip = self.tip(ref)
-        done = self._git("merge-base", "HEAD", tip)
-        if done.returncode == 0:
-            return done.stdout.decode().strip()
+        ahead = self._git("rev-list", "--first-parent", "--parents", tip, "--not", "HEAD")
+        lines = ahead.stdout.decode().split("\n")[:-1] if ahead.returncode == 0 else ["?"]
+        if not lines:
+            return tip
+        _, _, parents = lines[-1].partition(" ")
+        first = parents.partition(" ")[0]
+        return first or self._never_parted(ref)
+
+    def nearest_common(self, ref: str) -> str | None:
+        """git's own merge base of HEAD and `ref`, which may be a commit of a branch that was merged into `ref`."""
+        done = self._git("merge-base", "HEAD", self.tip(ref))
+        return done.stdout.decode().strip() if done.returncode == 0 else None
+
+    def _never_parted(self, ref: str) -> NoReturn:
         shallow = self._git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
         raise BaselineError(
             f"HEAD and '{ref}' have no common commit here{', and the history is cut short' if shallow else ''}.",

@@ -65,10 +65,16 @@ def base_commits(repository: Repository, bases: tuple[str, ...] | None) -> list[
 
 
 def base_notices(repository: Repository, settings: Settings, base: BaseCommit) -> list[str]:
-    """A base that the author could choose, and one that holds the candidate already, are reported."""
+    """A base that the author could choose, one that holds the candidate already, and a merge base of git's own that is
+    not on the base's first-parent line are reported."""
+    notices, nearest = list[str](), repository.nearest_common(base.ref)
+    if nearest not in (None, base.commit):
+        notices.append(
+            f"the merge base that git finds ({nearest:.7}) is a commit of a branch that was merged into {base.ref}, and "
+            f"was not {base.ref} itself: compared with {base.commit:.7}, which was"
+        )
     if settings.bases is None:
-        return []
-    notices = []
+        return notices
     default = settings.bases[1] if len(settings.bases) > 1 else repository.default_branch()
     if default is not None and branch_name(default) != branch_name(base.ref):
         try:
