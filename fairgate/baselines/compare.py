@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -15,18 +16,26 @@ from fairgate.records import DatasetInfo, Environment, RunRecord
 
 Kind = Literal["git", "file", "mlflow", "model", "none"]
 
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _KINDS = (
-    "write git:REF (the baseline committed at the merge base), file:PATH (a results.json or its folder), "
-    "mlflow:latest, mlflow:RUN_ID, model:URI (a checkpoint), or none"
+    "write git:REF (the baseline committed at the merge base), git:REF@HASH (at that commit), "
+    "file:PATH (a results.json or its folder), mlflow:latest, mlflow:RUN_ID, model:URI (a checkpoint), or none"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineSpec:
-    """A parsed `--fairness-baseline`: `git:REF`, `file:PATH`, `mlflow:latest|RUN_ID`, `model:URI` or `none`."""
+    """A parsed `--fairness-baseline`: `git:REF`, `git:REF@HASH`, `file:PATH`, `mlflow:latest|RUN_ID`, `model:URI` or
+    `none`."""
 
     kind: Kind
     target: str = ""
+
+    @property
+    def pinned(self) -> tuple[str, str] | None:
+        """The name and the full hash of `git:REF@HASH`, of which the hash decides; None without a hash."""
+        name, at, commit = self.target.rpartition("@")
+        return (name, commit) if self.kind == "git" and at and name and _HASH.fullmatch(commit) else None
 
     def __str__(self) -> str:
         return self.kind if self.kind == "none" else f"{self.kind}:{self.target}"

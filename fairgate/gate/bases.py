@@ -70,8 +70,8 @@ def base_notices(repository: Repository, settings: Settings, base: BaseCommit) -
     notices, nearest = list[str](), repository.nearest_common(base.ref)
     if nearest not in (None, base.commit):
         notices.append(
-            f"the merge base that git finds ({nearest:.7}) is a commit of a branch that was merged into {base.ref}, and "
-            f"was not {base.ref} itself: compared with {base.commit:.7}, which was"
+            f"the merge base that git finds ({nearest:.7}) is a commit of a branch that was merged into {base.ref}, "
+            f"and was not {base.ref} itself: compared with {base.commit:.7}, which was"
         )
     if settings.bases is None:
         return notices

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairgate.baselines import (
+    RESULTS,
     BaselineSpec,
     RecordFiles,
     Repository,
@@ -32,11 +33,13 @@ from fairgate.errors import BaselineError, FairgateError
 from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.models import Progress, model_info, open_model, tracking_uri
 from fairgate.gate.preparation import Definition, Prepared
+from fairgate.gate.reproduction import differences, other_environment, require_reproduced
 from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.models import Model, local_paths
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, ModelInfo, NeededApproval, RunRecord
 from fairgate.suites import Settings, Suite, leaves, probe_digests, run_probes
+from fairgate.tracking import environment
 
 T = TypeVar("T")
 
@@ -127,7 +130,7 @@ def compare_with(
             info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=model.fingerprint)
             found, reading, reopen = _scored_now(info, scores, model), model, lambda: model
         else:
-            files = saved_record(spec, run.prepared.loaded.name, run.prepared.root, run.settings.mlflow, Path(scratch))
+            files = _record_of(spec, run, Path(scratch))
             saved = _SavedRun(str(spec), against, files, read_results(files.results), run, Path(scratch))
             found, reading = saved.compared(), saved.record.model
             reopen = partial(saved.checkpoint, "tokenizer or preprocessing changed")
@@ -147,13 +150,22 @@ def compare_with(
     return found
 
 
+def _record_of(spec: BaselineSpec, run: CandidateRun, scratch: Path) -> RecordFiles:
+    """A saved record; of one in the repository that this change edits, what the merge base has."""
+    prepared, folder = run.prepared, spec.target.removesuffix(f"/{RESULTS}")
+    if spec.kind == "file" and folder in prepared.edited_records and prepared.compared is not None:
+        return record_in_git(Repository(prepared.root), prepared.compared.commit, folder, scratch)
+    return saved_record(spec, prepared.loaded.name, prepared.root, run.settings.mlflow, scratch)
+
+
 def saved_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None, scratch: Path) -> RecordFiles:
     """The files of a record on disk, in git, or in MLflow; what must be fetched goes to `scratch`."""
     if spec.kind == "file":
         return record_in_folder(spec.target, root)
     if spec.kind == "git":
         repository = Repository(root)
-        return record_in_git(repository, repository.merge_base(spec.target), baseline_folder(suite), scratch)
+        commit = repository.tip(spec.pinned[1]) if spec.pinned else repository.merge_base(spec.target)
+        return record_in_git(repository, commit, baseline_folder(suite), scratch)
     if spec.kind != "mlflow":
         raise BaselineError(
             f"'{spec}' names no saved record.",
@@ -216,29 +228,45 @@ class _SavedRun:
             record.environment,
             tuple(self._comparable(suite, record.answer_entropy) for suite in suites),
         )
-        return found if record.model.fingerprint == candidate.fingerprint else self._with_entropies(found)
+        if record.model.fingerprint == candidate.fingerprint:
+            return self._recomputed(found, candidate, self.run.scores)
+        return self._with_entropies(found)
+
+    def _recomputed(self, found: ComparedRun, model: Model, scores: tuple[Scores, ...]) -> ComparedRun:
+        """What the record's checkpoint answers in this run counts, and the record's own scores do not.
+
+        Raises BaselineError for a record that differs from it in the same environment.
+        """
+        info, notices = model_info(self.record.model.uri, model), list(found.notices)
+        for then, now in zip(found.scores, scores, strict=True):
+            apart = differences(then, now, self.run.prepared.dataset.index)
+            if not apart.beyond:
+                continue
+            reasons = other_environment(self.record, environment(self.run.prepared.root, model.device), info)
+            require_reproduced(apart.beyond, reasons, self.where)
+            notices.append(
+                f"the {self.against}'s record was made in another environment ({reasons[0]}), and its checkpoint "
+                f"answers otherwise here: {apart.beyond[0]}. What it answers here counts"
+            )
+        again = tuple(map(_entropies, scores))
+        return replace(found, scores=scores, entropies=again, notices=tuple(dict.fromkeys(notices)))
 
     def _with_entropies(self, found: ComparedRun) -> ComparedRun:
         """With the mean entropies that comparisons of P(true) need, from the checkpoint where the record has none."""
-        prepared, lacking = self.run.prepared, list[Suite]()
-        for one, scores, known in zip(prepared.definitions, self.run.scores, found.entropies, strict=True):
-            needed = [
-                name
-                for name in needs_entropy(one.planned, self.against)
-                if not {contest.subject for contest in scores[name].contests} <= known.get(name, {}).keys()
-            ]
-            probes = {name: probe for name, probe in one.loaded.suite.probes.items() if name in needed}
-            lacking.append(one.loaded.suite.model_copy(update={"probes": probes}))
-        if not any(suite.probes for suite in lacking):
+        definitions = zip(self.run.prepared.definitions, self.run.scores, found.entropies, strict=True)
+        if not any(
+            not {contest.subject for contest in scores[name].contests} <= known.get(name, {}).keys()
+            for one, scores, known in definitions
+            for name in needs_entropy(one.planned, self.against)
+        ):
             return found
         try:
             model = self.checkpoint(f"the {self.against}'s record holds no answer entropy")
-            again = [run_probes(model, prepared.dataset.index, suite) for suite in lacking]
+            again = self.run.score(model)
         except FairgateError as error:
             why = f"{error.problem} Make the {self.against} again: `fairgate baseline update SUITE --reason TEXT`"
             return replace(found, no_entropy=why)
-        entropies = tuple({**known, **_entropies(new)} for known, new in zip(found.entropies, again, strict=True))
-        return replace(found, entropies=entropies, scored_for_entropy=True)
+        return replace(self._recomputed(found, model, again), scored_for_entropy=True)
 
     def _comparable(self, suite: Suite, values: Mapping[str, T]) -> dict[str, T]:
         """The record's scores, or entropies, of this suite's probes, as far as their digests are equal."""

@@ -60,6 +60,7 @@ class _Comparison:
     elsewhere: list[OtherDefinition] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     weighed: list[NeededApproval] = field(default_factory=list)
+    edited_records: list[str] = field(default_factory=list)
     trouble: NoVerdict | None = None
 
     def made(self) -> tuple[Prepared, Settings]:
@@ -107,9 +108,13 @@ class _Comparison:
             places=tuple(self.places),
             notices=tuple(self.notices),
             weighed=tuple(self.weighed),
+            edited_records=tuple(dict.fromkeys(self.edited_records)),
             approving=approving(self.here, self.repository, self.settings, self.places),
             trouble=self.trouble,
-            on_base_data=tuple(self.releases.planned),
+            on_base_data=tuple(
+                replace(each, compared=compared, edited_records=tuple(self.edited_records))
+                for each in self.releases.planned
+            ),
         )
         return held, self.settings
 
@@ -304,12 +309,17 @@ class _Comparison:
                 continue
             if self.repository.differs(base.commit, path):
                 self.changes.append(DefinitionChange(what=text, before=_THERE, now="edited by this change"))
-                self.notices.append(f"this change edits {path}, the record that it is compared with")
+                self.notices.append(
+                    f"this change edits {path}, the record that it is compared with: read as {base.words} has it"
+                )
+                self.edited_records.append(path)
         if not used.startswith("file:") and self.repository.differs(base.commit, folder):
             before = "the merge base's baseline is compared with" if used.startswith("git:") else _THERE
             self.changes.append(
                 DefinitionChange(what="the committed baseline", before=before, now="edited by this change")
             )
+        if self.repository.differs(base.commit, folder):
+            self.edited_records.append(folder)
 
     def _compared_model(self, text: str, paths: Sequence[Path], base: BaseCommit) -> None:
         """A checkpoint in git that is compared with, and that this change edits."""
@@ -328,8 +338,8 @@ class _Comparison:
         for place in others:
             if self.repository.tree(place.commit, folder) not in (then, []):
                 self.notices.append(
-                    f"compared with the baseline of {base.words}; {place.words} has another one: rebase onto it to be "
-                    "compared with that"
+                    f"compared with the baseline of {base.words}; {place.words} has another one, which must not fail "
+                    "either: rebase onto it to be compared with that alone"
                 )
 
     def _dataset_files(self, base: BaseCommit) -> None:

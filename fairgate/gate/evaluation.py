@@ -79,7 +79,7 @@ def evaluate(
         warnings.simplefilter("always")
         try:
             scored = score(prepared, settings, progress)
-            checks = stricter(_by_definition(prepared, scored, now.date()))
+            checks = _decided(prepared, scored, now.date())
             taken = confusions(prepared.dataset.index, scored.scores, prepared.planned)
         except FairgateError as error:
             checks = [undecided(one, error) for one in every_check(prepared.definitions)]
@@ -93,9 +93,11 @@ def evaluate(
     for other in on_base_data:
         checks = stricter_on_other_data(checks, other.checks, other.prepared.decider, other.prepared.release)
     place = environment(prepared.root, scored.device if scored else settings.device, _plugins(prepared, settings))
-    every = [scored, *(other.scored for other in on_base_data)]
-    apart = [item for one in every if one for item in comparisons(one.model, place.plugins or {}, one.others)]
-    weighed = weigh(prepared, [*prepared.weighed, *apart], now.date())
+    every = [each for each in (scored, *(other.scored for other in on_base_data)) if each]
+    apart = [item for each in every for item in comparisons(each.model, place.plugins or {}, each.others)]
+    edited = [record for each in every for record in each.edited]
+    recomputed = [item for record in edited for item in record.weighed]
+    weighed = weigh(prepared, [*prepared.weighed, *recomputed, *apart], now.date())
     record = RunRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
@@ -120,6 +122,7 @@ def evaluate(
             *judged_on_both(prepared.dataset, [(other.prepared, other.seconds) for other in on_base_data]),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
+            *(notice for record in edited for notice in record.notices),
             *weighed.notices,
         ],
         needs_approval=weighed.open,
@@ -129,6 +132,7 @@ def evaluate(
         seconds=round(time.monotonic() - started, 3),
     )
     messages = [f"warning: {one.message}" for one in heard]
+    messages += [message for record in edited for message in record.messages]
     if settings.baseline != "none" and all(one.against != "baseline" for one in prepared.everything):
         messages.append("notice: no check compares with the baseline (no_worse_than: baseline)")
     messages += [f"warning: {one.where}: {one.problem} To see that, {one.remedy}" for one in advice(prepared.loaded)]
@@ -168,12 +172,35 @@ def _on_base_data(prepared: Prepared, settings: Settings, progress: Progress | N
     started, scored = time.monotonic(), None
     try:
         scored = score(prepared, settings, progress)
-        checks = stricter(_by_definition(prepared, scored, today))
+        checks = _decided(prepared, scored, today)
         if missing := _coverage(prepared, scored.scores).missing:
             raise NoVerdict(f"{missing[0]}.", where=prepared.release, remedy="score all of them, or make room there")
     except FairgateError as error:
         checks = [undecided(one, error) for one in prepared.everything]
     return _OnBaseData(prepared, scored, checks, time.monotonic() - started)
+
+
+def _decided(prepared: Prepared, scored: Scored, today: date) -> list[CheckResult]:
+    """Each check by the strictest definition. One that would fail against the record that the baseline's branch has by
+    now is no pass, and no failure: the merge base's record decides, and this branch is behind."""
+    checks = stricter(_by_definition(prepared, scored, today))
+    if not scored.present:
+        return checks
+    present = stricter(_by_definition(prepared, replace(scored, answers=scored.present), today))
+    failing = {check.item: check for check in present if check.verdict == "fail" and not check.waived}
+    ref = prepared.places[0].ref if prepared.places else "the baseline's branch"
+    return [
+        check
+        if check.item not in failing or check.verdict in ("fail", "error")
+        else check.model_copy(
+            update={
+                "verdict": "error",
+                "reason": f"compared with the record that {ref} has by now, it fails: {failing[check.item].reason}; "
+                f"rebase onto {ref}",
+            }
+        )
+        for check in checks
+    ]
 
 
 def _by_the_base(

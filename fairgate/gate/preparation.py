@@ -60,9 +60,10 @@ class Prepared(Definition):
     `compared` is what the change alters in the gate's definition, where it has a base; `others` are the definitions of
     the base that differ, planned on the same dataset; `places` the commits that define the gate. `notices` go into the
     record. `weighed` is what a person has to approve, and `approving` the suite whose approvals count: the default
-    branch's (None: there is none that is known). `trouble`: the base's gate cannot be evaluated on this branch, so that
-    the run ends without a verdict. `deleted`: this branch has no such suite, and `loaded` is the merge base's.
-    `on_base_data` are the bases' suites on their own releases, if those are other data; `release` names one of these.
+    branch's (None: there is none that is known). `edited_records` are folders of saved records that this change edits.
+    `trouble`: the base's gate cannot be evaluated on this branch, so that the run ends without a verdict. `deleted`:
+    this branch has no such suite, and `loaded` is the merge base's. `on_base_data` are the bases' suites on their own
+    releases, if those are other data; `release` names one of these.
     """
 
     dataset: Dataset
@@ -73,6 +74,7 @@ class Prepared(Definition):
     notices: tuple[str, ...] = ()
     weighed: tuple[NeededApproval, ...] = ()
     approving: Approving | None = None
+    edited_records: tuple[str, ...] = ()
     trouble: FairgateError | None = None
     deleted: bool = False
     on_base_data: tuple[Prepared, ...] = ()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.baselines import Repository, baseline_folder, parse_baseline
+from fairgate.errors import FairgateError, NoVerdict, SuiteError, did_you_mean
 from fairgate.gate.compared_run import CandidateRun, ComparedRun, compare_with, score_definitions
 from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
+from fairgate.gate.edited_records import Recomputed, recompute
 from fairgate.gate.models import Progress, model_info, open_model, registered
 from fairgate.gate.preparation import Definition, Prepared, require_intact
 from fairgate.gate.temperature import Scores, Tempered, tempered, tempered_without_pass
@@ -41,6 +43,10 @@ class Scored:
     device: str
     answers: tuple[Answers, ...]
     others: Mapping[Against, ComparedRun]
+    edited: tuple[Recomputed, ...] = ()
+    """What came of the records that this change edits."""
+    present: tuple[Answers, ...] = ()
+    """The same answers against the base's present record, if it is not the merge base's."""
     note: str | None = None
     """What a model says of itself that readers of the verdict should know (`note`), such as how it was mitigated."""
 
@@ -70,14 +76,44 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     baseline = compare_with(settings.baseline, run)
     named = [one.loaded.suite.anchor or "none" for one in prepared.definitions]
     anchors = {spec: compare_with(spec, run, "anchor", read_alike=baseline is None) for spec in dict.fromkeys(named)}
-    answers = [
-        _answers(prepared.definitions[place], place, scores, _those_there(baseline, anchors[named[place]]))
-        for place, scores in enumerate(run.scores)
-    ]
+
+    def against(record: ComparedRun | None) -> tuple[Answers, ...]:
+        return tuple(
+            _answers(prepared.definitions[place], place, scores, _those_there(record, anchors[named[place]]))
+            for place, scores in enumerate(run.scores)
+        )
+
+    present = _present_record(run)
+    edited = [] if prepared.release else [recompute(folder, run) for folder in prepared.edited_records]
     shown = next(filter(None, anchors.values()), None)
     model = model_info(settings.model, scorer, version)
     note = getattr(scorer, "note", None)
-    return Scored(model, scorer.device, tuple(answers), _those_there(baseline, shown), note)
+    others = _those_there(baseline, shown)
+    return Scored(
+        model, scorer.device, against(baseline), others, tuple(edited), against(present) if present else (), note
+    )
+
+
+def _present_record(run: CandidateRun) -> ComparedRun | None:
+    """The baseline's record as its branch has it now, if that is not the merge base's.
+
+    Raises NoVerdict if nothing can be compared with it.
+    """
+    spec, repository = parse_baseline(run.settings.baseline), Repository(run.prepared.root)
+    if spec.kind != "git" or spec.pinned is not None:
+        return None
+    tip, folder = repository.tip(spec.target), baseline_folder(run.prepared.loaded.name)
+    if repository.tree(tip, folder) in ([], repository.tree(repository.merge_base(spec.target), folder)):
+        return None
+    try:
+        return compare_with(f"git:{spec.target}@{tip}", run)
+    except FairgateError as error:
+        raise NoVerdict(
+            f"{spec.target} ({tip:.7}) has a newer record than the merge base, which cannot be compared with: "
+            f"{error.problem}",
+            where=error.where,
+            remedy=f"rebase onto {spec.target}, or merge it into this branch",
+        ) from error
 
 
 def _those_there(baseline: ComparedRun | None, anchor: ComparedRun | None) -> dict[Against, ComparedRun]:

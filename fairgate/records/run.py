@@ -368,7 +368,8 @@ class Decision(RecordPart):
 
 
 class Environment(RecordPart):
-    """Where the run took place. Never part of a verdict. `git_height` counts the commits that led here.
+    """Where the run took place. Never part of a verdict. `git_height` counts the commits that led here, and `processor`
+    is the model of the CPU (None if it is not known, or in older records).
 
     `plugins` are the installed packages of which a metric, probe or model was used, as `VERSION sha256:CODE`; None in
     records from before there was such a field.
@@ -378,6 +379,7 @@ class Environment(RecordPart):
     python: str
     platform: str
     device: str
+    processor: str | None = None
     packages: dict[str, str] = Field(default_factory=dict)
     plugins: dict[str, str] | None = None
     git_commit: str | None = None

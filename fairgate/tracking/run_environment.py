@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import re
@@ -33,6 +34,7 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         device=device,
+        processor=_processor(),
         packages=packages,
         plugins=dict(sorted((plugins or {}).items())),
         git_commit=commit or None,
@@ -42,6 +44,16 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
         pull_request=_pull_request(os.environ),
         ci_url=_job(os.environ),
     )
+
+
+@functools.cache
+def _processor() -> str | None:
+    """The CPU's model, as the kernel or the platform names it."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        if named := re.search(r"^model name\s*:\s*(.{1,120})$", text, re.MULTILINE):
+            return named[1].strip()
+    return platform.processor() or None
 
 
 def _job(environment: Mapping[str, str]) -> str | None:

@@ -1,0 +1,151 @@
+"""A saved record that a change edits: recomputed from its checkpoint, or left for somebody to approve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairgate.baselines import RESULTS, SCORES, Repository, record_in_folder, require_own_scores
+from fairgate.checkpoints import judging
+from fairgate.errors import BaselineError, FairgateError
+from fairgate.gate.compared_run import CandidateRun, dataset_info
+from fairgate.gate.models import model_info
+from fairgate.gate.reproduction import (
+    differences,
+    other_environment,
+    require_reproduced,
+    unlike,
+    wrong_entropies,
+)
+from fairgate.gate.temperature import Scores
+from fairgate.hashing import sha256_bytes
+from fairgate.models import Model, local_paths
+from fairgate.probes import ProbeScores, read_scores, scores_digest
+from fairgate.records import NeededApproval, RunRecord
+from fairgate.suites import leaves, probe_digests, run_probes
+from fairgate.tracking import environment
+
+_NOTHING = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """What came of an edited record: what has to be approved, what a reviewer sees, what the terminal prints."""
+
+    weighed: tuple[NeededApproval, ...] = ()
+    notices: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
+def recompute(folder: str, run: CandidateRun) -> Recomputed:
+    """Recompute the record in a folder of the repository, which this change edits.
+
+    A record of the candidate itself costs nothing more. Raises BaselineError for a record that its checkpoint does not
+    give in the same environment.
+    """
+    started = time.monotonic()
+    try:
+        record, scores = _read(folder, run)
+        model, now = _answers(record, run)
+    except FairgateError as error:
+        return Recomputed(weighed=(_approval(folder, run, f"could not be recomputed: {error.problem.rstrip('.')}"),))
+    seconds = time.monotonic() - started
+    own = model is run.candidate
+    how = "this run's own scores" if own else f"its checkpoint, scored again in {seconds:.1f} s"
+    found = held_against(record, scores, model, now, run, folder)
+    notices = (
+        [f"{folder} was made in another environment ({found.elsewhere}), and differs: {found.text}"] if found else []
+    )
+    if found and found.moved:
+        what = f"differs from what its checkpoint answers here by more than rounding: {found.text}"
+        return Recomputed((_approval(folder, run, what),), tuple(notices))
+    return Recomputed((), tuple(notices), (f"the edited record in {folder} was compared with {how}: it reproduces",))
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A record of another environment that differs: why it is another one, how it differs, and whether groups move."""
+
+    elsewhere: str
+    text: str
+    moved: bool
+
+
+def held_against(
+    record: RunRecord, then: Mapping[str, ProbeScores], model: Model, now: Scores, run: CandidateRun, where: str
+) -> Elsewhere | None:
+    """How a record differs from what its checkpoint answers here, None if only by rounding.
+
+    Raises BaselineError if it does in the same environment, or claims what is not so.
+    """
+    info, prepared = model_info(record.model.uri, model), run.prepared
+    planned = [check.item for check in prepared.planned]
+    claims = unlike(record, info, dataset_info(prepared.dataset), probe_digests(prepared.loaded.suite), planned)
+    if claims:
+        raise BaselineError(
+            f"the record claims what is not so: {', '.join(claims)}.",
+            where=where,
+            remedy="make it again on a clean checkout: `fairgate baseline update SUITE --reason TEXT`",
+        )
+    apart, entropies = differences(then, now, prepared.dataset.index), wrong_entropies(record, now)
+    if not apart.beyond and not entropies:
+        return None
+    reasons = other_environment(record, environment(prepared.root, model.device), info)
+    wrong = (f"the mean answer entropies of {', '.join(entropies)} are others",) if entropies else ()
+    require_reproduced((*apart.beyond, *wrong), reasons, where)
+    return Elsewhere(reasons[0], "; ".join([*apart.moved, *apart.beyond, *wrong][:3]), bool(apart.moved))
+
+
+def _read(folder: str, run: CandidateRun) -> tuple[RunRecord, dict[str, ProbeScores]]:
+    """The record and its scores. Raises a FairgateError for what is missing, broken, or of another dataset or suite."""
+    from fairgate.reports import read_results
+
+    prepared = run.prepared
+    files = record_in_folder(folder, prepared.root)
+    record = read_results(files.results)
+    data, probes = dataset_info(prepared.dataset), probe_digests(prepared.loaded.suite)
+    if record.dataset.fingerprint != data.fingerprint:
+        raise BaselineError(f"it was made on {record.dataset.name}/{record.dataset.version}, which is not judged here.")
+    if record.probes != probes:
+        raise BaselineError("it was made with other probes than those of this suite.")
+    scores = read_scores(files.scores, prepared.dataset.index)
+    require_own_scores(record, scores_digest(scores), folder)
+    return record, scores
+
+
+def _answers(record: RunRecord, run: CandidateRun) -> tuple[Model, Scores]:
+    """The checkpoint that a record names, and its scores. Raises a FairgateError if it is not at hand."""
+    if record.model.fingerprint == run.candidate.fingerprint:
+        return run.candidate, run.scores[0]
+    root, uri = run.prepared.root, record.model.uri
+    if any(leaves(path, root) for path in local_paths(uri)):
+        raise BaselineError("its checkpoint is a file outside of the repository.")
+    with judging(root):
+        model = run.open(uri, root)
+    if model.fingerprint != record.model.fingerprint:
+        raise BaselineError(
+            f"'{uri}' is checkpoint {model.fingerprint[:12]}, and the record names {record.model.fingerprint[:12]}."
+        )
+    return model, run_probes(model, run.prepared.dataset.index, run.prepared.loaded.suite)
+
+
+def _approval(folder: str, run: CandidateRun, what: str) -> NeededApproval:
+    """The approval that an edited record needs: it binds both of its files, before and now."""
+    repository, root = Repository(run.prepared.root), run.prepared.root
+    base = run.prepared.compared.commit if run.prepared.compared is not None else "HEAD"
+    before = [repository.read(base, f"{folder}/{name}") for name in (RESULTS, SCORES)]
+    now = [_bytes(root / folder / name) for name in (RESULTS, SCORES)]
+    digests = [_NOTHING if not any(files) else sha256_bytes(b"\0".join(map(_named, files))) for files in (before, now)]
+    return NeededApproval(
+        kind="record", what=f"the edited record in {folder} {what}", before=digests[0], now=digests[1]
+    )
+
+
+def _named(content: bytes | None) -> bytes:
+    return b"" if content is None else sha256_bytes(content).encode()
+
+
+def _bytes(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None

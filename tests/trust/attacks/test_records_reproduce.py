@@ -1,0 +1,196 @@
+"""A committed record is what its checkpoint answers, or it decides nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from attack_world import Repository, ToyRepository
+from test_approvals import kinds
+from test_base_branch import merge
+
+from fairgate.data import open_dataset
+from fairgate.probes import read_scores, scores_digest
+
+RECORD = "fairness_suites/baselines/jobs"
+
+
+def lowered(repository: Repository, by: float = 0.3, **facts: object) -> None:
+    """Forge the record in the working copy: dark women's scores are lower, and everything in it agrees with that."""
+    folder = repository.root / RECORD
+    table = pq.read_table(folder / "scores.parquet")
+    frame = table.to_pydict()
+    dark = [
+        tone == "dark" and gender == "female" for tone, gender in zip(frame["skin_tone"], frame["gender"], strict=True)
+    ]
+    frame["value"] = [value - by if there else value for value, there in zip(frame["value"], dark, strict=True)]
+    pq.write_table(type(table).from_pydict(frame, schema=table.schema), folder / "scores.parquet")
+    sealed(repository, **facts)
+
+
+def sealed(repository: Repository, **facts: object) -> None:
+    """Write the digest of the scores, and other facts, into the record."""
+    folder = repository.root / RECORD
+    record = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    name, version = record["dataset"]["name"], record["dataset"]["version"]
+    index = open_dataset(f"{name}@{version}", repository.root / "datasets").index
+    record["scores_digest"] = scores_digest(read_scores(folder / "scores.parquet", index))
+    for key, value in facts.items():
+        part, _, field = key.partition("__")
+        if field:
+            record[part][field] = value
+        else:
+            record[part] = value
+    (folder / "results.json").write_text(json.dumps(record), encoding="utf-8")
+
+
+def test_a_forged_record_of_the_checkpoint_in_use_gives_no_verdict_and_names_the_differences(
+    team_repo: Repository,
+) -> None:
+    team_repo.branch()
+    lowered(team_repo)
+    team_repo.push("tidy up")
+    forged = team_repo.judge()
+    assert (forged.code, forged.verdict) == (3, "error"), forged.log
+    assert "the record is not what its checkpoint answers: labels: value of" in forged.log
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"model__fingerprint": "0" * 64}, "could not be recomputed"),
+        ({"model__uri": "open_clip:local-dir:gone"}, "the record is not what its checkpoint answers"),
+        ({"model__tokenizer": "0" * 64}, "the record claims what is not so: model.tokenizer"),
+        ({"environment__device": "cuda"}, "differs from what its checkpoint answers here by more than rounding"),
+        ({"environment__processor": "another"}, "differs from what its checkpoint answers here by more than rounding"),
+    ],
+    ids=["unknown-checkpoint", "another-address", "tokenizer", "device", "processor"],
+)
+def test_what_a_forged_record_claims_besides_its_scores_opens_no_gate(
+    team_repo: Repository, facts: dict[str, object], said: str
+) -> None:
+    team_repo.branch()
+    lowered(team_repo, **facts)
+    team_repo.push("tidy up")
+    judged = team_repo.judge()
+    assert judged.code in (3, 10), judged.log
+    assert said in judged.log
+    assert judged.code == 3 or kinds(judged) == ["record"]
+
+
+def test_a_forged_record_that_was_merged_counts_for_nothing_once_its_checkpoint_is_scored(
+    team_repo: Repository,
+) -> None:
+    """The record is on main; a change of documentation scores the very checkpoint that it names."""
+    team_repo.branch("main", "main")
+    lowered(team_repo)
+    team_repo.push("forged, and merged without a gate")
+    team_repo.branch()
+    (team_repo.root / "README.md").write_text("words", encoding="utf-8")
+    team_repo.push("words")
+    judged = team_repo.judge()
+    assert judged.code == 3, judged.log
+    assert "the record is not what its checkpoint answers" in judged.log
+    team_repo.branch("main", "main")
+    sealed(team_repo, environment__device="cuda")
+    team_repo.push("from a GPU, it says")
+    judged = team_repo.judge("change")
+    assert judged.code == 3 or "was made in another environment" in judged.notices, judged.log
+
+
+def test_a_retrained_checkpoint_with_its_updated_record_is_open_and_the_record_was_recomputed(
+    team_repo: Repository,
+) -> None:
+    team_repo.branch()
+    team_repo.use("tuned")
+    team_repo.update_baseline("retrained")
+    team_repo.push("fine-tuned, and its baseline")
+    judged = team_repo.judge()
+    assert judged.code == 0, judged.log
+    assert "was compared with this run's own scores: it reproduces" in judged.log
+
+
+def test_a_record_of_another_checkpoint_of_the_branch_is_scored_and_the_time_is_printed(team_repo: Repository) -> None:
+    team_repo.branch()
+    team_repo.use("tuned")
+    team_repo.update_baseline("tuned")
+    (team_repo.root / "checkpoint").rename(team_repo.root / "kept")
+    results = team_repo.root / RECORD / "results.json"
+    text = results.read_text(encoding="utf-8").replace("open_clip:local-dir:checkpoint", "open_clip:local-dir:kept")
+    results.write_text(text, encoding="utf-8")
+    team_repo.use("base")
+    team_repo.push("a record of a checkpoint that is not judged")
+    judged = team_repo.judge()
+    assert judged.code == 0, judged.log
+    assert "its checkpoint, scored again in" in judged.log
+    lowered(team_repo)
+    team_repo.push("forged")
+    assert team_repo.judge().code == 3
+
+
+def test_a_record_that_is_removed_needs_an_approval(toy_repo: ToyRepository) -> None:
+    toy_repo.branch()
+    toy_repo.git("rm", "--quiet", "-r", RECORD)
+    toy_repo.push("no baseline")
+    judged = toy_repo.judge()
+    assert (judged.code, kinds(judged)) == (10, ["record"]), judged.log
+    assert judged.record.needs_approval[0].now == "none"
+
+
+def test_a_record_in_a_commit_inside_a_merged_branch_is_not_compared_with(toy_repo: ToyRepository) -> None:
+    """The branch parted from a commit in the middle of a pull request, whose record was put right before the merge."""
+    toy_repo.branch("middle")
+    toy_repo.use("biased")
+    toy_repo.update_baseline("biased", "--baseline", "none", "--force")
+    middle = toy_repo.push("in between")
+    toy_repo.git("checkout", "--quiet", "main", "--", ".")
+    toy_repo.push("as before")
+    merge(toy_repo, "main", "middle")
+    toy_repo.branch("change", middle)
+    toy_repo.push("from the middle")
+    judged = toy_repo.judge()
+    assert judged.code == 1, judged.log
+    assert "is a commit of a branch that was merged into origin/main" in judged.notices
+
+
+def test_a_branch_behind_is_told_to_rebase_where_only_the_new_record_of_main_would_fail_it(
+    toy_repo: ToyRepository,
+) -> None:
+    toy_repo.branch("main", "main")
+    toy_repo.use("biased")
+    toy_repo.update_baseline("biased, in use", "--baseline", "none", "--force")
+    toy_repo.push("main is biased")
+    toy_repo.branch("change")
+    (toy_repo.root / "README.md").write_text("words", encoding="utf-8")
+    toy_repo.push("words")
+    toy_repo.branch("main", "main")
+    toy_repo.use("base")
+    toy_repo.update_baseline("better")
+    toy_repo.push("main is better")
+    judged = toy_repo.judge("change")
+    behind = [check.item for check in judged.record.checks if "rebase onto origin/main" in check.reason]
+    assert behind, judged.log
+    assert all(check.verdict == "error" for check in judged.record.checks if check.item in behind)
+
+
+def test_scores_within_rounding_reproduce_and_a_shift_of_a_group_does_not(
+    toy_repo: ToyRepository, tmp_path: Path
+) -> None:
+    from fairgate.gate.reproduction import BOUND, differences
+
+    index = open_dataset("toy", toy_repo.root / "datasets").index
+    then = read_scores(toy_repo.root / RECORD / "scores.parquet", index)
+    now = {
+        name: type(one)(
+            one.value + np.where(np.arange(len(one.value)) % 2, 1, -1) * BOUND / 2, one.predicted, one.correct, one.rank
+        )
+        for name, one in then.items()
+    }
+    assert (differences(then, now, index).beyond, differences(then, now, index).moved) == ((), ())
+    shifted = {name: type(one)(one.value + 0.01, one.predicted, one.correct, one.rank) for name, one in then.items()}
+    apart = differences(then, shifted, index)
+    assert apart.beyond
+    assert any("moves by 0.0100" in text for text in apart.moved)
