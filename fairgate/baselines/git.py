@@ -53,6 +53,14 @@ class Repository:
         first = parents.partition(" ")[0]
         return first or self._never_parted(ref)
 
+    def tag(self, name: str) -> str | None:
+        """The commit of a tag, by its short or full name; None if there is no such tag."""
+        full = name if name.startswith("refs/tags/") else f"refs/tags/{name}"
+        if self._exactly(full) is None:
+            return None
+        done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{full}^{{commit}}")
+        return done.stdout.decode().strip() if done.returncode == 0 else None
+
     def nearest_common(self, ref: str) -> str | None:
         """git's own merge base of HEAD and `ref`, which may be a commit of a branch that was merged into `ref`."""
         done = self._git("merge-base", "HEAD", self.tip(ref))

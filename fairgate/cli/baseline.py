@@ -87,6 +87,74 @@ def update(
     typer.echo("\n".join(gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force)))
 
 
+@baseline_app.command()
+def anchor(
+    suite: options.Suite,
+    ref: Annotated[str | None, typer.Argument(help="A tag, a branch or a full hash; left out, the baseline's.")] = None,
+    root: options.Root = Path(),
+) -> None:
+    """Pin a suite's anchor, against slow drift: the record that a commit has stays what changes are compared with, too.
+
+    Writes `anchor: git:REF@HASH` into fairness_suites/SUITE.yaml. The hash decides, also once the tag has moved.
+    """
+    from fairgate.baselines import Repository, baseline_folder, parse_baseline
+    from fairgate.errors import BaselineError
+    from fairgate.suites import load_suite, suite_path, write_anchor
+
+    root = root.resolve()
+    path, repository = suite_path(suite, root), Repository(root)
+    if ref is None:
+        spec = parse_baseline(load_suite(path, root).suite.baseline or "none")
+        ref = spec.target if spec.kind == "git" else "HEAD"
+    commit, folder = repository.tip(ref), baseline_folder(suite)
+    if repository.read(commit, f"{folder}/results.json") is None:
+        raise BaselineError(
+            f"{ref} ({commit[:7]}) has no record of suite '{suite}'.",
+            where=folder,
+            remedy="name a commit that has one; `fairgate baseline update` makes one",
+        )
+    write_anchor(path, f"git:{ref}@{commit}")
+    typer.echo(f"{path.relative_to(root)}: anchor: git:{ref}@{commit}")
+
+
+@baseline_app.command()
+def verify(
+    suites: Annotated[list[str] | None, typer.Argument(help="Suites; left out, all that have a record.")] = None,
+    device: options.Device = None,
+    cache: options.Cache = None,
+    root: options.Root = Path(),
+) -> None:
+    """Recompute committed records from the checkpoints that they name, as CI on the main branch does.
+
+    Exit code 0: every record is what its checkpoint answers; 1: one is not; 3: one could not be recomputed.
+    """
+    from fairgate import gate
+    from fairgate.baselines import RESULTS, baseline_folder
+    from fairgate.cli.console import progress_line
+    from fairgate.errors import BaselineError, FairgateError, NoVerdict
+    from fairgate.reports import read_results
+    from fairgate.suites import suite_names
+
+    root, codes = root.resolve(), [0]
+    names = suites or [name for name in suite_names(root) if (root / baseline_folder(name) / RESULTS).is_file()]
+    if not names:
+        raise NoVerdict("no suite has a record.", where=str(root), remedy="`fairgate baseline update` makes one")
+    for name in names:
+        folder = baseline_folder(name)
+        try:
+            record, prepared = read_results(root / folder / RESULTS), gate.prepare(name, root)
+            settings = gate.settings_of(
+                prepared, model=record.model.uri, baseline="none", mlflow="off", device=device, cache=cache
+            )
+            with progress_line() as progress:
+                typer.echo(f"{name}: {gate.verify_record(folder, prepared, settings, progress)}")
+        except FairgateError as error:
+            codes.append(1 if isinstance(error, BaselineError) and not isinstance(error, NoVerdict) else 3)
+            typer.echo(f"{name}: {error}", err=True)
+    if max(codes):
+        raise typer.Exit(1 if 1 in codes else 3)
+
+
 def _read(text: str | None, suite: str, root: Path, mlflow: str | None) -> RunRecord:
     """The record of a baseline (None: the one in the working tree), checked to be of its scores and suite."""
     from fairgate import gate

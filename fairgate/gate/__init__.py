@@ -6,6 +6,7 @@ pytest and the command line both come here, so that they cannot disagree.
 from fairgate.gate.bases import suites_of_bases
 from fairgate.gate.compared_run import dataset_info, saved_record
 from fairgate.gate.definitions import hold
+from fairgate.gate.edited_records import verify_record
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.models import Progress, open_model
 from fairgate.gate.preparation import Prepared, prepare, require_intact, settings_of
@@ -36,4 +37,5 @@ __all__ = [
     "score",
     "settings_of",
     "suites_of_bases",
+    "verify_record",
 ]

@@ -30,6 +30,7 @@ from fairgate.baselines import (
 from fairgate.checkpoints import is_rooted, judging
 from fairgate.data import Dataset
 from fairgate.errors import BaselineError, FairgateError
+from fairgate.gate.anchors import moved_anchor
 from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.models import Progress, model_info, open_model, tracking_uri
 from fairgate.gate.preparation import Definition, Prepared
@@ -138,6 +139,8 @@ def compare_with(
             found = replace(found, counterpart=counterpart(candidate, reading, reopen, run.score, against))
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
+    moved = moved_anchor(spec, Repository(run.prepared.root)) if against == "anchor" else []
+    found = replace(found, weighed=(*found.weighed, *moved))
     innocent = against == "anchor" or spec.kind in ("git", "mlflow")
     if innocent and found.info.fingerprint == candidate.fingerprint:
         return replace(found, info=found.info.model_copy(update={"unchanged": True}))

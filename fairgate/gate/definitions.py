@@ -10,6 +10,7 @@ from pathlib import Path
 from fairgate.baselines import Repository, baseline_folder
 from fairgate.data import Dataset
 from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
+from fairgate.gate.anchors import edited_anchor
 from fairgate.gate.approvals import another_suite, approving, other_model, weaker_definition
 from fairgate.gate.base_data import BaseReleases, other_dataset
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, base_notices, suites_at
@@ -158,6 +159,7 @@ class _Comparison:
     def _weigh(self, old: LoadedSuite, words: str) -> None:
         """What a person has to approve of this change's suite, compared with an older one."""
         self.weighed += weaker_definition(old.suite, self.here.suite, words)
+        self.weighed += edited_anchor(old.suite.anchor, self.here.suite.anchor, self.repository, words)
         before, now = old.suite.model, self.here.suite.model
         if "model" in self.settings.from_suite and before and now and before != now:
             self.weighed.append(other_model(before, now, words))

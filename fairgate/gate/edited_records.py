@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairgate.baselines import RESULTS, SCORES, Repository, record_in_folder, require_own_scores
 from fairgate.checkpoints import judging
-from fairgate.errors import BaselineError, FairgateError
-from fairgate.gate.compared_run import CandidateRun, dataset_info
-from fairgate.gate.models import model_info
+from fairgate.errors import BaselineError, FairgateError, NoVerdict
+from fairgate.gate.compared_run import CandidateRun, dataset_info, score_definitions
+from fairgate.gate.models import Progress, model_info, open_model
+from fairgate.gate.preparation import Prepared, require_intact
 from fairgate.gate.reproduction import (
     differences,
     other_environment,
@@ -24,7 +25,7 @@ from fairgate.hashing import sha256_bytes
 from fairgate.models import Model, local_paths
 from fairgate.probes import ProbeScores, read_scores, scores_digest
 from fairgate.records import NeededApproval, RunRecord
-from fairgate.suites import leaves, probe_digests, run_probes
+from fairgate.suites import Settings, leaves, probe_digests, run_probes
 from fairgate.tracking import environment
 
 _NOTHING = "none"
@@ -62,6 +63,37 @@ def recompute(folder: str, run: CandidateRun) -> Recomputed:
         what = f"differs from what its checkpoint answers here by more than rounding: {found.text}"
         return Recomputed((_approval(folder, run, what),), tuple(notices))
     return Recomputed((), tuple(notices), (f"the edited record in {folder} was compared with {how}: it reproduces",))
+
+
+def verify_record(folder: str, prepared: Prepared, settings: Settings, progress: Progress | None = None) -> str:
+    """Recompute a committed record from the checkpoint that it names; how it compares, in a sentence.
+
+    Raises BaselineError for a record that its checkpoint does not give, and NoVerdict for one that cannot be recomputed.
+    """
+    started, root = time.monotonic(), prepared.root
+    require_intact(prepared.dataset, settings, root, progress)
+    try:
+        with judging(root):
+            model = open_model(settings.model, prepared, settings, progress)
+        own = replace(prepared, others=())
+        run = CandidateRun(own, settings, progress, model, score_definitions(model, own))
+        record, scores = _read(folder, run)
+        if record.model.fingerprint != model.fingerprint:
+            raise BaselineError(f"'{settings.model}' is not the checkpoint that the record names any more.")
+    except FairgateError as error:
+        raise NoVerdict(
+            f"the record could not be recomputed: {error.problem}", where=folder, remedy=error.remedy or "make it again"
+        ) from error
+    apart = held_against(record, scores, model, run.scores[0], run, folder)
+    if apart is not None and apart.moved:
+        raise BaselineError(
+            f"the record is not what its checkpoint answers here: {apart.text} ({apart.elsewhere}).",
+            where=folder,
+            remedy="make it again on the machine that judges: `fairgate baseline update SUITE --reason TEXT`",
+        )
+    largest = differences(scores, run.scores[0], prepared.dataset.index).largest
+    other = f", in another environment ({apart.elsewhere})" if apart is not None else ""
+    return f"it reproduces{other}: largest difference {largest:.1e}, {time.monotonic() - started:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from fairgate.baselines import Repository, changed_pointers, environment_warnings
 from fairgate.errors import FairgateError, NoVerdict
+from fairgate.gate.anchors import unpinned_anchors
 from fairgate.gate.approvals import comparisons, weigh
 from fairgate.gate.base_data import judged_on_both
 from fairgate.gate.compared_run import ComparedRun, dataset_info
@@ -77,7 +78,9 @@ def evaluate(
     taken: list[Misclassification] = []
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
+        unpinned = list[str]()
         try:
+            unpinned = unpinned_anchors([each.loaded for each in prepared.definitions], Repository(prepared.root))
             scored = score(prepared, settings, progress)
             checks = _decided(prepared, scored, now.date())
             taken = confusions(prepared.dataset.index, scored.scores, prepared.planned)
@@ -132,6 +135,7 @@ def evaluate(
         seconds=round(time.monotonic() - started, 3),
     )
     messages = [f"warning: {one.message}" for one in heard]
+    messages += [f"warning: {line}" for line in unpinned]
     messages += [message for record in edited for message in record.messages]
     if settings.baseline != "none" and all(one.against != "baseline" for one in prepared.everything):
         messages.append("notice: no check compares with the baseline (no_worse_than: baseline)")

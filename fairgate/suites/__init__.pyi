@@ -1,4 +1,5 @@
 from .approving import add_approvals as add_approvals
+from .approving import write_anchor as write_anchor
 from .attainable import fair_rankers as fair_rankers
 from .attainable import require_attainable as require_attainable
 from .attainable import require_groups_present as require_groups_present

@@ -1,4 +1,4 @@
-"""Write approvals into a suite's file: its other lines stay as they are."""
+"""Write approvals, or an anchor, into a suite's file: its other lines stay as they are."""
 
 from __future__ import annotations
 
@@ -46,3 +46,28 @@ def add_approvals(path: Path, needed: Sequence[NeededApproval], *, reason: str, 
         )
     atomic_write(path, text)
     return [f"{each.kind}: {clean(each.what, 200)}, until {until}" for each in needed]
+
+
+def write_anchor(path: Path, anchor: str) -> None:
+    """Write the anchor of a suite's file, in the place of the old one or below its baseline.
+
+    Raises SuiteError for a file in which that line cannot be written by itself: nothing is written then.
+    """
+    text, line = path.read_text(encoding="utf-8"), f"anchor: {anchor}\n"
+    old = re.compile(r"^anchor:.*(?:\n|\Z)", re.MULTILINE)
+    below = next((found for key in ("baseline", "model", "dataset") if (found := _line(key).search(text))), None)
+    if old.search(text):
+        text = old.sub(lambda _match: line, text, count=1)
+    elif below is not None:
+        text = f"{text[: below.end()]}{line}{text[below.end() :]}"
+    if load_text(text.encode(), path, shown=str(path)).suite.anchor != anchor:
+        raise SuiteError(
+            "the anchor cannot be written into the suite's file.",
+            where=str(path),
+            remedy=f"write the line `{line[:-1]}`",
+        )
+    atomic_write(path, text)
+
+
+def _line(key: str) -> re.Pattern[str]:
+    return re.compile(rf"^{key}:.*\n", re.MULTILINE)
