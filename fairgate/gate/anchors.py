@@ -54,7 +54,8 @@ def unpinned_anchors(suites: Sequence[LoadedSuite], repository: Repository) -> l
         spec = parse_baseline(suite.suite.anchor or "none")
         if spec.kind != "git" or spec.pinned is not None:
             continue
-        remedy = f"write `anchor: {spec}@{repository.tip(spec.target)}` (`fairgate baseline anchor {suite.name} {spec.target}`)"
+        line = f"anchor: {spec}@{repository.tip(spec.target)}"
+        remedy = f"write `{line}` (`fairgate baseline anchor {suite.name} {spec.target}` does)"
         problem = f"the anchor '{spec}' names no commit, and who may push can move a tag."
         if tuple(map(int, __version__.split(".")[:2])) >= PINNED_FROM:
             raise BaselineError(problem, where=suite.where("anchor"), remedy=remedy)

@@ -68,7 +68,7 @@ def recompute(folder: str, run: CandidateRun) -> Recomputed:
 def verify_record(folder: str, prepared: Prepared, settings: Settings, progress: Progress | None = None) -> str:
     """Recompute a committed record from the checkpoint that it names; how it compares, in a sentence.
 
-    Raises BaselineError for a record that its checkpoint does not give, and NoVerdict for one that cannot be recomputed.
+    Raises BaselineError for a record that its checkpoint does not give, NoVerdict for one that cannot be recomputed.
     """
     started, root = time.monotonic(), prepared.root
     require_intact(prepared.dataset, settings, root, progress)

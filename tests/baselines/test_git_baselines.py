@@ -67,10 +67,10 @@ def test_the_record_at_the_merge_base_decides_as_the_live_checkpoint_does(toy: T
     assert judge(toy, model=scores("biased")).verdict == "fail"
 
 
-def test_a_record_that_main_gained_since_the_branch_does_not_count(toy: Toy, git: ScratchGit) -> None:
+def test_a_record_that_main_gained_since_the_branch_does_not_decide(toy: Toy, git: ScratchGit) -> None:
     base = git("rev-parse", "main")
     git("checkout", "--quiet", "main")
-    update(toy, "--model", scores("biased"), "--baseline", "none", "--force")
+    update(toy, "--model", scores("tuned"), "--baseline", "none", "--force")
     git.commit("main moves on")
     git("checkout", "--quiet", "change")
     record = judge(toy)

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from attack_world import Repository, ToyRepository
+from attack_world import Repository, ToyRepository, suite_with
 from test_approvals import kinds
-from test_base_branch import merge
+from typer.testing import CliRunner
 
+from fairgate.cli.main import app
 from fairgate.data import open_dataset
 from fairgate.probes import read_scores, scores_digest
 
@@ -140,22 +141,6 @@ def test_a_record_that_is_removed_needs_an_approval(toy_repo: ToyRepository) -> 
     assert judged.record.needs_approval[0].now == "none"
 
 
-def test_a_record_in_a_commit_inside_a_merged_branch_is_not_compared_with(toy_repo: ToyRepository) -> None:
-    """The branch parted from a commit in the middle of a pull request, whose record was put right before the merge."""
-    toy_repo.branch("middle")
-    toy_repo.use("biased")
-    toy_repo.update_baseline("biased", "--baseline", "none", "--force")
-    middle = toy_repo.push("in between")
-    toy_repo.git("checkout", "--quiet", "main", "--", ".")
-    toy_repo.push("as before")
-    merge(toy_repo, "main", "middle")
-    toy_repo.branch("change", middle)
-    toy_repo.push("from the middle")
-    judged = toy_repo.judge()
-    assert judged.code == 1, judged.log
-    assert "is a commit of a branch that was merged into origin/main" in judged.notices
-
-
 def test_a_branch_behind_is_told_to_rebase_where_only_the_new_record_of_main_would_fail_it(
     toy_repo: ToyRepository,
 ) -> None:
@@ -194,3 +179,57 @@ def test_scores_within_rounding_reproduce_and_a_shift_of_a_group_does_not(
     apart = differences(then, shifted, index)
     assert apart.beyond
     assert any("moves by 0.0100" in text for text in apart.moved)
+
+
+def test_an_anchor_that_is_pinned_stays_where_it_was_while_its_tag_moves(toy_repo: ToyRepository) -> None:
+    toy_repo.branch("main", "main")
+    pinned = toy_repo.git("rev-parse", "main")
+    toy_repo.git("tag", "v1.0")
+    toy_repo.git("push", "--quiet", "origin", "v1.0")
+    run = CliRunner().invoke(app, ["baseline", "anchor", "jobs", "v1.0", "--root", str(toy_repo.root)])
+    assert f"anchor: git:v1.0@{pinned}" in run.output, run.output
+    toy_repo.push("an anchor")
+    toy_repo.branch("change")
+    toy_repo.use("tuned")
+    moved = toy_repo.push("fine-tuned")
+    toy_repo.git("tag", "--force", "v1.0")
+    toy_repo.git("push", "--quiet", "--force", "origin", "v1.0")
+    judged = toy_repo.judge()
+    assert judged.record.anchor is not None, judged.log
+    assert judged.record.anchor.commit == pinned
+    (anchor,) = [each for each in judged.record.needs_approval if each.kind == "anchor"]
+    assert (anchor.before, anchor.now) == (pinned, moved)
+
+
+def test_an_anchor_without_a_commit_warns_with_the_line_to_paste_and_pinning_it_needs_no_approval(
+    toy_repo: ToyRepository,
+) -> None:
+    toy_repo.branch("main", "main")
+    toy_repo.git("tag", "v1.0")
+    toy_repo.git("push", "--quiet", "origin", "v1.0")
+    suite_with(toy_repo, anchor="git:v1.0")
+    toy_repo.push("an anchor")
+    toy_repo.branch("change")
+    (toy_repo.root / "README.md").write_text("words", encoding="utf-8")
+    toy_repo.push("words")
+    judged = toy_repo.judge()
+    line = f"git:v1.0@{toy_repo.git('rev-parse', 'v1.0')}"
+    assert f"write `anchor: {line}`" in judged.log
+    suite_with(toy_repo, anchor=line)
+    toy_repo.push("pinned")
+    judged = toy_repo.judge()
+    assert judged.code == 0, judged.log
+    suite_with(toy_repo, anchor=f"git:main@{toy_repo.git('rev-parse', 'main')}")
+    toy_repo.push("another one")
+    assert kinds(toy_repo.judge()) == ["anchor"]
+
+
+def test_a_committed_record_is_verified_against_its_checkpoint(team_repo: Repository) -> None:
+    words = ["baseline", "verify", "--root", str(team_repo.root), "--cache", "off"]
+    good = CliRunner().invoke(app, words)
+    assert (good.exit_code, "it reproduces: largest difference" in good.output) == (0, True), good.output
+    lowered(team_repo)
+    forged = CliRunner().invoke(app, words)
+    assert (forged.exit_code, "is not what its checkpoint answers" in forged.output) == (1, True), forged.output
+    team_repo.use("tuned")
+    assert CliRunner().invoke(app, words).exit_code == 3

@@ -147,9 +147,10 @@ def rotate_the_groups(repository: Repository) -> None:
     )
 
 
-def test_a_record_of_a_commit_inside_a_merged_branch_is_named(toy_repo: ToyRepository) -> None:
+def test_a_record_of_a_commit_inside_a_merged_branch_is_not_compared_with(toy_repo: ToyRepository) -> None:
     """A merged branch brought a record of the more biased model and took it back: main never showed it."""
     merged(toy_repo, checks=[{**GAPS, "no_worse_than": "baseline", "margin": 0.04}, FINDS])
+    before = toy_repo.git("rev-parse", "main")
     toy_repo.branch("first")
     toy_repo.use("biased")
     toy_repo.update_baseline("mine", "--baseline", "none", "--force")
@@ -164,9 +165,9 @@ def test_a_record_of_a_commit_inside_a_merged_branch_is_named(toy_repo: ToyRepos
     toy_repo.push("from in between")
     judged = toy_repo.judge("change")
     assert judged.record.baseline is not None, judged.log
-    assert judged.record.baseline.commit == inside
-    assert f"compared with the baseline of the merge base with origin/main ({inside[:7]})" in judged.notices
-    assert "has another one" in judged.comment
+    assert judged.record.baseline.commit == before
+    assert f"git finds ({inside[:7]}) is a commit of a branch that was merged into origin/main" in judged.notices
+    assert judged.code == 1, judged.log
 
 
 def test_a_probe_that_cannot_be_answered_turns_no_failure_into_no_verdict(toy_repo: ToyRepository) -> None:
