@@ -118,11 +118,18 @@ class _Commit:
         path = project_of(self.repository).path(folder)
         return {each.path: each.md5 for each in pointers if related(each.path, path)}
 
+    def _pinned(self, commit: str, folder: str) -> list[str]:
+        """The commits of modules of git at or above a folder."""
+        entries = self.repository.tree(commit, str(ROOT))
+        return [each.blob for each in entries if each.kind == "module" and f"{folder}/".startswith(f"{each.name}/")]
+
     def is_here(self, folder: str) -> bool:
         """Whether a folder counts as it lies here: DVC's pointers to it are the same, or the commit tracks none.
 
         Raises BaselineError if the commit tracks none, and this branch brings one itself.
         """
+        if self._pinned(self.commit, folder) and self._pinned(self.commit, folder) == self._pinned("HEAD", folder):
+            return True
         in_git = any(related(name, folder) for name in self._in_git)
         then, now = self._over(self._pointers, folder), self._over(self._pointers_here, folder)
         if self.repository.tree(self.commit, folder):
