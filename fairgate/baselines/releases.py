@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fairgate.baselines.git import Repository
+from fairgate.baselines.git import Repository, TreeEntry
 from fairgate.baselines.tracked import check_out, names_at, pointers_at, pointers_here, project_of, related
 from fairgate.data import (
     MANIFEST_FILE,
@@ -109,30 +109,31 @@ class _Commit:
         return pointers_here(project_of(self.repository).repository)
 
     @cached_property
-    def _in_git(self) -> list[str]:
-        """Files and links of this branch: at, above or below the releases."""
-        return [entry.name for entry in self.repository.tree("HEAD", str(ROOT))]
+    def _in_git(self) -> list[TreeEntry]:
+        """Files, links and modules of this branch: at, above or below the releases."""
+        return self.repository.tree("HEAD", str(ROOT))
+
+    @cached_property
+    def _in_git_then(self) -> list[TreeEntry]:
+        return self.repository.tree(self.commit, str(ROOT))
 
     def _over(self, pointers: Iterable[Tracked], folder: str) -> dict[str, str]:
         """Pointers of DVC at, above or below a folder: their paths and MD5s."""
         path = project_of(self.repository).path(folder)
         return {each.path: each.md5 for each in pointers if related(each.path, path)}
 
-    def _pinned(self, commit: str, folder: str) -> list[str]:
-        """The commits of modules of git at or above a folder."""
-        entries = self.repository.tree(commit, str(ROOT))
-        return [each.blob for each in entries if each.kind == "module" and f"{folder}/".startswith(f"{each.name}/")]
-
     def is_here(self, folder: str) -> bool:
-        """Whether a folder counts as it lies here: DVC's pointers to it are the same, or the commit tracks none.
+        """Whether a folder counts as it lies here: DVC's pointers to it are the same, or the commit of a module of git,
+        or the commit tracks none.
 
         Raises BaselineError if the commit tracks none, and this branch brings one itself.
         """
-        if self._pinned(self.commit, folder) and self._pinned(self.commit, folder) == self._pinned("HEAD", folder):
+        module = _modules(self._in_git_then, folder)
+        if module and module == _modules(self._in_git, folder):
             return True
-        in_git = any(related(name, folder) for name in self._in_git)
+        in_git = any(related(each.name, folder) for each in self._in_git)
         then, now = self._over(self._pointers, folder), self._over(self._pointers_here, folder)
-        if self.repository.tree(self.commit, folder):
+        if any(each.name.startswith(f"{folder}/") for each in self._in_git_then):
             return False
         if then:
             return then == now and not in_git and (self.repository.root / folder / MANIFEST_FILE).is_file()
@@ -147,10 +148,10 @@ class _Commit:
     def newest(self, name: str) -> str:
         """The newest version that the commit has. Raises DatasetError if there is none."""
         top = f"{ROOT}/{name}"
-        names = [entry.name for entry in self.repository.tree(self.commit, top)]
+        names = [each.name for each in self._in_git_then]
         names += [f"{top}/{version}/" for version in self._untouched(top, versions(name, self.repository.root / ROOT))]
         same = self._over(self._pointers, top) == self._over(self._pointers_here, top)
-        if not same or any(related(name, top) for name in self._in_git):
+        if not same or any(related(each.name, top) for each in self._in_git):
             names += names_at(self.repository, self.commit, top)
         found = {name.removeprefix(f"{top}/").partition("/")[0] for name in names if name.startswith(f"{top}/")}
         every = [version for version in found if re.fullmatch(VERSION_PATTERN, version)]
@@ -174,3 +175,8 @@ class _Commit:
         """A file or folder as git or DVC has it at the commit."""
         into.mkdir(exist_ok=True)
         check_out(self.repository, self.commit, path, into)
+
+
+def _modules(entries: Iterable[TreeEntry], folder: str) -> list[str]:
+    """The commits of the modules of git at or above a folder."""
+    return [each.blob for each in entries if each.kind == "module" and f"{folder}/".startswith(f"{each.name}/")]
