@@ -13,8 +13,10 @@ from story_team import WEIGHTS, write_portraits
 from test_approvals import approve
 from toy_repository import release as toy_release
 from toy_repository import write_scores_table
+from typer.testing import CliRunner
 
 from fairgate.baselines import baseline_folder
+from fairgate.cli.main import app
 
 
 def test_a_change_of_documentation_passes_and_says_that_the_checkpoint_is_the_baselines(
@@ -186,6 +188,24 @@ def test_a_runner_with_another_device_than_the_baselines_passes_and_names_it(toy
     judged = toy_repo.judge("change")
     assert judged.code == 0, judged.log
     assert "the baseline was scored with device cuda, this run with device" in judged.log
+
+
+def test_a_release_whose_baseline_becomes_the_anchor_passes_once_it_is_approved(toy_repo: ToyRepository) -> None:
+    for tag in ("v1", "v2"):
+        toy_repo.branch("main", "main")
+        (toy_repo.root / "notes.md").write_text(tag, encoding="utf-8")
+        toy_repo.push("released")
+        toy_repo.git("tag", tag)
+        toy_repo.git("push", "--quiet", "origin", tag)
+        toy_repo.branch()
+        words = ["baseline", "anchor", "jobs", tag, "--root", str(toy_repo.root)]
+        assert CliRunner().invoke(app, words).exit_code == 0
+        toy_repo.push("the anchor", branch="main" if tag == "v1" else None)
+        toy_repo.git("branch", "--force", "main", "origin/main")
+    judged = toy_repo.judge()
+    assert (judged.code, judged.asks_for) == (10, ["anchor"]), judged.log
+    approve(toy_repo, judged)
+    assert toy_repo.judge("change").code == 0
 
 
 def test_a_table_that_was_made_again_passes_once_it_is_approved(toy_repo: ToyRepository) -> None:
