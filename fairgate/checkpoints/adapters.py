@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
-_PARTS = {
-    **{"lora_A.weight": "down", "lora_B.weight": "up", "lora_embedding_A": "down", "lora_embedding_B": "up"},
-    **{"lora_magnitude_vector": "magnitude", "lora_magnitude_vector.weight": "magnitude"},
-}
+_PARTS = ("lora_A.weight", "lora_B.weight")
+_OF_EMBEDDINGS = ("lora_embedding_A", "lora_embedding_B")
+_MAGNITUDE = ("lora_magnitude_vector", "lora_magnitude_vector.weight")  # the name of older and newer versions of peft
 _AGAIN = "save the adapter again with peft's save_pretrained, for the base that the URI names"
 
 
@@ -122,6 +121,7 @@ def named_base(folder: Path) -> str:
 
 def merge_adapter(model: Any, adapter: Adapter) -> None:
     """Merge an adapter into a network of transformers, in place: all of it, or a ModelError says what is left over."""
+    import torch
     from safetensors.torch import load_file
 
     from fairgate.checkpoints.lora import LowRank, is_adaptable, merge_low_rank
@@ -142,13 +142,14 @@ def merge_adapter(model: Any, adapter: Adapter) -> None:
     lacking = set(layers) - set(places.values())
     if absent := sorted(name for name in lacking if is_adaptable(layers[name]) and name in targets):
         raise _misfit(f"it has no update of layers that its config names: {listed(absent)}", where)
-    _put_whole(model, whole, config, where)
+    _put_whole(model, whole, config, set(places.values()), where)
     updates = {}
     for name, held in parts.items():
-        if {"down", "up"} - set(held) or ("magnitude" in held) != bool(config.use_dora):
+        down, up = _OF_EMBEDDINGS if isinstance(layers.get(places[name]), torch.nn.Embedding) else _PARTS
+        if {*held} != {down, up, *(_MAGNITUDE[:1] if config.use_dora else ())}:
             raise _misfit(f"the update of '{name}' is not whole (it has: {listed(sorted(held))})", where)
-        scale = config.scale(name, len(held["down"]), where)
-        updates[places[name]] = LowRank(held["down"], held["up"], scale, held.get("magnitude"))
+        scale = config.scale(name, len(held[down]), where)
+        updates[places[name]] = LowRank(held[down], held[up], scale, held.get(_MAGNITUDE[0]))
     merge_low_rank(model, updates, where)
 
 
@@ -160,13 +161,17 @@ def _sorted_out(
     whole: dict[str, torch.Tensor] = {}
     for key, tensor in tensors.items():
         name = key.removeprefix(_PREFIX)
-        part = next((suffix for suffix in _PARTS if name.endswith(f".{suffix}")), None)
+        part = next((end for end in (*_PARTS, *_OF_EMBEDDINGS, *_MAGNITUDE) if name.endswith(f".{end}")), None)
         if name == key or (part is None and ".lora_" in name):
             raise _misfit(f"it has a tensor that fairgate does not merge: '{key[:200]}'", where)
         if part is None:
-            whole[name.replace(".base_layer.", ".")] = tensor
-        else:
-            parts.setdefault(name.removesuffix(f".{part}"), {})[_PARTS[part]] = tensor
+            whole[name] = tensor
+            continue
+        held = parts.setdefault(name.removesuffix(f".{part}"), {})
+        part = _MAGNITUDE[0] if part in _MAGNITUDE else part
+        if part in held:
+            raise _misfit(f"two of its tensors are one part of an update: '{key[:200]}'", where)
+        held[part] = tensor
     if not parts and not whole:
         raise _misfit("it holds no tensor", where)
     return parts, whole
@@ -191,16 +196,27 @@ def _places(model: Any, names: Collection[str], layers: Mapping[str, Any]) -> di
     return places
 
 
-def _put_whole(model: Any, whole: Mapping[str, torch.Tensor], config: LoraConfig, where: str) -> None:
-    """Replace the layers that were trained whole (`modules_to_save`), and biases where the config says so."""
+def _put_whole(
+    model: Any, tensors: Mapping[str, torch.Tensor], config: LoraConfig, updated: Collection[str], where: str
+) -> None:
+    """Replace the layers that were trained whole (`modules_to_save`), and biases where the config says so.
+
+    peft reads the bias of an `updated` layer as `LAYER.base_layer.bias`, and everything else by its plain name: it
+    leaves out a tensor under the other name.
+    """
     import torch
 
     from fairgate.checkpoints.lora import shared_weights
 
     state: dict[str, torch.Tensor] = model.state_dict()
-    biases = {name for name in whole if name.endswith(".bias")} if config.bias != "none" else set[str]()
     saved = {name for name in state if config.is_saved(name.rpartition(".")[0])}
-    if stray := sorted(set(whole) - saved - (biases & set(state))):
+    biases = {name for name in state if name.endswith(".bias")} - saved if config.bias != "none" else set[str]()
+    read_as = {_bias_name(name, updated): name for name in biases} | {name: name for name in saved}
+    meant = {*read_as.values()}
+    if ignored := [name for name in tensors if name not in read_as and name.replace(".base_layer.", ".") in meant]:
+        raise _misfit(f"peft leaves out tensors under these names: {listed(ignored)}", where)
+    whole = {read_as.get(name, name): tensor for name, tensor in tensors.items()}
+    if stray := sorted(set(whole) - saved - biases):
         near = did_you_mean(stray[0], state)
         raise _misfit(
             f"it has tensors for which its config has no place: {listed(stray)}{f' ({near})' if near else ''}", where
@@ -217,6 +233,12 @@ def _put_whole(model: Any, whole: Mapping[str, torch.Tensor], config: LoraConfig
                     f"'{name}' is {tuple(state[name].shape)} in the base, and {tuple(tensor.shape)} here", where
                 )
             state[name].copy_(tensor)
+
+
+def _bias_name(name: str, updated: Collection[str]) -> str:
+    """The name under which peft saves and reads a bias."""
+    layer = name.removesuffix(".bias")
+    return f"{layer}.base_layer.bias" if layer in updated else name
 
 
 def _misfit(fault: str, where: str) -> ModelError:

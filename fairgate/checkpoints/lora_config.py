@@ -68,9 +68,10 @@ class LoraConfig(BaseModel):
         return _by_pattern(self.alpha_pattern, layer, self.lora_alpha) / (rank**0.5 if self.use_rslora else rank)
 
     def is_saved(self, layer: str) -> bool:
-        """Whether a layer, or one around it, is saved whole (`modules_to_save`)."""
-        parts = f".{layer}."
-        return any(f".{name}." in parts for name in self.modules_to_save or ())
+        """Whether a layer, or one around it, is saved whole (`modules_to_save`): peft compares the end of its name."""
+        parts = layer.split(".")
+        around = [".".join(parts[: place + 1]) for place in range(len(parts))]
+        return any(path.endswith(name) for path in around for name in self.modules_to_save or ())
 
 
 def read_lora_config(config: Mapping[str, Any], where: str) -> LoraConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from vlm_world import save_vlm
 from fairgate.errors import ModelError
 from fairgate.models import local_paths, open_scorer, schemes
 
+PREFIX = "base_model.model."
 QUERY = ["q_proj", "v_proj"]
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"target_modules": QUERY},
@@ -275,3 +277,105 @@ def test_a_file_of_the_adapter_that_changes_before_it_is_loaded_is_an_error(
     rewrite(adapter, lambda tensors: tensors.update({f"{LAYER}.lora_A.weight": torch.ones(4, 32)}))
     with pytest.raises(ModelError, match="changed between hashing and loading"):
         found.logits(PROMPTS)
+
+
+BIASED_HEAD = [
+    *("visual_projection.base_layer.weight", "visual_projection.modules_to_save.default.weight"),
+    *("visual_projection.original_module.weight", "visual_projection.modules_to_save.weight"),
+]
+
+
+@pytest.mark.parametrize("second", BIASED_HEAD)
+@pytest.mark.parametrize("alone", [False, True], ids=["beside", "alone"])
+def test_a_whole_layer_under_a_second_name_is_refused_whatever_peft_makes_of_it(
+    second: str, alone: bool, clip: Path, tmp_path: Path, pictures: Pictures
+) -> None:
+    """Otherwise one layer would be judged and another deployed: peft reads one of the two names."""
+    saved = {"target_modules": QUERY, "modules_to_save": ["visual_projection"]}
+    save_adapter(loaded(clip), tmp_path / "adapter", **saved)
+    own = f"{PREFIX}visual_projection.weight"
+
+    def doubled(tensors: dict[str, torch.Tensor]) -> None:
+        tensors[f"{PREFIX}{second}"] = -tensors[own]
+        if alone:
+            del tensors[own]
+
+    rewrite(tmp_path / "adapter", doubled)
+    with pytest.raises(ModelError):
+        scorer(f"peft:{tmp_path / 'adapter'}?base=hf:{clip}", pictures).logits(PROMPTS)
+
+
+def test_the_second_name_of_a_head_is_one_that_peft_itself_leaves_out(clip: Path, tmp_path: Path) -> None:
+    from peft import PeftModel
+
+    save_adapter(loaded(clip), tmp_path / "adapter", target_modules=QUERY, modules_to_save=["visual_projection"])
+
+    def head() -> torch.Tensor:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the tensor that is left out
+            model = PeftModel.from_pretrained(loaded(clip), tmp_path / "adapter").merge_and_unload()
+        return torch.as_tensor(model.visual_projection.weight).detach().clone()
+
+    before = head()
+    name = f"{PREFIX}visual_projection.weight"
+    second = f"{PREFIX}visual_projection.base_layer.weight"
+    rewrite(tmp_path / "adapter", lambda tensors: tensors.update({second: -tensors[name]}))
+    torch.testing.assert_close(head(), before)
+
+
+@pytest.mark.parametrize(("bias", "name"), [("all", "q_proj.bias"), ("lora_only", "q_proj.bias")])
+def test_the_bias_of_an_updated_layer_counts_under_the_name_that_peft_reads_alone(
+    bias: str, name: str, clip: Path, tmp_path: Path, pictures: Pictures
+) -> None:
+    from peft import PeftModel
+
+    save_adapter(loaded(clip), tmp_path / "adapter", target_modules=["q_proj"], bias=bias)
+    layer = f"{PREFIX}vision_model.encoder.layers.0.self_attn.{name}"
+    plain, wrapped = layer, layer.replace(".bias", ".base_layer.bias")
+
+    def with_bias(where: str) -> Callable[[dict[str, torch.Tensor]], Any]:
+        def change(tensors: dict[str, torch.Tensor]) -> None:
+            tensors.pop(plain, None)
+            tensors.pop(wrapped, None)
+            tensors[where] = torch.full(
+                (loaded(clip).vision_model.encoder.layers[0].self_attn.q_proj.out_features,), 0.5
+            )
+
+        return change
+
+    rewrite(tmp_path / "adapter", with_bias(plain))
+    with pytest.raises(ModelError, match="peft leaves out"):
+        scorer(f"peft:{tmp_path / 'adapter'}?base=hf:{clip}", pictures).logits(PROMPTS)
+    rewrite(tmp_path / "adapter", with_bias(wrapped))
+    judged = scorer(f"peft:{tmp_path / 'adapter'}?base=hf:{clip}", pictures).logits(PROMPTS)
+    merged = Path(shutil.copytree(clip, tmp_path / "merged"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of biases that are not in the file
+        PeftModel.from_pretrained(loaded(clip), tmp_path / "adapter").merge_and_unload().save_pretrained(merged)
+    np.testing.assert_allclose(judged, scorer(f"hf:{merged}", pictures).logits(PROMPTS), atol=1e-6)
+
+
+def test_two_tensors_for_one_part_of_an_update_are_refused(clip: Path, tmp_path: Path, pictures: Pictures) -> None:
+    save_adapter(loaded(clip), tmp_path / "adapter", target_modules=["fc2"], use_dora=True)
+
+    def doubled(tensors: dict[str, torch.Tensor]) -> None:
+        name = next(name for name in tensors if name.endswith("lora_magnitude_vector"))
+        tensors[f"{name}.weight"] = tensors[name] * 2
+
+    rewrite(tmp_path / "adapter", doubled)
+    with pytest.raises(ModelError, match="two of its tensors are one part"):
+        scorer(f"peft:{tmp_path / 'adapter'}?base=hf:{clip}", pictures).logits(PROMPTS)
+
+
+def test_parts_for_an_embedding_are_refused_for_a_linear_layer(adapter: Path, clip: Path, pictures: Pictures) -> None:
+    """peft would leave both out, and the layer as it is in the base."""
+
+    def renamed(tensors: dict[str, torch.Tensor]) -> None:
+        name = next(name for name in tensors if name.endswith("q_proj.lora_A.weight"))
+        stem = name.removesuffix("lora_A.weight")
+        tensors[f"{stem}lora_embedding_A"] = tensors.pop(name)
+        tensors[f"{stem}lora_embedding_B"] = tensors.pop(f"{stem}lora_B.weight")
+
+    rewrite(adapter, renamed)
+    with pytest.raises(ModelError, match="is not whole"):
+        scorer(f"peft:{adapter}?base=hf:{clip}", pictures).logits(PROMPTS)
