@@ -129,6 +129,40 @@ def test_another_architecture_than_the_weights_is_refused(vit: Path, pictures: P
         opened("timm:vit", pictures, vit).predict("job")
 
 
+def test_a_note_of_the_pooling_that_timm_does_not_read_may_not_be_another_one(vit: Path, pictures: Pictures) -> None:
+    """`timm.create_model("local-dir:...")` reads model_args alone."""
+    edit(vit, global_pool="avg")
+    with pytest.raises(ModelError, match="notes global_pool 'avg', and timm"):
+        opened("timm:vit", pictures, vit).predict("job")
+
+
+@pytest.mark.parametrize("key", ["global_pool", "custom_load", "label_offset", "crop_border"])
+def test_keys_that_timm_does_not_know_or_that_bring_other_weights_are_refused(
+    key: str, vit: Path, pictures: Pictures
+) -> None:
+    cfg = json.loads((vit / "vit" / "config.json").read_text(encoding="utf-8"))["pretrained_cfg"]
+    edit(vit, pretrained_cfg={**cfg, key: 1})
+    with pytest.raises(ModelError, match=key):
+        opened("timm:vit", pictures, vit)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_folder_is_what_timms_own_local_dir_makes_of_it(fixed: bool, tmp_path: Path, pictures: Pictures) -> None:
+    """Also where the two sizes differ: of a fixed size `img_size` decides, else `input_size`."""
+    import timm
+    from timm.data import create_transform, resolve_model_data_config
+
+    save_timm("test_vit", tmp_path / "vit", img_size=64, dynamic_img_size=not fixed)
+    config = json.loads((tmp_path / "vit" / "config.json").read_text(encoding="utf-8"))
+    edit(tmp_path, pretrained_cfg={**config["pretrained_cfg"], "fixed_input_size": fixed, "input_size": [3, 96, 96]})
+    model = timm.create_model(f"local-dir:{tmp_path / 'vit'}", pretrained=True).eval()
+    transform = create_transform(**resolve_model_data_config(model), is_training=False)
+    with torch.no_grad():
+        logits = model(torch.stack([transform(image) for image in images(pictures)])).double()
+    near = 1e-5 * max(1.0, float(logits.abs().max()))
+    np.testing.assert_allclose(opened("timm:vit", pictures, tmp_path).outputs(), logits, atol=near)
+
+
 @pytest.fixture(scope="module")
 def net() -> Any:
     from torchvision import models

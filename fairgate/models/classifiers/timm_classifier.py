@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
 
-CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
+CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other outputs for the same files
 LIBRARIES = ("timm", "torch", "torchvision", "pillow")
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _SIZES = frozenset(
@@ -63,6 +64,8 @@ _SIZES = frozenset(
 """Arguments of architectures that are numbers: others could name a file, a hub or code."""
 MAX_SIDE, _LARGEST, _LONGEST = 2048, 8192, 16
 _POOLING = re.compile(r"[a-z_]{0,20}")
+_NO_WEIGHTS_OF_ITS_OWN = ("custom_load", "label_offset", "state_dict")
+"""Settings of `pretrained_cfg` by which timm would load other weights than those of the file, or change them."""
 _PICTURES = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mode")
 
 
@@ -104,12 +107,14 @@ class TimmClassifiers:
         files = HashedFiles.of({"weights": folder / WEIGHTS, CONFIG: where})
         pictures = _pictures(config, str(where))
         arguments = {**arguments, "num_classes": len(names.own)}
+        cfg = _pretrained_cfg(config, str(where))
+        built = _Built(architecture, arguments, cfg, config.get("global_pool"), str(where))
         return FixedLabelModel(
             FixedLabelFiles(
                 fingerprint=digest({"files": files.fingerprint(), **said}),
                 identity={"adapter": "timm", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
                 heads={"": names},
-                load=partial(_load, files, architecture, arguments, pictures),
+                load=partial(_load, files, built, pictures),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **pictures),
             ),
             request,
@@ -143,7 +148,7 @@ def _arguments(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     said = config.get("model_args") or {}
     found = dict(said) if isinstance(said, dict) else {"model_args": said}
     found.pop("num_classes", None)
-    pooling = found.pop("global_pool", None) or config.get("global_pool")
+    pooling = found.pop("global_pool", None)
     for name, value in found.items():
         numbers = value if isinstance(value, list) else [value]
         if name == "img_size" and any(isinstance(one, int | float) and one > MAX_SIDE for one in numbers):
@@ -206,17 +211,74 @@ def _pictures(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     scale = found.get("crop_pct", 1.0)
     if not isinstance(scale, int | float) or not 0.2 <= scale <= 1.0:
         raise ModelError(f"crop_pct is {str(scale)[:40]!r}.", where=where, remedy="give a share from 0.2 to 1")
-    return {"crop_mode": "center", "interpolation": "bicubic", **found}
+    return {"crop_mode": "center", "interpolation": "bicubic", **found, "input_size": list(_side(config))}
 
 
-def _load(
-    files: HashedFiles, architecture: str, arguments: Mapping[str, Any], pictures: Mapping[str, Any], device: Device
-) -> Loaded:
-    import timm
+def _pretrained_cfg(config: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What timm takes defaults of the architecture from. Raises ModelError for keys that timm does not know, and for
+    those by which it would load other weights."""
+    import dataclasses
+
+    from timm.models import PretrainedCfg
+
+    cfg = config["pretrained_cfg"]
+    known = {field.name for field in dataclasses.fields(PretrainedCfg)}
+    refused = [name for name in cfg if name not in known or (name in _NO_WEIGHTS_OF_ITS_OWN and cfg[name])]
+    size = _side(config)
+    if refused or size[0] != 3:
+        raise ModelError(
+            f"`pretrained_cfg` sets what is not loaded as timm would: {', '.join(refused)[:200] or 'input_size'}.",
+            where=where,
+            remedy="remove these keys, or save the model again with timm's save_for_hf",
+        )
+    return {"input_size": size, "fixed_input_size": _is_fixed(config), "num_classes": config.get("num_classes")}
+
+
+def _is_fixed(config: Mapping[str, Any]) -> bool:
+    """Whether the architecture takes pictures of the size alone that it is built for."""
+    arguments = config.get("model_args") or {}
+    return bool(config["pretrained_cfg"].get("fixed_input_size")) and not arguments.get("dynamic_img_size")
+
+
+def _side(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """Channels, height and width of a picture, as timm finds them: where the size is fixed, `img_size` decides."""
+    size = (config.get("model_args") or {}).get("img_size")
+    if size is None or not _is_fixed(config):
+        return tuple(config["pretrained_cfg"]["input_size"])
+    return (3, *(size if isinstance(size, list) else [size, size]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """An architecture as `timm.create_model("local-dir:FOLDER")` builds it. `pooling` is what the config's top level
+    notes of it: timm writes that and does not read it, so that it may not be another one."""
+
+    architecture: str
+    arguments: Mapping[str, Any]
+    cfg: Mapping[str, Any]
+    pooling: Any
+    where: str
+
+    def __call__(self) -> Any:
+        import timm
+        from timm.models._input import _get_global_pool
+
+        cfg = {"architecture": self.architecture, **self.cfg}
+        model = timm.create_model(self.architecture, pretrained=False, pretrained_cfg=cfg, **self.arguments)
+        if self.pooling and self.pooling != _get_global_pool(model):
+            raise ModelError(
+                f"the config notes global_pool {str(self.pooling)[:40]!r}, and timm, which reads model_args alone, "
+                f"builds {_get_global_pool(model)!r}.",
+                where=self.where,
+                remedy='write "model_args": {"global_pool": ...}, or remove the note',
+            )
+        return model
+
+
+def _load(files: HashedFiles, built: _Built, pictures: Mapping[str, Any], device: Device) -> Loaded:
     from timm.data.transforms_factory import create_transform
 
     from fairgate.models.classifiers.bare_weights import loaded_into
 
     transform = create_transform(**{**pictures, "input_size": tuple(pictures["input_size"])}, is_training=False)
-    build = partial(timm.create_model, architecture, pretrained=False, **arguments)
-    return loaded_into(build, files, transform, device, f"timm's {architecture}")
+    return loaded_into(built, files, transform, device, f"timm's {built.architecture}")
