@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fairgate import gate
+from fairgate.baselines import BaselineSpec
 from fairgate.errors import FairgateError, SettingsError
 from fairgate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlflow
 from fairgate.selftest.finding import Finding, Progress, of_error, trouble
@@ -91,7 +92,8 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
     specs = [
         text for one, settings in planned.values() for text in (settings.baseline, one.loaded.suite.anchor) if text
     ]
-    refs = dict.fromkeys(spec.removeprefix("git:") for spec in specs if spec.startswith("git:"))
+    named = [BaselineSpec("git", spec.removeprefix("git:")) for spec in specs if spec.startswith("git:")]
+    refs = dict.fromkeys(spec.pinned[1] if spec.pinned else spec.target for spec in named)
     found += look_at_git(root, list(refs))
     found += look_at_dvc(root)
     uri = options.mlflow or configured("mlflow") or OPTIONS["mlflow"].default

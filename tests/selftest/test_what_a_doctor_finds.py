@@ -25,6 +25,7 @@ from fairgate.selftest import Finding
 from fairgate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlflow
 from fairgate.selftest.machine import cache_of, look_at_cache, look_at_git, look_at_machine
 from fairgate.selftest.pytest_setup import look_at_pytest, read_ini
+from fairgate.selftest.run import SelfTestOptions, examine
 from fairgate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
 from fairgate.suites import resolve
 from fairgate.suites.probing import probe_digests
@@ -212,6 +213,16 @@ def test_regression_checks_need_a_baseline_and_a_baseline_needs_checks(toy: Toy)
     bounds += "\n  - {id: right, probe: labels, metric: accuracy, at_least: 0.5}\n"
     assert "up to the bounds" in only(models(toy, bounds, baseline="none"), "warning").what
     assert "no check compares" in only(models(toy, bounds), "warning").what
+
+
+@pytest.mark.usefixtures("_warm")
+@pytest.mark.nightly
+def test_a_pinned_anchor_is_looked_for_by_its_commit(toy: Toy) -> None:
+    git = scratch_git(toy.root)
+    commit = git("rev-parse", "HEAD")
+    toy.write_suite(f"{SUITE}anchor: git:gone@{commit}\n")
+    found = examine(toy.root, SelfTestOptions((sys.executable,), mlflow="off", cache="off"))
+    assert f"the merge base with {commit} is {commit[:7]}" in {each.what for each in found}
 
 
 def test_regression_checks_without_an_anchor_are_named(toy: Toy) -> None:
