@@ -24,6 +24,7 @@ from .files import WEIGHTS as WEIGHTS
 from .files import HashedFiles as HashedFiles
 from .files import no_weights as no_weights
 from .files import read_config as read_config
+from .files import read_options as read_options
 from .files import require_file as require_file
 from .files import require_folder as require_folder
 from .files import require_weights as require_weights

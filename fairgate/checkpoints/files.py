@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl as _parse_qsl
 
 from safetensors import SafetensorError, safe_open
 
@@ -123,12 +123,17 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
+def read_options(query: str) -> list[tuple[str, str]]:
+    """Names and values of the options of a URI: %XX stands for a byte, and `+` for itself, also in a prompt."""
+    return _parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
+
+
 def split_options(
     uri: str, address: str, known: Sequence[str], error: type[FairgateError] = ModelError
 ) -> tuple[str, dict[str, str]]:
     """What an address names, and the options after its `?`. Raises for no name, an unknown or an empty option."""
     named, mark, query = address.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    options = dict(read_options(query))
     odd = [name for name in options if name not in known or not options[name]]
     if not named or odd or (mark and not options):
         raise error(

@@ -16,6 +16,7 @@ from fairgate.errors import ModelError, did_you_mean, listed
 
 StateDict = dict[str, torch.Tensor]
 _SHOWN = 4
+_STEPS = "n_averaged"
 _OLD_BUFFERS = ("position_ids",)  # transformers wrote it into checkpoints before 4.31
 
 # what torch's readers raise for bytes that torch.save did not write
@@ -75,7 +76,7 @@ def _unwrapped(held: Any, path: Path, key: str | None, own: Collection[str]) -> 
         notes = ("input_resolution", "context_length", "vocab_size")
         state: Any = {name: value for name, value in held.state_dict().items() if name not in notes}
     else:
-        state = inner_state(held, str(path), key)
+        state = _averaged(inner_state(held, str(path), key))
     tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
     if not tensors or not state:
         found = [str(key)[:40] for key in list(held)[:_SHOWN]] if isinstance(held, Mapping) else [type(held).__name__]
@@ -96,6 +97,14 @@ def _unwrapped(held: Any, path: Path, key: str | None, own: Collection[str]) -> 
             "the file's tensors have no names.", where=str(path), remedy="save model.state_dict(), whose keys are text"
         )
     return without_prefixes(plain, str(path), own)
+
+
+def _averaged(state: Any) -> Any:
+    """Weights that torch's AveragedModel holds (torchvision's `model_ema`), without its count of steps."""
+    names = [name for name in state if name != _STEPS] if isinstance(state, Mapping) and _STEPS in state else []
+    if not names or not all(str(name).startswith("module.") for name in names):
+        return state
+    return {name: state[name] for name in names}
 
 
 def _is_plain(value: torch.Tensor) -> bool:

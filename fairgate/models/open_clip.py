@@ -1,4 +1,4 @@
-"""`open_clip:ARCH@FILE`, `open_clip:ARCH@TAG`, `open_clip:local-dir:FOLDER` and a model of the hub,
+"""`open_clip:ARCH@FILE[?preprocess=TAG]`, `open_clip:ARCH@TAG`, `open_clip:local-dir:FOLDER` and a model of the hub,
 `open_clip:hf-hub:ORG/NAME?revision=COMMIT`."""
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from fairgate.errors import ModelError, did_you_mean
 from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.open_clip_parts import CONFIG, TEXT_CONFIG, TOKENIZER, Parts
+from fairgate.models.open_clip_pictures import PICTURES, published_pictures
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.two_towers import TwoTowers
 
@@ -47,15 +48,6 @@ _FOLDER = "local-dir:"
 _HUB = "hf-hub:"
 _REVISION = "?revision="
 _NAMED = "hf_tokenizer_name"
-# open_clip's PreprocessCfg
-_PICTURES: dict[str, Any] = {
-    "mode": "RGB",
-    "mean": [0.48145466, 0.4578275, 0.40821073],
-    "std": [0.26862954, 0.26130258, 0.27577711],
-    "interpolation": "bicubic",
-    "resize_mode": "shortest",
-    "fill_color": 0,
-}
 # open_clip looks for a folder's weights under these names, in this order
 _PREFERRED = (
     "open_clip_model.safetensors",
@@ -87,7 +79,7 @@ class OpenClip:
             return Path(address.removeprefix(_FOLDER))
         if address.startswith(_HUB):
             return None
-        weights = address.partition("@")[2]
+        weights = address.partition("?")[0].partition("@")[2]
         return Path(weights) if _is_file(weights) else None
 
     def open(self, request: Request) -> TwoTowers:
@@ -104,7 +96,8 @@ def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False
         return _of_folder(folder, allow_pickle)
     if address.startswith(_HUB):
         return _of_folder(_of_hub(uri, address, base), allow_pickle)
-    architecture, at, weights = address.partition("@")
+    plain, _, query = address.partition("?")
+    architecture, at, weights = plain.partition("@")
     if not at or not architecture or not weights:
         raise ModelError(
             f"'{uri}' does not say which weights to load.",
@@ -114,7 +107,12 @@ def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False
     config = architecture_config(architecture)
     path = resolve(weights, base)
     if _is_file(weights):
-        return _of_file(allow_pickle, architecture, config, path, base)
+        options = split_options(uri, address, ("preprocess",))[1] if query else {}
+        return _of_file(
+            allow_pickle, architecture, config, path, base, pictures=published_pictures(architecture, options, uri)
+        )
+    if query:
+        raise ModelError(f"a tag has its own preprocessing, and '?{query[:80]}' is for a file.", where=uri)
     if os.path.lexists(path):
         raise ModelError(
             f"'{weights}' is a published tag's name, and a file or folder here.",
@@ -134,9 +132,17 @@ def _is_file(weights: str) -> bool:
 
 
 def _of_file(
-    allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, base: Path, tag: str | None = None
+    allow_pickle: bool,
+    architecture: str,
+    config: dict[str, Any],
+    path: Path,
+    base: Path,
+    *,
+    tag: str | None = None,
+    pictures: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """A weights file for an architecture that open_clip names. With a `tag`, that tag's preprocessing applies."""
+    """A weights file for an architecture that open_clip names; pictures are prepared as for the `tag`, or as `pictures`
+    differ from open_clip's defaults."""
     require_weights(path, allow_pickle)
     text = config.get("text_cfg", {})
     files = {"weights": path}
@@ -147,8 +153,8 @@ def _of_file(
         found = named_files(name, wanted, base, download=tag is not None)
         files |= {f"{TOKENIZER}{file}": one for file, one in found.items()}
     _require_closed_configs(files)
-    parts = Parts(architecture, config, {}, HashedFiles.of(files), architecture, tag, allow_pickle)
-    overlay: dict[str, Any] = {}
+    overlay = dict(pictures or {})
+    parts = Parts(architecture, config, overlay, HashedFiles.of(files), architecture, tag, allow_pickle)
     if tag is not None:
         from fairgate.models.open_clip_network import pretrained_settings
 
@@ -208,7 +214,8 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
 def _checkpoint(parts: Parts, pictures: Mapping[str, Any]) -> Checkpoint:
     """The model, not loaded. `pictures` is what is known of its preprocessing besides open_clip's defaults."""
     named = {"config": digest(parts.model)} if parts.architecture else {}
-    settings = parts.tag or ("architecture" if parts.architecture else "config")
+    of_file = f"architecture {digest(dict(parts.preprocessing))}" if parts.preprocessing else "architecture"
+    settings = parts.tag or (of_file if parts.architecture else "config")
     return Checkpoint(
         parts.files.fingerprint(**named),
         {**_identity(parts.model), "preprocessing": settings},
@@ -232,8 +239,8 @@ def _tokenizer(config: Mapping[str, Any], files: HashedFiles) -> str:
 
 def _pictures(config: Mapping[str, Any], overlay: Mapping[str, Any]) -> str:
     """Digest of the transform: open_clip's defaults, what the config or tag says, and the size that the tower takes."""
-    said = {name: overlay[name] for name in _PICTURES if overlay.get(name) is not None}
-    return preprocessing_digest(**{**_PICTURES, **said}, size=config["vision_cfg"].get("image_size", 224))
+    said = {name: overlay[name] for name in PICTURES if overlay.get(name) is not None}
+    return preprocessing_digest(**{**PICTURES, **said}, size=config["vision_cfg"].get("image_size", 224))
 
 
 def _texts_in(folder: Path, text: dict[str, Any]) -> dict[str, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
@@ -136,6 +137,63 @@ def test_a_note_of_the_pooling_that_timm_does_not_read_may_not_be_another_one(vi
         opened("timm:vit", pictures, vit).predict("job")
 
 
+def test_every_architecture_of_torchvision_takes_pictures_as_its_weights_do_or_asks_which() -> None:
+    from torchvision import models
+
+    from fairgate.models.classifiers.torchvision_classifier import _pictures
+
+    asked = []
+    for name in models.list_models(module=models):
+        for weights in models.get_model_weights(name):
+            own, found = weights.transforms(), _pictures(name, {"weights": weights.name}, "torchvision:x")
+            assert found == {
+                **{"crop_size": own.crop_size[0], "resize_size": own.resize_size[0]},
+                **{"interpolation": own.interpolation.value, "antialias": own.antialias},
+                **{"mean": list(own.mean), "std": list(own.std)},
+            }
+        with contextlib.suppress(ModelError):
+            _pictures(name, {}, "torchvision:x")
+            continue
+        asked.append(name)
+    with pytest.raises(ModelError, match="&weights=IMAGENET1K_V2"):
+        _pictures("resnet50", {}, "torchvision:x")
+    assert {"resnet50", "vit_b_16"} <= set(asked)
+    assert not {"resnet18", "swin_t", "efficientnet_b3"} & set(asked)
+
+
+@pytest.mark.parametrize("architecture", ["efficientnet_b0", "squeezenet1_1"])
+def test_pictures_of_odd_sizes_are_those_of_torchvisions_own_transforms(
+    architecture: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    """efficientnet's weights were trained with bicubic pictures, squeezenet's with bilinear ones."""
+    from torchvision import models
+
+    with torch.random.fork_rng():
+        torch.manual_seed(6)
+        model = models.get_model(architecture, weights=None, num_classes=3).eval()
+    save_file(model.state_dict(), tmp_path / "net.safetensors")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    transform = next(iter(models.get_model_weights(architecture))).transforms()
+    with torch.no_grad():
+        logits = model(torch.stack([transform(image) for image in images(pictures)])).double()
+    found = opened(f"torchvision:{architecture}@net.safetensors?labels=labels.txt", pictures, tmp_path)
+    np.testing.assert_allclose(found.outputs(), logits, atol=1e-5 * max(1.0, float(logits.abs().max())))
+
+
+def test_averaged_weights_of_torchvisions_references_are_read_by_their_key(tmp_path: Path, pictures: Pictures) -> None:
+    from torchvision import models
+
+    with torch.random.fork_rng():
+        torch.manual_seed(6)
+        model = models.get_model(NET, weights=None, num_classes=3).eval()
+    averaged = torch.optim.swa_utils.AveragedModel(model)
+    torch.save({"model": model.state_dict(), "model_ema": averaged.state_dict()}, tmp_path / "checkpoint.pth")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    uri = f"torchvision:{NET}@checkpoint.pth?labels=labels.txt&crop=64&resize=64"
+    plain, mean = (opened(each, pictures, tmp_path).outputs() for each in (uri, f"{uri}&key=model_ema"))
+    np.testing.assert_array_equal(plain, mean)
+
+
 @pytest.mark.parametrize("key", ["global_pool", "custom_load", "label_offset", "crop_border"])
 def test_keys_that_timm_does_not_know_or_that_bring_other_weights_are_refused(
     key: str, vit: Path, pictures: Pictures
@@ -217,7 +275,10 @@ BARE = {
     "no weights": (f"torchvision:{NET}", "which weights to load"),
     "no architecture": ("torchvision:squeezenet1_2@net.safetensors?labels=labels.txt", "no classifier 'squeezenet1_2'"),
     "a detector": ("torchvision:ssd300_vgg16@net.safetensors?labels=labels.txt", "no classifier"),
-    "other weights": ("torchvision:mobilenet_v2@net.safetensors?labels=labels.txt", "does not fit torchvision's"),
+    "other weights": (
+        "torchvision:resnet18@net.safetensors?labels=labels.txt",
+        "does not fit torchvision's",
+    ),
     "no pixels": (f"torchvision:{NET}@net.safetensors?labels=labels.txt&crop=-1", "'crop' is '-1'"),
     "too few labels": (f"torchvision:{NET}@net.safetensors?labels=two.txt", "does not fit torchvision's"),
 }

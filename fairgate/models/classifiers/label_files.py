@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from pathlib import Path
-from urllib.parse import parse_qsl
 
-from fairgate.checkpoints import is_hub_id, require_file, resolve
+from fairgate.checkpoints import is_hub_id, read_options, require_file, resolve
 from fairgate.errors import ModelError
 from fairgate.hashing import sha256_file
 from fairgate.models.classifiers.label_names import LabelNames, require_plain
@@ -18,7 +17,7 @@ MAX_BYTES = 16 << 20
 def option_paths(address: str, *files: str, folders: Collection[str] = ()) -> tuple[Path, ...]:
     """Files and folders that a URI's options name, as they are opened. `folders` are the options whose values are for
     `judged_folder`: of a model of the hub, `ORG/NAME@COMMIT`, there is no path."""
-    said = parse_qsl(address.partition("?")[2])
+    said = read_options(address.partition("?")[2])
     return tuple(Path(value) for name, value in said if name in files or (name in folders and not is_hub_id(value)))
 
 

@@ -1,16 +1,17 @@
 """`torchvision:ARCH@FILE?labels=FILE`: weights of a classifier of torchvision. The file says neither the architecture
 nor the labels, so the URI does.
 
-`&key=state_dict_ema` reads other weights of a training checkpoint than the usual ones. Pictures are prepared as
-torchvision's references evaluate: the short side to `&resize=256`, the middle of `&crop=224`, ImageNet's mean and
-standard deviation.
+`&key=state_dict_ema` reads other weights of a training checkpoint than the usual ones. Pictures are prepared as the
+architecture's published weights are evaluated (`Weights.transforms()`). If two of these differ,
+`&weights=IMAGENET1K_V1` names one, or `&resize=256&crop=224&interpolation=bicubic` give what differs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fairgate.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
 from fairgate.errors import ModelError, did_you_mean
@@ -20,9 +21,10 @@ from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
 
-CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
+CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other outputs for the same files
 LIBRARIES = ("torchvision", "torch", "pillow")
 _LARGEST = 2048
+_INTERPOLATIONS = ("nearest", "nearest-exact", "bilinear", "bicubic", "lanczos")
 
 
 @register
@@ -44,7 +46,7 @@ class TorchvisionClassifiers:
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a checkpoint. Raises ModelError; loading waits until outputs are needed."""
-        address, options = split_options(request.uri, request.address, ("labels", "key", "resize", "crop"))
+        address, options = split_options(request.uri, request.address, ("labels", "key", *_PICTURES))
         architecture, _, file = address.partition("@")
         if not file:
             raise ModelError(
@@ -55,8 +57,7 @@ class TorchvisionClassifiers:
         path = resolve(file, request.base)
         require_weights(path, request.allow_pickle)
         names, said = named_outputs(None, options.get("labels"), request.base, request.uri)
-        crop = _pixels(options.get("crop", "224"), "crop", request.uri)
-        pictures = {"crop_size": crop, "resize_size": _pixels(options.get("resize", "256"), "resize", request.uri)}
+        pictures = _pictures(architecture, options, request.uri)
         files = HashedFiles.of({"weights": path})
         key = options.get("key")
         load = partial(_load, files, architecture, len(names.own), pictures, request.allow_pickle, key)
@@ -85,6 +86,49 @@ def _require_architecture(name: str, uri: str) -> None:
         )
 
 
+_PICTURES = ("weights", "resize", "crop", "interpolation")
+
+
+def _pictures(architecture: str, options: Mapping[str, str], uri: str) -> dict[str, Any]:
+    """How pictures are prepared: as all published weights of the architecture are, or as those that the URI names, but
+    for what its other options give. Raises ModelError for what is open."""
+    from torchvision import models
+
+    published = list(models.get_model_weights(architecture))
+    if (named := options.get("weights")) is not None:
+        names = [weights.name for weights in published]
+        if named not in names:
+            problem = f"torchvision has no weights '{named[:80]}' of {architecture}."
+            raise ModelError(problem, where=uri, remedy=did_you_mean(named, names) or f"it has: {', '.join(names)}")
+        published = [weights for weights in published if weights.name == named]
+    found = [weights.transforms() for weights in published]
+    ways: dict[str, list[Any]] = {
+        "crop_size": [each.crop_size[0] for each in found],
+        "resize_size": [each.resize_size[0] for each in found],
+        "interpolation": [each.interpolation.value for each in found],
+        "mean": [list(each.mean) for each in found],
+        "std": [list(each.std) for each in found],
+        "antialias": [each.antialias for each in found],
+    }
+    for name, option in (("crop_size", "crop"), ("resize_size", "resize")):
+        if option in options:
+            ways[name] = [_pixels(options[option], option, uri)]
+    if (interpolation := options.get("interpolation")) is not None:
+        if interpolation not in _INTERPOLATIONS:
+            problem = f"'interpolation' is '{interpolation[:40]}'."
+            raise ModelError(problem, where=uri, remedy=f"one of: {', '.join(_INTERPOLATIONS)}")
+        ways["interpolation"] = [interpolation]
+    if differing := [name for name, values in ways.items() if any(value != values[0] for value in values)]:
+        names = [weights.name for weights in published]
+        raise ModelError(
+            f"the published weights of {architecture} take pictures of different {' and '.join(differing)}.",
+            where=uri,
+            remedy=f"name those that yours were trained as, &weights={names[-1]} (it has: {', '.join(names)}); or give "
+            "&resize=, &crop= and &interpolation=",
+        )
+    return {name: values[0] for name, values in ways.items()}
+
+
 def _pixels(text: str, name: str, uri: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _LARGEST:
         raise ModelError(f"'{name}' is '{text[:40]}'.", where=uri, remedy=f"give pixels, 1 to {_LARGEST:,}")
@@ -95,17 +139,19 @@ def _load(
     files: HashedFiles,
     architecture: str,
     outputs: int,
-    pictures: dict[str, int],
+    pictures: Mapping[str, Any],
     allow_pickle: bool,
     key: str | None,
     device: Device,
 ) -> Loaded:
     from torchvision import models
+    from torchvision.transforms import InterpolationMode
     from torchvision.transforms._presets import ImageClassification
 
     from fairgate.models.classifiers.bare_weights import loaded_into
 
     build = partial(models.get_model, architecture, weights=None, num_classes=outputs)
-    transform = ImageClassification(**pictures)
+    interpolation = InterpolationMode(pictures["interpolation"])
+    transform = ImageClassification(**{**pictures, "interpolation": interpolation})
     what = f"torchvision's {architecture} with {outputs} outputs"
     return loaded_into(build, files, transform, device, what, allow_pickle=allow_pickle, key=key)
