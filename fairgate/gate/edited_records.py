@@ -117,7 +117,7 @@ def held_against(
     claims = unlike(record, info, dataset_info(prepared.dataset), probe_digests(prepared.loaded.suite), planned)
     if claims:
         raise BaselineError(
-            f"the record claims what is not so: {', '.join(claims)}.",
+            f"the record claims what is not so, or lacks it since an older fairgate made it: {', '.join(claims)}.",
             where=where,
             remedy="make it again on a clean checkout: `fairgate baseline update SUITE --reason TEXT`",
         )
