@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,12 +59,15 @@ def _warm_subprocesses(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
         monkeypatch.setattr(pytest.Pytester, "_getpytestargs", lambda _: (warm_python(), "-m", "pytest"))
 
 
-@pytest.fixture(autouse=True)
-def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys of queue and cache are made in a home of the tests, not in that of the person who runs them."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-    monkeypatch.delenv("FAIRGATE_CACHE_KEY", raising=False)
+@pytest.fixture(autouse=True, scope="session")
+def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The keys of queue and cache are made in a home of the tests, not in that of the person who runs them: one for all
+    tests of a process, whose fixtures share what is cached."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        patch.delenv("FAIRGATE_CACHE_KEY", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("mlflow_server")
 
+KEY = b"a key of this machine"
 TUNED = Path(__file__).parents[2] / "build/portraits/checkpoints/tuned"
 
 
@@ -169,7 +170,7 @@ def test_a_registered_checkpoint_is_fetched_and_opened(
     dataset = open_dataset("toy", toy.root / "datasets")
     shipped = open_scorer(f"open_clip:local-dir:{TUNED}", dataset, device="cpu").fingerprint
     for asked, version in (("/1", "1"), ("@champion", "2"), ("/3", "3")):
-        found = fetch_model(f"{registered}{asked}", server.uri, tmp_path / "models")
+        found = fetch_model(f"{registered}{asked}", server.uri, tmp_path / "models", KEY)
         assert (found.name, found.version) == (registered, version)
         assert open_scorer(found.local_uri, dataset, device="cpu").fingerprint == shipped
 
@@ -177,11 +178,11 @@ def test_a_registered_checkpoint_is_fetched_and_opened(
 def test_a_version_is_downloaded_once_and_an_alias_is_looked_up_each_time(
     server: Server, client: MlflowClient, registered: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = fetch_model(f"{registered}@champion", server.uri, tmp_path)
+    first = fetch_model(f"{registered}@champion", server.uri, tmp_path, KEY)
     monkeypatch.setattr("mlflow.artifacts.download_artifacts", None)
-    assert fetch_model(f"{registered}/2", server.uri, tmp_path) == first
+    assert fetch_model(f"{registered}/2", server.uri, tmp_path, KEY) == first
     client.set_registered_model_alias(registered, "moving", "2")
-    assert fetch_model(f"{registered}@moving", server.uri, tmp_path) == first
+    assert fetch_model(f"{registered}@moving", server.uri, tmp_path, KEY) == first
 
 
 def test_a_verdict_is_written_back_to_the_version(server: Server, client: MlflowClient, registered: str) -> None:

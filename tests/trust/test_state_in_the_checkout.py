@@ -30,7 +30,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 
 def asked(toy: Toy, *words: str, **env: str) -> Result:
-    return CliRunner().invoke(app, [*words, "--root", str(toy.root)], env={"FAIRGATE_CACHE": "", **env})
+    return CliRunner().invoke(app, [*words, "--root", str(toy.root)], env={"CI": "", "FAIRGATE_CACHE": "", **env})
 
 
 @pytest.mark.parametrize("place", ["vision/cache", "cache", "vision/../.git/cache", "../link", "../link/cache"])
