@@ -194,8 +194,6 @@ def _tightens(path: tuple[str, ...], before: Any, now: Any) -> bool:
         return now is None or path[-1] == "reason" or (path[-1] == "until" and str(now) < str(before))
     if path in (("on_inconclusive",), ("approval",)):
         return now not in ("warn", "note")
-    if path[0] == "checks" and path[-1] == "decide":
-        return str(now) == "interval"
     if path[0] == "checks" and path[-1] in _HIGHER and isinstance(before, float) and isinstance(now, float):
         return now > before if _HIGHER[path[-1]] else now < before
     return False

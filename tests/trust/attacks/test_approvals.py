@@ -144,6 +144,20 @@ def test_what_may_make_the_gate_weaker_needs_an_approval(toy_repo: ToyRepository
     assert (judged.code, kinds(judged)) == (10, ["definition"]), judged.log
 
 
+def test_an_interval_in_the_place_of_the_estimate_needs_an_approval(toy_repo: ToyRepository) -> None:
+    """A failure by the estimate can be undecided by the interval, and thin evidence may be allowed."""
+
+    def by_interval(suite: dict[str, object]) -> None:
+        for check in suite["checks"]:  # type: ignore[attr-defined]
+            if "at_least" in check:
+                check["decide"] = "interval"
+
+    toy_repo.branch()
+    edited(toy_repo, by_interval)
+    toy_repo.push("intervals")
+    assert "definition" in kinds(toy_repo.judge())
+
+
 def test_a_team_keeps_notices_where_its_default_branch_asks_for_notes(toy_repo: ToyRepository) -> None:
     toy_repo.branch("main", "main")
     suite_with(toy_repo, approval="note")
