@@ -1,4 +1,4 @@
-"""`python tests/families` writes docs/families.md."""
+"""`python tests/families` writes docs/families.md; with `--differential`, it compares numbers with the libraries'."""
 
 import sys
 from pathlib import Path
@@ -7,6 +7,11 @@ from pathlib import Path
 def main() -> None:
     """Run every cell, and write the page."""
     sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("families", "models", "generation", ".")]
+    if "--differential" in sys.argv[1:]:
+        from differential import main as compare
+
+        compare()
+        return
     from families_page import PAGE, render, run
 
     PAGE.write_text(render(run()), encoding="utf-8")

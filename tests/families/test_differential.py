@@ -1,0 +1,26 @@
+"""A family's numbers are those of the library's own forward pass on the same files, or the files are refused."""
+
+from __future__ import annotations
+
+import pytest
+from differential import Compared
+from differential_models import LAYOUTS
+from differential_variants import variants
+from nightly import some
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn of the spoilt files
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    return Compared(tmp_path_factory.mktemp("differential"))
+
+
+@pytest.mark.parametrize("key", some(list(LAYOUTS), 3))
+def test_no_variant_of_a_layouts_files_is_judged_otherwise_than_its_library_computes(
+    key: str, compared: Compared
+) -> None:
+    outcomes = {name: compared.outcome(key, edit) for name, edit in variants(LAYOUTS[key]).items()}
+    different = {name: (found.largest, found.said) for name, found in outcomes.items() if found.kind == "different"}
+    assert different == {}
+    assert outcomes["as saved"].kind == "equal"
