@@ -113,6 +113,8 @@ class Repository:
         folder = self.root / "checkpoint"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(SHIPPED / name, folder)
+        for path in folder.rglob("*"):
+            path.touch()  # git takes files of one size, second and place for the same
         return folder
 
     def branch(self, name: str = "change", start: str = "main") -> None:
