@@ -9,6 +9,7 @@ import pytest
 from attack_world import ROOT, ToyRepository
 from dvc_objects_by_hand import Objects, config, pointer
 from local_runner import ACT, Outcome, run_workflow
+from test_gate_definition import loose
 
 PAGE = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
 GATE = re.search(r"`\.github/workflows/fairness-gate\.yml`:\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -70,6 +71,17 @@ def test_a_more_biased_pull_request_is_red_in_both_jobs_and_names_the_group(
     done = _run(tracked, tmp_path / "act", "pull_request", _pull_request(tracked, head))
     assert done.jobs == {"gate": "failure", "verdict": "failure"}, done.log
     assert "dark × female" in done.log
+
+
+def test_a_pull_request_that_needs_an_approval_is_red_and_says_so(tracked: ToyRepository, tmp_path: Path) -> None:
+    tracked.branch()
+    tracked.use("tuned")
+    loose(tracked)
+    head = tracked.push("wider margins")
+    done = _run(tracked, tmp_path / "act", "pull_request", _pull_request(tracked, head))
+    assert done.jobs == {"gate": "failure", "verdict": "failure"}, done.log
+    assert "outcome=needs approval" in done.log
+    assert "exit status 10" in done.log
 
 
 def test_a_fork_without_the_label_is_not_judged_and_its_required_check_is_red(
