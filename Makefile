@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev data ## The tests, warnings as errors, with the cov
 	$(BIN)/python -m coverage report --include='$(HELD)' --skip-covered --fail-under=95
 
 fuzz: $(VENV)/.installed-fuzz ## Strangers' files, tried for SECONDS=120; a failing one is kept in fuzz-failures/
-	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(DRAWN),--drawn)
 
 check: $(VENV)/.installed-dev ## Style, types, floors and workflows
 	$(BIN)/ruff check .

@@ -36,8 +36,9 @@ def main() -> int:
         print(f"no such target; there are: {', '.join(target.name for target in TARGETS)}")
         return 4
     explorer = importlib.util.find_spec("atheris") is not None
+    explored = explorer and not asked.drawn
     work = [(target.name, engine) for target in chosen for engine in ("drawn", "explored")
-            if engine == "drawn" or (explorer and target.explored)]  # fmt: skip
+            if engine == "drawn" or (explored and target.explored)]  # fmt: skip
     if not explorer:
         print("atheris is not installed: inputs are drawn by hypothesis alone")
     keep = Path(asked.keep).resolve()
@@ -56,6 +57,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=None, help="draw the same inputs again (default: by the clock)")
     jobs = min(4, os.cpu_count() or 1)
     parser.add_argument("--jobs", type=int, default=jobs, help="targets at once (default: as many as cores, up to 4)")
+    parser.add_argument("--drawn", action="store_true", help="leave out what atheris explores: it imports anew a target")
     parser.add_argument("--keep", default="fuzz-failures", help="folder for failing inputs")
     parser.add_argument("--replay", help="try this file alone, with --target")
     parsed = parser.parse_args()
