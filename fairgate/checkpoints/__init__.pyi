@@ -39,7 +39,11 @@ from .hub import named_files as named_files
 from .hub import option_folder as option_folder
 from .hub import require_outside as require_outside
 from .lora import LowRank as LowRank
+from .lora import is_adaptable as is_adaptable
 from .lora import merge_low_rank as merge_low_rank
+from .lora_config import LoraConfig as LoraConfig
+from .lora_config import Targets as Targets
+from .lora_config import read_lora_config as read_lora_config
 from .prefixes import inner_state as inner_state
 from .prefixes import without_prefixes as without_prefixes
 from .repository import judging as judging

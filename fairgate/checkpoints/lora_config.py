@@ -14,7 +14,7 @@ from fairgate.errors import ModelError, did_you_mean
 MERGE = "merge the adapter where it was trained (merge_and_unload), and save the whole model"
 _NOTES = frozenset(
     {
-        *("task_type", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "lora_dropout"),
+        *("peft_version", "base_model_name_or_path", "revision", "inference_mode"),
         *("megatron_core", "qalora_group_size", "eva_config"),
     }
 )
@@ -37,6 +37,11 @@ class LoraConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     peft_type: Literal["LORA"]
+    task_type: (
+        Literal["SEQ_CLS", "SEQ_2_SEQ_LM", "CAUSAL_LM", "TOKEN_CLS", "QUESTION_ANS", "FEATURE_EXTRACTION"] | None
+    ) = None
+    lora_dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Of training; peft takes no other values."""
     r: Annotated[int, Field(ge=1, le=8_192)] = 8
     lora_alpha: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = 8.0
     use_rslora: bool | None = False
@@ -85,7 +90,7 @@ def read_lora_config(config: Mapping[str, Any], where: str) -> LoraConfig:
     known = LoraConfig.model_fields
     kept = {name: value for name, value in config.items() if name in known and value is not None}
     for name, value in config.items():
-        if value and name not in known and name not in _NOTES | {"auto_mapping", "init_lora_weights"}:
+        if not _is_off(name, value) and name not in {*known, *_NOTES, "auto_mapping", "init_lora_weights"}:
             near = did_you_mean(name, known)
             fault = f"the config sets '{name[:80]}', which fairgate does not merge{f' ({near})' if near else ''}."
             raise ModelError(fault, where=where, remedy=MERGE)
@@ -98,6 +103,11 @@ def read_lora_config(config: Mapping[str, Any], where: str) -> LoraConfig:
             where=where,
             remedy="save the adapter again with peft",
         ) from error
+
+
+def _is_off(name: str, value: Any) -> bool:
+    """Whether a setting has the value of one that is not used. peft takes no `false` for a group of settings."""
+    return value is None or value == {} or (value is False and not name.endswith(("_config", "use_bdlora")))
 
 
 def _require_plain_start(config: Mapping[str, Any], where: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +45,34 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     base.save_pretrained(folder / "base")
     trained = build(request.param)
     torch.manual_seed(1)
-    layers = {"unet": ["to_q", "to_v", "to_out.0"], "text_encoder": ["q_proj", "out_proj"]}
+    layers = {
+        "unet": ["to_q", "to_v", "to_out.0", "ff.net.2", "conv1"],
+        "text_encoder": ["q_proj", "out_proj", "fc1", "fc2"],
+    }
     for part, names in layers.items():
         config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=names, init_lora_weights=False)
         getattr(trained, part).add_adapter(config)
+    every = {
+        f"{part}.{name}": one
+        for part in layers
+        for name, one in convert_state_dict_to_diffusers(get_peft_model_state_dict(getattr(trained, part))).items()
+    }
+    for part, names in layers.items():  # attention alone: next to it, diffusers does not read what else it writes
+        getattr(trained, part).peft_config["default"].target_modules = names[:-2]
     states = {
-        f"{part}_lora_layers": convert_state_dict_to_diffusers(get_peft_model_state_dict(getattr(trained, part)))
+        f"{part}_lora_layers": {
+            name.removeprefix(f"{part}."): one
+            for name, one in every.items()
+            if name.startswith(f"{part}.") and ".lora_A" not in name and ".lora_B" not in name
+        }
         for part in layers
     }
     parts = {part: getattr(trained, part) for part in layers}
     type(base).save_lora_weights(folder / "lora", **states, **_collate_lora_metadata(parts))
     state = load_file(folder / "lora" / "pytorch_lora_weights.safetensors")
     save_file(state, folder / "bare.safetensors")
-    save_file(kohya(state, request.param == "sdxl"), folder / "kohya.safetensors")
-    return {"folder": folder, "state": state, "stock": base}
+    save_file(kohya(every, request.param == "sdxl"), folder / "kohya.safetensors")
+    return {"folder": folder, "state": state, "whole": every, "stock": base}
 
 
 def painted(uri: str) -> list[Any]:
@@ -101,6 +117,26 @@ def test_an_update_of_nothing_paints_what_the_base_paints_under_another_fingerpr
     assert len(prints) == 3
 
 
+def first_renamed(state: dict[str, torch.Tensor], part: str, old: str, new: str) -> dict[str, torch.Tensor]:
+    """The updates, the first layer's of a part under other names."""
+    layer = next(name for name in state if name.startswith(part)).partition(".lora")[0]
+    return {(name.replace(old, new) if name.startswith(layer) else name): one.clone() for name, one in state.items()}
+
+
+def alphas(state: dict[str, torch.Tensor], alpha: Callable[[int], int]) -> dict[str, torch.Tensor]:
+    """As kohya's scripts write it, with other alphas."""
+    found = kohya(state, False)
+    names = [name for name in found if name.endswith(".alpha")]
+    return found | {name: torch.tensor(float(alpha(place))) for place, name in enumerate(names)}
+
+
+def test_what_diffusers_leaves_out_of_a_file_is_refused(world: dict[str, Any], tmp_path: Path) -> None:
+    """Its own scripts write a UNet's convolutions next to attention under names of which it reads one kind."""
+    save_file(world["whole"], tmp_path / "mixed.safetensors")
+    with pytest.raises(ModelError, match="no update of a known layer"):
+        painted(f"hf:{world['folder'] / 'base'}?lora={tmp_path / 'mixed.safetensors'}")
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -117,6 +153,14 @@ def test_an_update_of_nothing_paints_what_the_base_paints_under_another_fingerpr
         (lambda s: {n: t * float("nan") for n, t in s.items()}, "NaN"),
         (lambda s: s | {"unet.down.lora_magnitude_vector": torch.zeros(2)}, "DoRA"),
         (lambda _: {}, "0 of its 0"),
+        (lambda s: first_renamed(s, "unet", "lora.", "lora_"), "no update of a known layer"),
+        (lambda s: s | first_renamed(s, "unet", ".to_out.0.lora.", ".to_out_lora."), "several tensors"),
+        (
+            lambda s: s | {n.replace("text_encoder.", "text_encoder.text_model."): t.clone() for n, t in s.items()},
+            "several tensors",
+        ),
+        (lambda s: alphas(s, lambda place: place), "different alphas"),
+        (lambda s: {n: t for n, t in kohya(s, False).items() if "out_0.alpha" not in n}, "have none"),
     ],
 )
 def test_what_would_not_be_applied_is_refused(world: dict[str, Any], tmp_path: Path, change: Any, problem: str) -> None:
@@ -131,8 +175,29 @@ def test_a_scale_that_scales_nothing_is_refused(world: dict[str, Any], options: 
         open_model("painter", f"hf:{world['folder'] / 'base'}?{options}")
 
 
-def test_a_header_that_changes_how_it_is_applied_is_refused(world: dict[str, Any], tmp_path: Path) -> None:
-    settings = '{"unet.r": 2, "unet.lora_alpha": 6, "unet.use_rslora": true}'
-    save_file(world["state"], tmp_path / "rs.safetensors", metadata={"lora_adapter_metadata": settings})
-    with pytest.raises(ModelError, match="use_rslora"):
-        painted(f"hf:{world['folder'] / 'base'}?lora={tmp_path / 'rs.safetensors'}")
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"use_dora": True}, "use_dora"),
+        ({"lora_bias": True}, "lora_bias"),
+        ({"r": 4}, "is of rank 2"),
+        ({"target_modules": ["to_q"]}, "its header does not name"),
+        ({"exclude_modules": ["to_q"]}, "its header does not name"),
+        ({"target_modules": ["to_q", "to_v", "to_out.0", "conv1"]}, "of which it has no update"),
+        (None, "its header does not name"),
+    ],
+)
+def test_a_header_that_changes_how_it_is_applied_is_refused(
+    world: dict[str, Any], tmp_path: Path, changes: dict[str, Any] | None, problem: str
+) -> None:
+    settings = {"r": 2, "lora_alpha": 6, "target_modules": ["to_q", "to_v", "to_out.0"]}
+    own = {} if changes is None else {f"unet.{name}": value for name, value in (settings | changes).items()}
+    save_file(world["state"], tmp_path / "other.safetensors", metadata={"lora_adapter_metadata": json.dumps(own)})
+    with pytest.raises(ModelError, match=problem):
+        painted(f"hf:{world['folder'] / 'base'}?lora={tmp_path / 'other.safetensors'}")
+
+
+def test_a_header_next_to_alphas_is_refused_as_by_diffusers(world: dict[str, Any], tmp_path: Path) -> None:
+    save_file(kohya(world["state"], False), tmp_path / "both.safetensors", metadata={"lora_adapter_metadata": "{}"})
+    with pytest.raises(ModelError, match="a header that says them too"):
+        painted(f"hf:{world['folder'] / 'base'}?lora={tmp_path / 'both.safetensors'}")

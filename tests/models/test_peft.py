@@ -210,6 +210,9 @@ def test_the_configs_strength_is_part_of_the_fingerprint(clip: Path, adapter: Pa
         ({"auto_mapping": {"base_model_class": "M", "parent_library": "evil.code"}}, "class of its own code"),
         ({"init_lora_weights": "pissa"}, "changes the base's own weights"),
         ({"layer_replication": [[0, 2]]}, "'layer_replication', which fairgate does not merge"),
+        ({"corda_config": False}, "'corda_config', which fairgate does not merge"),  # peft takes no false for it
+        ({"lora_dropout": {"p": 0.1}}, "lora_dropout"),
+        ({"task_type": 3}, "task_type"),
         ({"a_new_setting": 3}, "'a_new_setting'"),
         ({"lora_alpha": float("inf")}, "lora_alpha"),
         ({"r": True}, "none of a LoRA"),
