@@ -22,4 +22,5 @@ from .releases import same_data as same_data
 from .tracked import changed_pointers as changed_pointers
 from .tracked import check_out as check_out
 from .tracked import pointers_at as pointers_at
+from .tracked import pointers_here as pointers_here
 from .tracked import pull as pull

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.models import Progress, model_info, open_model, tracking_uri
 from fairgate.gate.preparation import Definition, Prepared
 from fairgate.gate.reproduction import differences, other_environment, require_reproduced
+from fairgate.gate.tables import edited
 from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.models import Model, local_paths
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
@@ -126,7 +127,7 @@ def compare_with(
     reading: Model | ModelInfo
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         if spec.kind == "model":
-            model = run.open(spec.target)
+            model = _model_to_compare(spec.target, run, Path(scratch))
             scores = run.scores if model.fingerprint == candidate.fingerprint else run.score(model)
             info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=model.fingerprint)
             found, reading, reopen = _scored_now(info, scores, model), model, lambda: model
@@ -151,6 +152,32 @@ def compare_with(
         said = f"every answer is that of the {against}, image by image; if that is a surprise, check both URIs"
         return replace(found, notices=(*found.notices, said))
     return found
+
+
+def _model_to_compare(uri: str, run: CandidateRun, scratch: Path) -> Model:
+    """The checkpoint of a `model:` baseline; of one that this change edits, what the merge base has."""
+    prepared, paths = run.prepared, local_paths(uri)
+    repository, base = Repository(prepared.root), prepared.compared
+    changed = [path for path in paths if base is not None and edited(repository, base.commit, path)]
+    if base is None or not changed:
+        return run.open(uri)
+    if any(path.is_absolute() for path in changed):
+        raise BaselineError(
+            f"this change edits {changed[0]}, which it is compared with, and the merge base's cannot take its place.",
+            where=f"model:{uri}",
+            remedy="name it by its path in the repository",
+        )
+    _bring_back(paths, repository, base.commit, scratch)
+    with judging(prepared.root):
+        return run.open(uri, scratch)
+
+
+def _bring_back(paths: Sequence[Path], repository: Repository, commit: str, into: Path) -> None:
+    """A checkpoint's files as they were at a commit, below `into`. Raises BaselineError if they are not to be had."""
+    kept = [path for path in paths if not (is_rooted(path) or path.is_absolute())]  # no commit holds what is elsewhere
+    for path in kept:
+        if not any(path != other and path.is_relative_to(other) for other in kept):  # else it comes with that folder
+            check_out(repository, commit, path.as_posix(), into)
 
 
 def _record_of(spec: BaselineSpec, run: CandidateRun, scratch: Path) -> RecordFiles:
@@ -294,13 +321,10 @@ class _SavedRun:
         for base in (root, self.scratch / "checkpoint"):
             try:
                 if base != root:  # as it was at the record's commit
-                    kept = [path for path in paths if not is_rooted(path)]  # no commit holds what lies under a root
+                    kept = [path for path in paths if not is_rooted(path)]
                     if self.files.commit is None or not kept or any(path.is_absolute() for path in kept):
                         continue
-                    for path in kept:
-                        if any(path != other and path.is_relative_to(other) for other in paths):
-                            continue  # it comes with the folder that it lies in
-                        check_out(Repository(root), self.files.commit, path.as_posix(), base)
+                    _bring_back(kept, Repository(root), self.files.commit, base)
                 with judging(root):
                     model = self.run.open(uri, base)
             except FairgateError as error:

@@ -15,7 +15,7 @@ from fairgate.gate.approvals import another_suite, approving, other_model, weake
 from fairgate.gate.base_data import BaseReleases, other_dataset
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, base_notices, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
-from fairgate.gate.tables import TABLES, edited_tables
+from fairgate.gate.tables import TABLES, edited, edited_tables
 from fairgate.models import local_paths, published_models, schemes, uri_options
 from fairgate.records import DefinitionChange, GateDefinition, NeededApproval, OtherDefinition
 from fairgate.suites import (
@@ -236,7 +236,7 @@ class _Comparison:
             self.notices += [
                 f"this change edits {path.as_posix()}, which {base.words} judges, and has {now} judged instead"
                 for path in local_paths(before)
-                if path not in local_paths(now) and self._edited(path, base)
+                if path not in local_paths(now) and edited(self.repository, base.commit, path)
             ]
             if published_models(now) != published_models(before):
                 self.notices.append(f"this change has {now} judged, where {base.words} judges {before}")
@@ -252,13 +252,6 @@ class _Comparison:
             where=self.here.where("model"),
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )
-
-    def _edited(self, path: Path, base: BaseCommit) -> bool:
-        """Whether a file or folder that git holds at the base is there still, and otherwise."""
-        if path.is_absolute() or ".." in path.parts or not (self.prepared.root / path).exists():
-            return False
-        there = self.repository.tree(base.commit, path.as_posix())
-        return bool(there) and self.repository.differs(base.commit, path.as_posix())
 
     def _other(self, place: BaseCommit, at_base: bytes | None, old: LoadedSuite | None) -> None:
         """Another base commit (the base's tip, or the default branch): its definition counts where it differs.
@@ -307,7 +300,7 @@ class _Comparison:
             path = target.removesuffix("/results.json")
             if kind == "model":
                 self._compared_model(text, local_paths(target), base)
-            if kind != "file" or not self.repository.tree(base.commit, path):
+            if kind != "file" or not any(self.repository.tree(commit, path) for commit in (base.commit, "HEAD")):
                 continue
             if self.repository.differs(base.commit, path):
                 self.changes.append(DefinitionChange(what=text, before=_THERE, now="edited by this change"))
@@ -324,11 +317,14 @@ class _Comparison:
             self.edited_records.append(folder)
 
     def _compared_model(self, text: str, paths: Sequence[Path], base: BaseCommit) -> None:
-        """A checkpoint in git that is compared with, and that this change edits."""
+        """A checkpoint that is compared with, and that this change edits: as the merge base has it."""
         for path in paths:
-            if self._edited(path, base):
+            if edited(self.repository, base.commit, path):
                 self.changes.append(DefinitionChange(what=text, before=_THERE, now="edited by this change"))
-                self.notices.append(f"this change edits {path.as_posix()}, the checkpoint that it is compared with")
+                self.notices.append(
+                    f"this change edits {path.as_posix()}, the checkpoint that it is compared with: read as "
+                    f"{base.words} has it"
+                )
 
     def _newer_baselines(self, base: BaseCommit, others: list[BaseCommit]) -> None:
         """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged

@@ -1,4 +1,4 @@
-"""Tables that a change edits: their author can write any number, so that a person has to weigh them."""
+"""Files that a change edits; a person has to weigh edits of tables, since their author can write any number."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from fairgate.baselines import Repository, pointers_at
+from fairgate.baselines import Repository, pointers_at, pointers_here
 from fairgate.checkpoints import repositories_of
 from fairgate.errors import FairgateError, ModelError
 from fairgate.hashing import digest, sha256_bytes, sha256_file
 from fairgate.models import local_paths, schemes
 from fairgate.records import NeededApproval
+from fairgate.remote import Tracked
 
 TABLES: Final = ("scores", "embeddings", "detections", "labels", "answers")
 """Schemes of models that are tables of somebody's numbers or words."""
+_MOST_LINKS: Final = 40
 
 
 def edited_tables(repository: Repository, commit: str, words: str, uris: Sequence[str]) -> list[NeededApproval]:
     """The tables of these model URIs that a base commit (`words`) has, in git or by DVC, with other content."""
     needed = []
     for path in dict.fromkeys(path for uri in uris for path in _paths(uri)):
-        digests = _in_git(repository, commit, path) or _by_dvc(repository, commit, path)
+        digests = edited(repository, commit, path)
         if digests is not None:
             what = f"this change edits {path.as_posix()}, a table that {words} has: any number can be written into it"
             needed.append(NeededApproval(kind="table", what=what, before=digests[0], now=digests[1]))
@@ -37,38 +39,79 @@ def _paths(uri: str) -> tuple[Path, ...]:
         return ()
 
 
+def edited(repository: Repository, commit: str, path: Path) -> tuple[str, str] | None:
+    """The digests of a file or folder before and now, if a commit has it, in git or by DVC, with other content.
+
+    A link is followed to where it led then, and to where it leads now.
+    """
+    return _in_git(repository, commit, path) or _by_dvc(repository, commit, path)
+
+
 def _in_git(repository: Repository, commit: str, path: Path) -> tuple[str, str] | None:
-    """The digests of a table in git before and now, if it is edited; a folder's by its files."""
     for top, place in _places(repository.root, path):
-        work_tree, name = Repository(top), place.relative_to(top).as_posix()
-        if not place.exists() or not (entries := work_tree.tree(commit, name)) or not work_tree.differs(commit, name):
+        work_tree = Repository(top)
+        name = _led_to(work_tree, commit, place.relative_to(top).as_posix())
+        entries = work_tree.tree(commit, name) if place.exists() else []
+        elsewhere = place.resolve() != (top.resolve() / name).resolve()
+        if not entries or not (elsewhere or work_tree.differs(commit, name)):
             continue
         try:
             before = {entry.name: sha256_bytes(work_tree.read(commit, entry.name) or b"") for entry in entries}
         except FairgateError:  # Git LFS: known by the blob of its pointer
             before = {entry.name: entry.blob for entry in entries}
-        if not place.is_dir():
-            return before[name], sha256_file(place)
-        files = sorted(each for each in place.rglob("*") if each.is_file())
-        return digest(before), digest({each.relative_to(top).as_posix(): sha256_file(each) for each in files})
+        if place.is_dir():
+            files = sorted(each for each in place.rglob("*") if each.is_file())
+            now = digest({each.relative_to(place).as_posix(): sha256_file(each) for each in files})
+            then = digest({each.removeprefix(f"{name}/"): content for each, content in before.items()})
+        else:
+            then, now = before.get(name, digest(before)), sha256_file(place)
+        if then != now:
+            return then, now
     return None
 
 
 def _by_dvc(repository: Repository, commit: str, path: Path) -> tuple[str, str] | None:
-    """The digests of a table that DVC tracks at a commit, if it is edited: of its MD5 before, as a pointer has it."""
+    """By the MD5 of a file before, as a pointer has it; a folder, and what is in one, by the folder's pointer."""
     for top, place in _places(repository.root, path):
-        name = place.relative_to(top).as_posix()
+        work_tree = Repository(top)
         try:
-            known = {each.path: each for each in pointers_at(Repository(top), commit)}
+            name = _led_to(work_tree, commit, place.relative_to(top).as_posix())
+            then = next((one for one in pointers_at(work_tree, commit) if _holds(one, name)), None)
+            now = [one.md5 for one in pointers_here(work_tree) if _holds(one, name)]
         except FairgateError:  # the run reports pointers that cannot be read
             return None
-        if name not in known or not place.is_file():
+        if then is None or not place.exists():
             continue
-        with place.open("rb") as handle:
-            now = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-        if now != known[name].md5:
-            return sha256_bytes(f"md5:{known[name].md5}".encode()), sha256_file(place)
+        if not then.folder and place.is_file():
+            with place.open("rb") as handle:
+                now = [hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()]
+        if now != [then.md5] or (then.folder and work_tree.tree("HEAD", name)):  # git's files lie over DVC's
+            here = sha256_file(place) if place.is_file() else sha256_bytes(f"md5:{now}".encode())
+            return sha256_bytes(f"md5:{then.md5}".encode()), here
     return None
+
+
+def _holds(one: Tracked, name: str) -> bool:
+    return one.path == name or (one.folder and name.startswith(f"{one.path}/"))
+
+
+def _led_to(repository: Repository, commit: str, name: str) -> str:
+    """Where a path led at a commit, with the links followed that git had on the way."""
+    for _ in range(_MOST_LINKS):
+        parts = name.split("/")
+        heads = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
+        links = (
+            one.name
+            for head in heads
+            for one in repository.tree(commit, head)
+            if (one.name, one.kind) == (head, "link")
+        )
+        link = next(links, None)
+        if link is None:
+            return name
+        text = os.fsdecode(repository.read(commit, link) or b"")
+        name = os.path.normpath(Path(link).parent.joinpath(text, *parts[link.count("/") + 1 :]))
+    return name
 
 
 def _places(root: Path, path: Path) -> Iterator[tuple[Path, Path]]:

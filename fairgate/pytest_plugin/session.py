@@ -153,12 +153,11 @@ class GateSession:
             return status
         if status == pytest.ExitCode.TESTS_FAILED and self._not_judged and not self._failed:
             return NO_VERDICT
-        if status == pytest.ExitCode.OK and any(
-            one.record.exit_code == NEEDS_APPROVAL for one in self.evaluations.values()
-        ):
-            return NEEDS_APPROVAL
-        unheld = any(all(check.waived for check in one.record.checks) for one in self.evaluations.values())
-        return NO_VERDICT if status == pytest.ExitCode.OK and unheld else status
+        runs = [one.record for one in self.evaluations.values()]
+        if status == pytest.ExitCode.OK and any(all(check.waived for check in run.checks) for run in runs):
+            return NO_VERDICT
+        asks = status == pytest.ExitCode.OK and any(run.exit_code == NEEDS_APPROVAL for run in runs)
+        return NEEDS_APPROVAL if asks else status
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A check that fails counts as such, like any failing test; one that could not be computed is not judged.

@@ -139,6 +139,7 @@ def tag_model_version(name: str, version: str, record: RunRecord, run_id: str, u
     place = record.environment
     known = {
         "verdict": record.verdict,
+        "needs_approval": str(len(record.needs_approval)),
         "run_id": run_id,
         "created_at": record.created_at,
         "model_fingerprint": record.model.fingerprint,

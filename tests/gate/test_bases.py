@@ -211,7 +211,17 @@ def test_a_record_on_disk_that_the_change_edits_is_reported(toy: Toy, git: Scrat
     assert any(f"edits {RECORD}, the record that it is compared with" in notice for notice in record.notices)
 
 
-def test_a_checkpoint_that_is_compared_with_and_that_the_change_edits_is_reported(toy: Toy, git: ScratchGit) -> None:
+def test_a_record_on_disk_that_only_the_change_has_is_no_baseline(toy: Toy, git: ScratchGit) -> None:
+    shutil.copytree(toy.root / RECORD, toy.root / "mine")
+    git.commit("a record of my own")
+    record = judge(toy, {"GITHUB_BASE_REF": "main"}, baseline="file:mine")
+    assert record.exit_code == 3
+    assert "no baseline is committed there" in record.checks[-1].reason
+
+
+def test_a_checkpoint_that_is_compared_with_and_that_the_change_edits_is_the_merge_bases(
+    toy: Toy, git: ScratchGit
+) -> None:
     move(git, toy, "refs/remotes/origin/main", suite(SUITE, f"model:{scores('base')}"))
     git("checkout", "--quiet", "-B", "change", "refs/remotes/origin/main")
     settings = {"GITHUB_BASE_REF": "main"}
@@ -220,6 +230,10 @@ def test_a_checkpoint_that_is_compared_with_and_that_the_change_edits_is_reporte
     record = judge(toy, settings)
     assert changes(record)[f"model:{scores('base')}"] == ("as the merge base has it", "edited by this change")
     assert any("edits base.csv, the checkpoint that it is compared with" in notice for notice in record.notices)
+    before = judge(toy, settings, model=scores("biased")).checks
+    (toy.root / "base.csv").write_bytes((toy.root / "biased.csv").read_bytes() + b"\n")
+    after = judge(toy, settings, model=scores("biased")).checks
+    assert [(check.verdict, check.delta) for check in after] == [(check.verdict, check.delta) for check in before]
 
 
 def test_another_kind_of_checkpoint_inside_a_mitigation_is_reported(toy: Toy, git: ScratchGit) -> None:

@@ -9,7 +9,7 @@ from toy_repository import SUITE, Toy, toy_repository
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
-from fairgate.records import NO_VERDICT, CheckResult
+from fairgate.records import NEEDS_APPROVAL, NO_VERDICT, CheckResult, NeededApproval
 from fairgate.reports import read_results
 
 OFF = ("--fairness-mlflow", "off", "--fairness-cache", "off", "-p", "no:cacheprovider")
@@ -137,6 +137,32 @@ def test_a_suite_in_which_every_check_is_waived_is_no_pass(pytester: pytest.Pyte
     result.assert_outcomes(xfailed=2)
     assert result.ret == NO_VERDICT
     result.stdout.fnmatch_lines(["*no verdict: no check was held to its bound*"])
+
+
+@pytest.mark.parametrize("named", [("jobs", "later"), ("later", "jobs")])
+def test_no_verdict_on_one_suite_comes_before_an_approval_that_another_needs(
+    pytester: pytest.Pytester, repository: Toy, monkeypatch: pytest.MonkeyPatch, named: tuple[str, str]
+) -> None:
+    from fairgate import gate
+
+    whole = gate.evaluate
+
+    def asking(*args: object, **options: object) -> gate.Evaluation:
+        found = whole(*args, **options)  # type: ignore[arg-type]
+        needed = [NeededApproval(kind="plugin", what="another", before="none", now="none")]
+        update = {"needs_approval": needed if found.record.suite == "jobs" else []}
+        return gate.Evaluation(found.record.model_copy(update=update), found.scores)
+
+    monkeypatch.setattr("fairgate.gate.evaluate", asking)
+    head = f"{SUITE.partition('checks:')[0]}checks:\n  - {{id: finds, probe: search, metric: recall_at_k, k: 1, "
+    repository.write_suite(f"{head}at_least: 0.0}}\n")
+    waived = "no_worse_than: baseline, margin: 0.1}\nwaivers:\n  - {check: finds, until: 2999-01-01, reason: later}\n"
+    later = f"{head}{waived}".replace("suite: jobs", "suite: later")
+    repository.suite.with_name("later.yaml").write_text(later, encoding="utf-8")
+    suites = [word for name in named for word in ("--fairness-suite", name)]
+    alone = pytester.runpytest(*suites[:2], *OFF, "--fairness-baseline", "none")
+    assert alone.ret == (NEEDS_APPROVAL if named[0] == "jobs" else NO_VERDICT)
+    assert pytester.runpytest(*suites, *OFF, "--fairness-baseline", "none").ret == NO_VERDICT
 
 
 @pytest.mark.parametrize("step", ["clear_report", "prepare", "hold", "evaluate", "publish"])

@@ -190,6 +190,7 @@ def test_a_verdict_is_written_back_to_the_version(server: Server, client: Mlflow
     tag_model_version(registered, "2", record, "a" * 32, server.uri)
     tags = client.get_model_version_by_alias(registered, "champion").tags
     assert tags["fairgate.occupations.verdict"] == "fail"
+    assert tags["fairgate.occupations.needs_approval"] == "0"
     assert tags["fairgate.occupations.run_id"] == "a" * 32
     assert tags["fairgate.occupations.git_commit"] == "0123456789abcdef"
     assert not any(key.startswith("fairgate.") for key in client.get_model_version(registered, "1").tags)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
+import pytest
 from attack_world import ToyRepository, suite_with
+from dvc_objects_by_hand import Objects, config, pointer
 from test_approvals import approve
 
 from fairgate.hashing import sha256_file
@@ -44,3 +47,55 @@ def test_a_table_behind_a_link_and_one_that_the_workflow_names_are_the_same_tabl
     shutil.copyfile(tuned, toy_repo.root / "tables" / "now.csv")
     toy_repo.push("the link is as it was")
     assert toy_repo.judge(model="scores:model.csv?values=logit").asks_for == ["table"]
+
+
+def test_a_link_to_a_folder_that_leads_to_another_table_is_an_edit(toy_repo: ToyRepository) -> None:
+    suite_with(toy_repo, approvals=[], model="scores:tables/model.csv?values=logit")
+    for name in ("then", "now"):
+        (toy_repo.root / name).mkdir()
+    shutil.move(toy_repo.root / "model.csv", toy_repo.root / "then" / "model.csv")
+    (toy_repo.root / "tables").symlink_to("then")
+    toy_repo.push("a link", branch="main")
+    toy_repo.branch("change", "main")
+    (toy_repo.root / "tables").unlink()
+    (toy_repo.root / "now").mkdir(exist_ok=True)
+    (toy_repo.root / "tables").symlink_to("now")
+    shutil.copyfile(toy_repo.root / "then" / "model.csv", toy_repo.root / "now" / "model.csv")
+    toy_repo.push("the same table elsewhere")
+    assert toy_repo.judge().code == 0
+    shutil.copyfile(toy_repo.root.parent / "tuned.csv", toy_repo.root / "now" / "model.csv")
+    toy_repo.push("another table")
+    judged = toy_repo.judge()
+    assert (judged.code, judged.asks_for) == (10, ["table"]), judged.log
+
+
+@pytest.mark.parametrize("by_git", [False, True], ids=["another-pointer", "git-over-dvc"])
+def test_a_table_in_a_folder_of_dvc_is_known_by_the_folders_pointer(
+    toy_repo: ToyRepository, tmp_path: Path, *, by_git: bool
+) -> None:
+    store, table = Objects(tmp_path / "storage"), toy_repo.root / "tables" / "model.csv"
+
+    def point() -> None:
+        text = pointer("tables", f"{store.add_folder({'model.csv': table.read_bytes()})}.dir")
+        (toy_repo.root / "tables.dvc").write_text(text, encoding="utf-8")
+
+    suite_with(toy_repo, approvals=[], model="scores:tables/model.csv?values=logit")
+    table.parent.mkdir()
+    shutil.move(toy_repo.root / "model.csv", table)
+    (toy_repo.root / ".dvc").mkdir()
+    (toy_repo.root / ".dvc" / "config").write_text(config(store.root), encoding="utf-8")
+    (toy_repo.root / ".gitignore").write_text(".fairgate/\n/tables\n", encoding="utf-8")
+    point()
+    toy_repo.push("tables in DVC", branch="main")
+    toy_repo.branch("change", "main")
+    (toy_repo.root / "notes.md").write_text("words\n", encoding="utf-8")
+    toy_repo.push("words")
+    assert toy_repo.judge(ignored=("tables",)).code == 0
+    shutil.copyfile(toy_repo.root.parent / "tuned.csv", table)
+    if by_git:
+        toy_repo.git("add", "--force", "tables")
+    else:
+        point()
+    toy_repo.push("retrained, it says")
+    judged = toy_repo.judge(ignored=("tables",))
+    assert (judged.code, judged.asks_for) == (10, ["table"]), judged.log

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from attack_world import Repository, ToyRepository, suite_with
+from attack_world import SHIPPED, Repository, ToyRepository, suite_with
 from test_approvals import kinds
 from typer.testing import CliRunner
 
@@ -130,6 +131,25 @@ def test_a_record_of_another_checkpoint_of_the_branch_is_scored_and_the_time_is_
     lowered(team_repo)
     team_repo.push("forged")
     assert team_repo.judge().code == 3
+
+
+def test_a_checkpoint_that_the_suite_compares_with_is_the_merge_bases_and_not_the_branchs(
+    team_repo: Repository,
+) -> None:
+    shutil.copytree(SHIPPED / "base", team_repo.root / "kept")
+    suite_with(team_repo, baseline="model:open_clip:local-dir:kept")
+    team_repo.push("compared with a checkpoint", branch="main")
+    team_repo.branch("change", "main")
+    team_repo.use("biased")
+    shutil.rmtree(team_repo.root / "kept")
+    shutil.copytree(SHIPPED / "whackamole", team_repo.root / "kept")
+    team_repo.push("both are new")
+    judged = team_repo.judge(baseline="model:open_clip:local-dir:kept")
+    assert judged.code == 1, judged.log
+    assert "this change edits kept, the checkpoint that it is compared with: read as the merge base" in judged.notices
+    base = (team_repo.root / RECORD / "results.json").read_text(encoding="utf-8")
+    assert judged.record.baseline is not None
+    assert judged.record.baseline.fingerprint == json.loads(base)["model"]["fingerprint"]
 
 
 def test_a_record_that_is_removed_needs_an_approval(toy_repo: ToyRepository) -> None:
