@@ -113,8 +113,8 @@ def held_against(
     Raises BaselineError if it does in the same environment, or claims what is not so.
     """
     info, prepared = model_info(record.model.uri, model), run.prepared
-    planned = [check.item for check in prepared.planned]
-    claims = unlike(record, info, dataset_info(prepared.dataset), probe_digests(prepared.loaded.suite), planned)
+    subjects = {check.subject for check in prepared.planned if check.subject is not None}
+    claims = unlike(record, info, dataset_info(prepared.dataset), probe_digests(prepared.loaded.suite), subjects)
     if claims:
         raise BaselineError(
             f"the record claims what is not so, or lacks it since an older fairgate made it: {', '.join(claims)}.",

@@ -71,15 +71,18 @@ def differences(then: Mapping[str, ProbeScores], now: Mapping[str, ProbeScores],
 
 
 def unlike(
-    record: RunRecord, model: ModelInfo, data: DatasetInfo, probes: Mapping[str, str], items: Sequence[str]
+    record: RunRecord, model: ModelInfo, data: DatasetInfo, probes: Mapping[str, str], subjects: set[str]
 ) -> list[str]:
-    """What a record claims besides its scores, reaches later verdicts, and is not so: names of its fields."""
+    """What a record claims besides its scores, reaches later verdicts, and is not so: names of its fields.
+
+    Of its checks that is which subjects they judge. A suite may have more checks by now than when it was made.
+    """
     claimed = {
         **{f"model.{name}": (getattr(record.model, name), getattr(model, name)) for name in _READ},
         **{f"dataset.{name}": (getattr(record.dataset, name), getattr(data, name)) for name in _SHOWS},
         "probes": (record.probes, dict(probes)),
     }
-    lacking = set(items) - {check.item for check in record.checks}
+    lacking = subjects - {check.subject for check in record.checks}
     return [name for name, (then, now) in claimed.items() if then != now] + (["checks"] if lacking else [])
 
 

@@ -248,6 +248,18 @@ def test_a_committed_record_is_verified_against_its_checkpoint(team_repo: Reposi
     words = ["baseline", "verify", "--root", str(team_repo.root), "--cache", "off"]
     good = CliRunner().invoke(app, words)
     assert (good.exit_code, "it reproduces: largest difference" in good.output) == (0, True), good.output
+    commit = team_repo.git("rev-parse", "HEAD")
+    team_repo.git("tag", "v1")
+    suite_with(team_repo, anchor=f"git:v1@{commit}")
+    anchored = CliRunner().invoke(app, words)
+    assert anchored.exit_code == 0, f"the record is from before the suite had an anchor: {anchored.output}"
+    results = team_repo.root / RECORD / "results.json"
+    record = json.loads(results.read_text(encoding="utf-8"))
+    fewer = [check for check in record["checks"] if check["subject"] != "doctor"]
+    results.write_text(json.dumps({**record, "checks": fewer}), encoding="utf-8")
+    silent = CliRunner().invoke(app, words)
+    assert (silent.exit_code, "claims what is not so" in silent.output) == (1, True), silent.output
+    results.write_text(json.dumps(record), encoding="utf-8")
     lowered(team_repo)
     forged = CliRunner().invoke(app, words)
     assert (forged.exit_code, "is not what its checkpoint answers" in forged.output) == (1, True), forged.output
