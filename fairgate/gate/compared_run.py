@@ -48,21 +48,34 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CandidateRun:
-    """A candidate, its scores by definition, and how others are opened and scored that it is compared with."""
+    """A candidate, its scores by definition, and how others are opened and scored that it is compared with.
+
+    `known` holds every checkpoint that this run has scored, with its scores, by fingerprint.
+    """
 
     prepared: Prepared
     settings: Settings
     progress: Progress | None
     candidate: Model
     scores: tuple[Scores, ...]
+    known: dict[str, tuple[Model, tuple[Scores, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.known[self.candidate.fingerprint] = (self.candidate, self.scores)
 
     def open(self, uri: str, base: Path | None = None) -> Model:
         """The model of a URI, over the run's dataset."""
         return open_model(uri, self.prepared, self.settings, self.progress, base)
 
     def score(self, model: Model) -> tuple[Scores, ...]:
-        """Another model's scores by definition."""
+        """Another model's scores by definition, also of a checkpoint that reads otherwise than its files say."""
         return score_definitions(model, self.prepared)
+
+    def score_checkpoint(self, model: Model) -> tuple[Scores, ...]:
+        """A checkpoint's scores by definition, as it reads by itself: from then on, no record of it counts instead."""
+        if model.fingerprint not in self.known:
+            self.known[model.fingerprint] = (model, score_definitions(model, self.prepared))
+        return self.known[model.fingerprint][1]
 
 
 def score_definitions(model: Model, prepared: Prepared) -> tuple[Scores, ...]:
@@ -128,7 +141,7 @@ def compare_with(
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         if spec.kind == "model":
             model = _model_to_compare(spec.target, run, Path(scratch))
-            scores = run.scores if model.fingerprint == candidate.fingerprint else run.score(model)
+            scores = run.score_checkpoint(model)
             info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=model.fingerprint)
             found, reading, reopen = _scored_now(info, scores, model), model, lambda: model
         else:
@@ -241,7 +254,7 @@ class _SavedRun:
         )
         if differs is not None:
             model = self.checkpoint(differs)
-            found = _scored_now(info, self.run.score(model), model)
+            found = _scored_now(info, self.run.score_checkpoint(model), model)
             if record.dataset.fingerprint == data.fingerprint:
                 return found
             now = frozenset(prepared.dataset.index.set_id)
@@ -258,8 +271,8 @@ class _SavedRun:
             record.environment,
             tuple(self._comparable(suite, record.answer_entropy) for suite in suites),
         )
-        if record.model.fingerprint == candidate.fingerprint:
-            return self._recomputed(found, candidate, self.run.scores)
+        if record.model.fingerprint in self.run.known:
+            return self._recomputed(found, *self.run.known[record.model.fingerprint])
         return self._with_entropies(found)
 
     def _recomputed(self, found: ComparedRun, model: Model, scores: tuple[Scores, ...]) -> ComparedRun:
@@ -292,7 +305,7 @@ class _SavedRun:
             return found
         try:
             model = self.checkpoint(f"the {self.against}'s record holds no answer entropy")
-            again = self.run.score(model)
+            again = self.run.score_checkpoint(model)
         except FairgateError as error:
             why = f"{error.problem} Make the {self.against} again: `fairgate baseline update SUITE --reason TEXT`"
             return replace(found, no_entropy=why)

@@ -25,7 +25,7 @@ from fairgate.hashing import sha256_bytes
 from fairgate.models import Model, local_paths
 from fairgate.probes import ProbeScores, read_scores, scores_digest
 from fairgate.records import NeededApproval, RunRecord
-from fairgate.suites import Settings, leaves, probe_digests, run_probes
+from fairgate.suites import Settings, leaves, probe_digests
 from fairgate.tracking import environment
 
 _NOTHING = "none"
@@ -160,7 +160,7 @@ def _answers(record: RunRecord, run: CandidateRun) -> tuple[Model, Scores]:
         raise BaselineError(
             f"'{uri}' is checkpoint {model.fingerprint[:12]}, and the record names {record.model.fingerprint[:12]}."
         )
-    return model, run_probes(model, run.prepared.dataset.index, run.prepared.loaded.suite)
+    return model, run.score_checkpoint(model)[0]
 
 
 def _approval(folder: str, run: CandidateRun, what: str) -> NeededApproval:

@@ -73,6 +73,7 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     uri, version = registered(settings.model, settings, prepared.root)
     scorer = open_model(uri, prepared, settings, progress)
     run = CandidateRun(prepared, settings, progress, scorer, score_definitions(scorer, prepared))
+    edited = [] if prepared.release else [recompute(folder, run) for folder in prepared.edited_records]
     baseline = compare_with(settings.baseline, run)
     named = [one.loaded.suite.anchor or "none" for one in prepared.definitions]
     anchors = {spec: compare_with(spec, run, "anchor", read_alike=baseline is None) for spec in dict.fromkeys(named)}
@@ -84,7 +85,6 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
         )
 
     present = _present_record(run)
-    edited = [] if prepared.release else [recompute(folder, run) for folder in prepared.edited_records]
     shown = next(filter(None, anchors.values()), None)
     model = model_info(settings.model, scorer, version)
     note = getattr(scorer, "note", None)

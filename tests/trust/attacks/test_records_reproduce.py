@@ -133,6 +133,26 @@ def test_a_record_of_another_checkpoint_of_the_branch_is_scored_and_the_time_is_
     assert team_repo.judge().code == 3
 
 
+def test_a_record_on_main_counts_for_nothing_where_its_checkpoint_is_scored_for_an_edited_record(
+    team_repo: Repository,
+) -> None:
+    honest = team_repo.root.parent / "honest"
+    shutil.copytree(team_repo.root / RECORD, honest)
+    shutil.copytree(SHIPPED / "base", team_repo.root / "kept")
+    lowered(team_repo)
+    team_repo.push("forged, and merged without a gate", branch="main")
+    team_repo.branch("change", "main")
+    team_repo.use("tuned")
+    shutil.copytree(honest, team_repo.root / RECORD, dirs_exist_ok=True)
+    results = team_repo.root / RECORD / "results.json"
+    text = results.read_text(encoding="utf-8").replace("open_clip:local-dir:checkpoint", "open_clip:local-dir:kept")
+    results.write_text(text, encoding="utf-8")
+    team_repo.push("retrained; the old checkpoint and its record are kept")
+    judged = team_repo.judge()
+    assert judged.code == 3, judged.log
+    assert "the record is not what its checkpoint answers" in judged.log
+
+
 def test_a_checkpoint_that_the_suite_compares_with_is_the_merge_bases_and_not_the_branchs(
     team_repo: Repository,
 ) -> None:
