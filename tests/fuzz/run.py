@@ -57,7 +57,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=None, help="draw the same inputs again (default: by the clock)")
     jobs = min(4, os.cpu_count() or 1)
     parser.add_argument("--jobs", type=int, default=jobs, help="targets at once (default: as many as cores, up to 4)")
-    parser.add_argument("--drawn", action="store_true", help="leave out what atheris explores: it imports anew a target")
+    parser.add_argument(
+        "--drawn", action="store_true", help="leave out what atheris explores: it imports anew a target"
+    )
     parser.add_argument("--keep", default="fuzz-failures", help="folder for failing inputs")
     parser.add_argument("--replay", help="try this file alone, with --target")
     parsed = parser.parse_args()
