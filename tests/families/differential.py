@@ -52,9 +52,9 @@ class Compared:
         self.pictures = Pictures([encoded(image) for image in drawn()])
         self._uris: dict[str, str] = {}
 
-    def outcome(self, key: str, edit: Edit) -> Outcome:
-        """Of a layout, edited."""
-        layout = LAYOUTS[key]
+    def outcome(self, key: str, edit: Edit, layout: Layout | None = None) -> Outcome:
+        """Of a layout, edited; `layout` replaces the one of that key."""
+        layout = layout or LAYOUTS[key]
         saved = self.root / key.replace(" ", "-").replace("@", "-")
         if key not in self._uris:
             saved.mkdir()
@@ -76,9 +76,10 @@ class Compared:
             theirs = np.asarray(layout.library(work, self.images), dtype=np.float64)
         except Exception as error:  # a library refuses in its own words
             return Outcome("different", np.inf, f"the library refuses: {type(error).__name__}: {error}")
-        largest = float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+        scale = float(np.abs(theirs).max()) or 1.0
+        largest = float(np.abs(ours - theirs).max() / scale)
         near = tolerance(layout)
-        spread = float(np.ptp(theirs, axis=0).max() / np.abs(theirs).max())
+        spread = float(np.ptp(theirs, axis=0).max() / scale)
         if not spread > 10 * near:
             return Outcome("different", largest, f"pictures differ by {spread:.1e} only: the test shows nothing")
         return Outcome("equal" if largest <= near else "different", largest, f"allowed {near:.1e}")

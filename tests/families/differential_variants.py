@@ -14,7 +14,7 @@ Edit = Callable[[Path, Layout], None]
 """Edits the folder of a layout."""
 
 
-def _tensors(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Edit:
+def tensors(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Edit:
     def edit(folder: Path, layout: Layout) -> None:
         from safetensors.torch import load_file
 
@@ -35,7 +35,7 @@ def renamed(place: int, name: str = "{}_before") -> Edit:
         first = _matrix(state, place % len([one for one in state.values() if one.ndim > 1]))
         return {(name.format(first) if key == first else key): value for key, value in state.items()}
 
-    return _tensors(change)
+    return tensors(change)
 
 
 def doubled(place: int, name: str) -> Edit:
@@ -47,7 +47,7 @@ def doubled(place: int, name: str) -> Edit:
         second = name.format(first, stem=stem, leaf=leaf)
         return {**state, second: state[first].flip(0) + 0.5}
 
-    return _tensors(change)
+    return tensors(change)
 
 
 def legacy(state: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _cast(kind: str) -> Edit:
     import torch
 
     dtype = getattr(torch, kind)
-    return _tensors(
+    return tensors(
         lambda state: {name: one.to(dtype) if one.is_floating_point() else one for name, one in state.items()}
     )
 
@@ -112,7 +112,7 @@ def _edit_json(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
 
 
-def _shards(spoil: Callable[[Path], None] | None = None) -> Edit:
+def sharded(spoil: Callable[[Path], None] | None = None) -> Edit:
     def edit(folder: Path, layout: Layout) -> None:
         from safetensors.torch import load_file
 
@@ -124,7 +124,7 @@ def _shards(spoil: Callable[[Path], None] | None = None) -> Edit:
     return edit
 
 
-def _twice(index: Path) -> None:
+def doubled_in_index(index: Path) -> None:
     """JSON with a name twice: the second time in the other shard, which holds another tensor of that name."""
     from safetensors.torch import load_file
 
@@ -138,14 +138,14 @@ def _twice(index: Path) -> None:
     index.write_text(text.replace('"weight_map": {', f'"weight_map": {{"{first}": "{other}", '), encoding="utf-8")
 
 
-def _both(index: Path) -> None:
+def both_shards(index: Path) -> None:
     """The index names one shard of a tensor, and the other shard holds it, too."""
     text = index.read_text(encoding="utf-8")
-    _twice(index)
+    doubled_in_index(index)
     index.write_text(text, encoding="utf-8")
 
 
-def _omitted(index: Path) -> None:
+def omitted_shard(index: Path) -> None:
     said = json.loads(index.read_text(encoding="utf-8"))
     last = max(said["weight_map"].values())
     said["weight_map"] = {name: shard for name, shard in said["weight_map"].items() if shard != last}
@@ -165,8 +165,8 @@ _WEIGHTS: dict[str, Edit] = {
     "doubled under module.": doubled(-1, "module.{}"),
     "doubled under base_layer": doubled(-1, "{stem}.base_layer.{leaf}"),
     "doubled under default": doubled(0, "{stem}.default.{leaf}"),
-    "doubled, as old norms": _tensors(legacy),
-    "another tensor": _tensors(_extra),
+    "doubled, as old norms": tensors(legacy),
+    "another tensor": tensors(_extra),
     "bfloat16": _cast("bfloat16"),
     "float16": _cast("float16"),
 }
@@ -182,10 +182,10 @@ _PICTURES: dict[str, Edit] = {
     "bicubic": pictures(interpolation="bicubic"),
 }
 _SHARDED: dict[str, Edit] = {
-    "shards": _shards(),
-    "shards, a name twice": _shards(_twice),
-    "shards, a tensor in both": _shards(_both),
-    "shards, one not named": _shards(_omitted),
+    "shards": sharded(),
+    "shards, a name twice": sharded(doubled_in_index),
+    "shards, a tensor in both": sharded(both_shards),
+    "shards, one not named": sharded(omitted_shard),
 }
 
 
