@@ -146,3 +146,9 @@ def test_a_folder_of_another_pipeline_is_told_its_uri(pipelines: dict[str, Path]
     with pytest.raises(ModelError) as caught:
         open_scorer(f"diffusion:{folders[True]}", Prompts(), device="cpu")
     assert "name it flux:FOLDER" in str(caught.value.remedy)
+
+
+def test_a_scheduler_whose_noise_no_seed_decides_is_refused(flux: Path) -> None:
+    edit(flux / "scheduler/scheduler_config.json", stochastic_sampling=True)
+    with pytest.raises(ModelError, match="noise that no seed decides"):
+        made(painter(flux).generate(PROMPTS, HOW))

@@ -225,6 +225,13 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+def test_a_window_that_only_the_librarys_cache_obeys_is_refused(llava: Path) -> None:
+    config = json.loads((llava / "config.json").read_text())
+    edit(llava / "config.json", text_config={**config["text_config"], "sliding_window": 4})
+    with pytest.raises(ModelError, match="window for the cache"):
+        engine(llava)
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

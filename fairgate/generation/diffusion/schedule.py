@@ -63,13 +63,19 @@ class Schedulers:
                 made = kind.from_config(self._config)
                 if short is None:
                     made.register_to_config(**{k: value for k, value in self._corrected.items() if k in made.config})
-                return made
         except (TypeError, ValueError, NotImplementedError) as error:
             raise ModelError(
                 f"{kind.__name__} cannot be built from the model's scheduler ({error}).",
                 where=self._where,
                 remedy="name another scheduler",
             ) from error
+        if made.config.get("stochastic_sampling"):  # of a flow: diffusers draws it from the process's own generator
+            raise ModelError(
+                "the scheduler adds noise that no seed decides (stochastic_sampling).",
+                where=self._where,
+                remedy="set it to false: pictures of a prompt and seed have to be the same ones in every run",
+            )
+        return made
 
 
 def quiet() -> contextlib.AbstractContextManager[None]:

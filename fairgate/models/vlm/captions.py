@@ -98,10 +98,12 @@ class DescribedModel(LabelLikelihoods):
         import transformers
 
         from fairgate.checkpoints import LOCAL, load_model, loading
+        from fairgate.models.vlm.layouts import require_one_context
         from fairgate.models.vlm.reader import LanguageReader
 
         self._found.files.require_unchanged()
         model = load_model(getattr(transformers, LANGUAGE_MODELS[self._found.kind]), self._found)
+        require_one_context(model.config, str(self._found.path))
         with loading(self._found) as folder:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
         where = str(self._found.path)

@@ -66,6 +66,7 @@ def load(found: TransformersFolder, device: Device) -> tuple[Any, Any]:
         )
     found.files.require_unchanged()
     model = load_model(model_class, found).to(device.name)
+    require_one_context(model.config, str(found.path))
     with loading(found) as folder:
         images = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
@@ -74,6 +75,22 @@ def load(found: TransformersFolder, device: Device) -> tuple[Any, Any]:
         if layout.video:
             options["video_processor"] = getattr(transformers, layout.video)()
         return model, processor_class(image_processor=images, tokenizer=tokenizer, **options)
+
+
+def require_one_context(config: Any, where: str) -> None:
+    """Raises ModelError for settings by which transformers' cache forgets tokens that the network's attention sees:
+    the library gives a label another likelihood with its cache than without."""
+    from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer
+
+    text = config.get_text_config(decoder=True)
+    forgets = any(type(layer) is not DynamicLayer for layer in DynamicCache(config=text).layers)
+    if forgets and "sliding_window" not in getattr(type(text), "__dataclass_fields__", {}):
+        raise ModelError(
+            f"the config has a window for the cache (sliding_window or the like), which a {text.model_type} has not.",
+            where=where,
+            remedy="remove it from config.json: with and without its cache, the library computes two different models",
+        )
 
 
 def _require_modest(kind: str, options: Mapping[str, Any], images: Any, where: str) -> None:
