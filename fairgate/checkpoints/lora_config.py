@@ -15,7 +15,7 @@ MERGE = "merge the adapter where it was trained (merge_and_unload), and save the
 _NOTES = frozenset(
     {
         *("peft_version", "base_model_name_or_path", "revision", "inference_mode"),
-        *("megatron_core", "qalora_group_size", "eva_config"),
+        *("megatron_core", "qalora_group_size"),
     }
 )
 """Of training, and of where things were: nothing that a trained adapter's answers depend on."""
@@ -41,6 +41,7 @@ class LoraConfig(BaseModel):
         Literal["SEQ_CLS", "SEQ_2_SEQ_LM", "CAUSAL_LM", "TOKEN_CLS", "QUESTION_ANS", "FEATURE_EXTRACTION"] | None
     ) = None
     lora_dropout: Annotated[float, Field(ge=0, le=1)] = 0.0
+    eva_config: dict[str, Any] | None = None
     """Of training; peft takes no other values."""
     r: Annotated[int, Field(ge=1, le=8_192)] = 8
     lora_alpha: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = 8.0

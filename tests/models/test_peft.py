@@ -213,6 +213,7 @@ def test_the_configs_strength_is_part_of_the_fingerprint(clip: Path, adapter: Pa
         ({"corda_config": False}, "'corda_config', which fairgate does not merge"),  # peft takes no false for it
         ({"lora_dropout": {"p": 0.1}}, "lora_dropout"),
         ({"task_type": 3}, "task_type"),
+        ({"eva_config": 0.5}, "eva_config"),
         ({"a_new_setting": 3}, "'a_new_setting'"),
         ({"lora_alpha": float("inf")}, "lora_alpha"),
         ({"r": True}, "none of a LoRA"),
