@@ -34,6 +34,7 @@ from fairgate.gate.anchors import moved_anchor
 from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.models import Progress, model_info, open_model, tracking_uri
 from fairgate.gate.preparation import Definition, Prepared
+from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import differences, other_environment, require_reproduced
 from fairgate.gate.tables import edited
 from fairgate.gate.temperature import Scores, needs_entropy
@@ -278,21 +279,30 @@ class _SavedRun:
     def _recomputed(self, found: ComparedRun, model: Model, scores: tuple[Scores, ...]) -> ComparedRun:
         """What the record's checkpoint answers in this run counts, and the record's own scores do not.
 
-        Raises BaselineError for a record that differs from it in the same environment.
+        Raises BaselineError for a record that differs from it in the same environment, unless this change makes the
+        record again: then a person weighs that.
         """
-        info, notices = model_info(self.record.model.uri, model), list(found.notices)
+        info, notices, weighed = model_info(self.record.model.uri, model), list(found.notices), list(found.weighed)
+        folder = baseline_folder(self.run.prepared.loaded.name)
+        made_again = self.source.startswith("git:") and folder in self.run.prepared.edited_records
         for then, now in zip(found.scores, scores, strict=True):
             apart = differences(then, now, self.run.prepared.dataset.index)
             if not apart.beyond:
                 continue
             reasons = other_environment(self.record, environment(self.run.prepared.root, model.device), info)
+            if made_again and not reasons:
+                what = f"takes the place of one that is not what its checkpoint answers: {apart.beyond[0]}"
+                weighed = [record_approval(folder, self.run.prepared, what)]
+                continue
             require_reproduced(apart.beyond, reasons, self.where)
             notices.append(
                 f"the {self.against}'s record was made in another environment ({reasons[0]}), and its checkpoint "
                 f"answers otherwise here: {apart.beyond[0]}. What it answers here counts"
             )
         again = tuple(map(_entropies, scores))
-        return replace(found, scores=scores, entropies=again, notices=tuple(dict.fromkeys(notices)))
+        return replace(
+            found, scores=scores, entropies=again, notices=tuple(dict.fromkeys(notices)), weighed=tuple(weighed)
+        )
 
     def _with_entropies(self, found: ComparedRun) -> ComparedRun:
         """With the mean entropies that comparisons of P(true) need, from the checkpoint where the record has none."""

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairgate.baselines import RESULTS, SCORES, Repository, record_in_folder, require_own_scores
+from fairgate.baselines import record_in_folder, require_own_scores
 from fairgate.checkpoints import judging
 from fairgate.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.gate.compared_run import CandidateRun, dataset_info, score_definitions
 from fairgate.gate.models import Progress, model_info, open_model
 from fairgate.gate.preparation import Prepared, require_intact
+from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import (
     differences,
     other_environment,
@@ -21,14 +22,11 @@ from fairgate.gate.reproduction import (
     wrong_entropies,
 )
 from fairgate.gate.temperature import Scores
-from fairgate.hashing import sha256_bytes
 from fairgate.models import Model, local_paths
 from fairgate.probes import ProbeScores, read_scores, scores_digest
 from fairgate.records import NeededApproval, RunRecord
 from fairgate.suites import Settings, leaves, probe_digests
 from fairgate.tracking import environment
-
-_NOTHING = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def recompute(folder: str, run: CandidateRun) -> Recomputed:
         record, scores = _read(folder, run)
         model, now = _answers(record, run)
     except FairgateError as error:
-        return Recomputed(weighed=(_approval(folder, run, f"could not be recomputed: {error.problem.rstrip('.')}"),))
+        return Recomputed(weighed=(record_approval(folder, run.prepared, f"could not be recomputed: {error.problem.rstrip('.')}"),))
     seconds = time.monotonic() - started
     own = model is run.candidate
     how = "this run's own scores" if own else f"its checkpoint, scored again in {seconds:.1f} s"
@@ -61,7 +59,7 @@ def recompute(folder: str, run: CandidateRun) -> Recomputed:
     )
     if found and found.moved:
         what = f"differs from what its checkpoint answers here by more than rounding: {found.text}"
-        return Recomputed((_approval(folder, run, what),), tuple(notices))
+        return Recomputed((record_approval(folder, run.prepared, what),), tuple(notices))
     return Recomputed((), tuple(notices), (f"the edited record in {folder} was compared with {how}: it reproduces",))
 
 
@@ -161,23 +159,3 @@ def _answers(record: RunRecord, run: CandidateRun) -> tuple[Model, Scores]:
             f"'{uri}' is checkpoint {model.fingerprint[:12]}, and the record names {record.model.fingerprint[:12]}."
         )
     return model, run.score_checkpoint(model)[0]
-
-
-def _approval(folder: str, run: CandidateRun, what: str) -> NeededApproval:
-    """The approval that an edited record needs: it binds both of its files, before and now."""
-    repository, root = Repository(run.prepared.root), run.prepared.root
-    base = run.prepared.compared.commit if run.prepared.compared is not None else "HEAD"
-    before = [repository.read(base, f"{folder}/{name}") for name in (RESULTS, SCORES)]
-    now = [_bytes(root / folder / name) for name in (RESULTS, SCORES)]
-    digests = [_NOTHING if not any(files) else sha256_bytes(b"\0".join(map(_named, files))) for files in (before, now)]
-    return NeededApproval(
-        kind="record", what=f"the edited record in {folder} {what}", before=digests[0], now=digests[1]
-    )
-
-
-def _named(content: bytes | None) -> bytes:
-    return b"" if content is None else sha256_bytes(content).encode()
-
-
-def _bytes(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None

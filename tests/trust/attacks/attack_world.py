@@ -108,9 +108,9 @@ class Repository:
     def suite(self) -> Path:
         return self.root / "fairness_suites" / f"{self.suite_name}.yaml"
 
-    def use(self, name: str) -> Path:
+    def use(self, name: str, place: str = "checkpoint") -> Path:
         """Put one of the shipped checkpoints (base, tuned, biased, whackamole) where the team keeps its own."""
-        folder = self.root / "checkpoint"
+        folder = self.root / place
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(SHIPPED / name, folder)
         for path in folder.rglob("*"):
@@ -270,9 +270,9 @@ def link_or_copy(source: Path, target: Path) -> None:
 class ToyRepository(Repository):
     """A repository whose model is a table of scores."""
 
-    def use(self, name: str) -> Path:
+    def use(self, name: str, place: str = "model.csv") -> Path:
         """Put base, tuned or biased scores where the suite's model is."""
-        return Path(shutil.copy(self.root.parent / f"{name}.csv", self.root / "model.csv"))
+        return Path(shutil.copy(self.root.parent / f"{name}.csv", self.root / place))
 
 
 def opened(root: Path, folder: Path, *, ignore: str) -> Repository:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from attack_world import SHIPPED, Repository, ToyRepository, suite_with
-from test_approvals import kinds
+from attack_world import Repository, ToyRepository, suite_with
+from test_approvals import approve, kinds
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
@@ -103,6 +103,20 @@ def test_a_forged_record_that_was_merged_counts_for_nothing_once_its_checkpoint_
     assert judged.code == 3 or "was made in another environment" in judged.notices, judged.log
 
 
+def test_a_change_that_makes_a_wrong_record_of_main_again_is_open_once_it_is_approved(team_repo: Repository) -> None:
+    team_repo.branch("main", "main")
+    lowered(team_repo)
+    team_repo.push("wrong, and merged without a gate")
+    team_repo.branch()
+    team_repo.update_baseline("the record was wrong", "--baseline", "none")
+    team_repo.push("made again")
+    judged = team_repo.judge()
+    assert (judged.code, kinds(judged)) == (10, ["record"]), judged.log
+    assert "takes the place of one that is not what its checkpoint answers" in judged.comment
+    approve(team_repo, judged)
+    assert team_repo.judge("change").code == 0
+
+
 def test_a_retrained_checkpoint_with_its_updated_record_is_open_and_the_record_was_recomputed(
     team_repo: Repository,
 ) -> None:
@@ -138,7 +152,7 @@ def test_a_record_on_main_counts_for_nothing_where_its_checkpoint_is_scored_for_
 ) -> None:
     honest = team_repo.root.parent / "honest"
     shutil.copytree(team_repo.root / RECORD, honest)
-    shutil.copytree(SHIPPED / "base", team_repo.root / "kept")
+    team_repo.use("base", "kept")
     lowered(team_repo)
     team_repo.push("forged, and merged without a gate", branch="main")
     team_repo.branch("change", "main")
@@ -149,20 +163,19 @@ def test_a_record_on_main_counts_for_nothing_where_its_checkpoint_is_scored_for_
     results.write_text(text, encoding="utf-8")
     team_repo.push("retrained; the old checkpoint and its record are kept")
     judged = team_repo.judge()
-    assert judged.code == 3, judged.log
-    assert "the record is not what its checkpoint answers" in judged.log
+    assert (judged.code, kinds(judged)) == (10, ["record"]), judged.log
+    assert "was compared with its checkpoint, scored again" in judged.log
 
 
 def test_a_checkpoint_that_the_suite_compares_with_is_the_merge_bases_and_not_the_branchs(
     team_repo: Repository,
 ) -> None:
-    shutil.copytree(SHIPPED / "base", team_repo.root / "kept")
+    team_repo.use("base", "kept")
     suite_with(team_repo, baseline="model:open_clip:local-dir:kept")
     team_repo.push("compared with a checkpoint", branch="main")
     team_repo.branch("change", "main")
     team_repo.use("biased")
-    shutil.rmtree(team_repo.root / "kept")
-    shutil.copytree(SHIPPED / "whackamole", team_repo.root / "kept")
+    team_repo.use("whackamole", "kept")
     team_repo.push("both are new")
     judged = team_repo.judge(baseline="model:open_clip:local-dir:kept")
     assert judged.code == 1, judged.log
