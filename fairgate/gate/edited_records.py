@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from fairgate.baselines import record_in_folder, require_own_scores
 from fairgate.checkpoints import judging
@@ -49,7 +48,9 @@ def recompute(folder: str, run: CandidateRun) -> Recomputed:
         record, scores = _read(folder, run)
         model, now = _answers(record, run)
     except FairgateError as error:
-        return Recomputed(weighed=(record_approval(folder, run.prepared, f"could not be recomputed: {error.problem.rstrip('.')}"),))
+        return Recomputed(
+            weighed=(record_approval(folder, run.prepared, f"could not be recomputed: {error.problem.rstrip('.')}"),)
+        )
     seconds = time.monotonic() - started
     own = model is run.candidate
     how = "this run's own scores" if own else f"its checkpoint, scored again in {seconds:.1f} s"
