@@ -156,7 +156,7 @@ class GateSession:
         runs = [one.record for one in self.evaluations.values()]
         if status == pytest.ExitCode.OK and any(all(check.waived for check in run.checks) for run in runs):
             return NO_VERDICT
-        asks = status == pytest.ExitCode.OK and any(run.exit_code == NEEDS_APPROVAL for run in runs)
+        asks = status == pytest.ExitCode.OK and any(run.needs_approval for run in runs)
         return NEEDS_APPROVAL if asks else status
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

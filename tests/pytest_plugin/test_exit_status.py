@@ -47,6 +47,21 @@ def half_broken(toy: Toy, monkeypatch: pytest.MonkeyPatch, *items: str) -> None:
     monkeypatch.setattr("fairgate.gate.evaluate", broken)
 
 
+def asking(monkeypatch: pytest.MonkeyPatch, suite: str) -> None:
+    """Runs of a suite need an approval."""
+    from fairgate import gate
+
+    whole = gate.evaluate
+
+    def asks(*args: object, **options: object) -> gate.Evaluation:
+        found = whole(*args, **options)  # type: ignore[arg-type]
+        needed = [NeededApproval(kind="plugin", what="another", before="none", now="none")]
+        update = {"needs_approval": needed if found.record.suite == suite else []}
+        return gate.Evaluation(found.record.model_copy(update=update), found.scores)
+
+    monkeypatch.setattr("fairgate.gate.evaluate", asks)
+
+
 def _error(check: CheckResult) -> CheckResult:
     return check.model_copy(update={"verdict": "error", "reason": "a shard could not be read"})
 
@@ -143,17 +158,7 @@ def test_a_suite_in_which_every_check_is_waived_is_no_pass(pytester: pytest.Pyte
 def test_no_verdict_on_one_suite_comes_before_an_approval_that_another_needs(
     pytester: pytest.Pytester, repository: Toy, monkeypatch: pytest.MonkeyPatch, named: tuple[str, str]
 ) -> None:
-    from fairgate import gate
-
-    whole = gate.evaluate
-
-    def asking(*args: object, **options: object) -> gate.Evaluation:
-        found = whole(*args, **options)  # type: ignore[arg-type]
-        needed = [NeededApproval(kind="plugin", what="another", before="none", now="none")]
-        update = {"needs_approval": needed if found.record.suite == "jobs" else []}
-        return gate.Evaluation(found.record.model_copy(update=update), found.scores)
-
-    monkeypatch.setattr("fairgate.gate.evaluate", asking)
+    asking(monkeypatch, "jobs")
     head = f"{SUITE.partition('checks:')[0]}checks:\n  - {{id: finds, probe: search, metric: recall_at_k, k: 1, "
     repository.write_suite(f"{head}at_least: 0.0}}\n")
     waived = "no_worse_than: baseline, margin: 0.1}\nwaivers:\n  - {check: finds, until: 2999-01-01, reason: later}\n"
@@ -163,6 +168,14 @@ def test_no_verdict_on_one_suite_comes_before_an_approval_that_another_needs(
     alone = pytester.runpytest(*suites[:2], *OFF, "--fairness-baseline", "none")
     assert alone.ret == (NEEDS_APPROVAL if named[0] == "jobs" else NO_VERDICT)
     assert pytester.runpytest(*suites, *OFF, "--fairness-baseline", "none").ret == NO_VERDICT
+
+
+def test_a_selection_of_checks_that_pass_is_not_open_while_the_change_needs_an_approval(
+    pytester: pytest.Pytester, repository: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking(monkeypatch, "jobs")
+    result = pytester.runpytest("--fairness-suite", "jobs", *BIASED, *OFF, "-k", "finds")
+    assert result.ret == NEEDS_APPROVAL
 
 
 @pytest.mark.parametrize("step", ["clear_report", "prepare", "hold", "evaluate", "publish"])
