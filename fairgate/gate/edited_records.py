@@ -97,7 +97,8 @@ def verify_record(folder: str, prepared: Prepared, settings: Settings, progress:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A record of another environment that differs: why it is another one, how it differs, and whether groups move."""
+    """A record of another environment that differs: why it is another one, how it differs, and whether by more than
+    another environment explains."""
 
     elsewhere: str
     text: str
@@ -114,6 +115,7 @@ def held_against(
     info, prepared = model_info(record.model.uri, model), run.prepared
     subjects = {check.subject for check in prepared.planned if check.subject is not None}
     claims = unlike(record, info, dataset_info(prepared.dataset), probe_digests(prepared.loaded.suite), subjects)
+    claims += ["scores"] if then.keys() != now.keys() else []
     if claims:
         raise BaselineError(
             f"the record claims what is not so, or lacks it since an older fairgate made it: {', '.join(claims)}.",
@@ -126,7 +128,7 @@ def held_against(
     reasons = other_environment(record, environment(prepared.root, model.device), info)
     wrong = (f"the mean answer entropies of {', '.join(entropies)} are others",) if entropies else ()
     require_reproduced((*apart.beyond, *wrong), reasons, where)
-    return Elsewhere(reasons[0], "; ".join([*apart.moved, *apart.beyond, *wrong][:3]), bool(apart.moved))
+    return Elsewhere(reasons[0], "; ".join([*apart.moved, *wrong, *apart.beyond][:3]), bool(apart.moved or wrong))
 
 
 def _read(folder: str, run: CandidateRun) -> tuple[RunRecord, dict[str, ProbeScores]]:

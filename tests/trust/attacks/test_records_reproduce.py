@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from attack_world import Repository, ToyRepository, suite_with
@@ -298,3 +300,54 @@ def test_a_committed_record_is_verified_against_its_checkpoint(team_repo: Reposi
     assert (forged.exit_code, "is not what its checkpoint answers" in forged.output) == (1, True), forged.output
     team_repo.use("tuned")
     assert CliRunner().invoke(app, words).exit_code == 3
+
+
+def more_spread(frame: dict[str, list[object]]) -> None:
+    """Give each group its own numbers in another order, so that within a set they are far apart."""
+    names = ("probe", "subject", "skin_tone", "gender")
+    for key in set(zip(*(frame[name] for name in names), strict=True)):
+        rows = [row for row, each in enumerate(zip(*(frame[name] for name in names), strict=True)) if each == key]
+        ordered = sorted((frame["value"][row] for row in rows), reverse=key[2] == "dark")  # type: ignore[type-var]
+        for row, value in zip(rows, ordered, strict=True):
+            frame["value"][row] = value
+
+
+def another_column(frame: dict[str, list[object]]) -> None:
+    """A column that no run writes, and other numbers beside it."""
+    frame["more.extra"] = [0.5] * len(frame["value"])
+    frame["value"] = [value / 2 for value in frame["value"]]  # type: ignore[operator]
+
+
+def one_probe(frame: dict[str, list[object]]) -> None:
+    """The answers to one of two probes."""
+    kept = [row for row, probe in enumerate(frame["probe"]) if probe == "search"]
+    frame.update({name: [column[row] for row in kept] for name, column in frame.items()})
+
+
+@pytest.mark.parametrize(("edit", "code"), [(more_spread, 10), (another_column, 10), (one_probe, 3)])
+def test_a_record_of_another_environment_may_differ_by_its_rounding_alone(
+    toy_repo: ToyRepository, edit: Callable[[dict[str, list[object]]], None], code: int
+) -> None:
+    """Means by group that stay hide neither more spread within sets, nor a probe or column that is not compared."""
+    toy_repo.branch()
+    path = toy_repo.root / RECORD / "scores.parquet"
+    table = pq.read_table(path)
+    frame = table.to_pydict()
+    edit(frame)
+    further = [pa.field(name, pa.float64()) for name in frame if name not in table.schema.names]
+    pq.write_table(pa.Table.from_pydict(frame, schema=pa.schema([*table.schema, *further])), path)
+    sealed(toy_repo, environment__device="cuda")
+    toy_repo.push("from a GPU, it says")
+    judged = toy_repo.judge()
+    assert judged.code == code, judged.log
+    assert kinds(judged) == (["record"] if code == 10 else [])
+
+
+def test_the_entropies_of_a_record_of_another_environment_are_recomputed(toy_repo: ToyRepository) -> None:
+    toy_repo.branch()
+    record = json.loads((toy_repo.root / RECORD / "results.json").read_text(encoding="utf-8"))
+    halved = {name: {key: value / 2 for key, value in each.items()} for name, each in record["answer_entropy"].items()}
+    sealed(toy_repo, answer_entropy=halved, environment__device="cuda")
+    toy_repo.push("from a GPU, it says")
+    judged = toy_repo.judge()
+    assert (judged.code, kinds(judged)) == (10, ["record"]), judged.log
