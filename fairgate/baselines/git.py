@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import subprocess
+from bisect import bisect_left
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -45,13 +46,20 @@ class Repository:
         BaselineError for an unknown ref, or a history that is cut short.
         """
         tip = self.tip(ref)
-        ahead = self._git("rev-list", "--first-parent", "--parents", tip, "--not", "HEAD")
-        lines = ahead.stdout.decode().split("\n")[:-1] if ahead.returncode == 0 else ["?"]
-        if not lines:
-            return tip
-        _, _, parents = lines[-1].partition(" ")
-        first = parents.partition(" ")[0]
-        return first or self._never_parted(ref)
+        listed = self._git("rev-list", "--first-parent", tip, "--not", "HEAD")
+        if listed.returncode != 0:
+            self._never_parted(ref)
+        ahead = listed.stdout.decode().split()
+        # rev-list takes commits for missing behind others that claim to be much older, merge-base does not
+        place = bisect_left(ahead, True, key=self.has)
+        if place < len(ahead):
+            return ahead[place]
+        done = self._git("rev-parse", "--verify", "--quiet", f"{ahead[-1]}^1" if ahead else tip)
+        return done.stdout.decode().strip() or self._never_parted(ref)
+
+    def has(self, commit: str, tip: str = "HEAD") -> bool:
+        """Whether a commit is `tip`, or in its history."""
+        return self._git("merge-base", "--is-ancestor", commit, tip).returncode == 0
 
     def tag(self, name: str) -> str | None:
         """The commit of a tag, by its short or full name; None if there is no such tag."""
@@ -61,10 +69,9 @@ class Repository:
         done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{full}^{{commit}}")
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
-    def nearest_common(self, ref: str) -> str | None:
-        """git's own merge base of HEAD and `ref`, which may be a commit of a branch that was merged into `ref`."""
-        done = self._git("merge-base", "HEAD", self.tip(ref))
-        return done.stdout.decode().strip() if done.returncode == 0 else None
+    def nearest_common(self, ref: str) -> list[str]:
+        """git's own merge bases of HEAD and `ref`, which may be commits of a branch that was merged into `ref`."""
+        return self._git("merge-base", "--all", "HEAD", self.tip(ref)).stdout.decode().split()
 
     def _never_parted(self, ref: str) -> NoReturn:
         shallow = self._git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"

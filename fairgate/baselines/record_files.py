@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairgate.baselines.git import Repository
-from fairgate.baselines.tracked import check_out
+from fairgate.baselines.tracked import check_out, pointers_over
 from fairgate.errors import BaselineError
 from fairgate.records import RESULTS, SCORES, RecordFiles
 
@@ -41,7 +41,7 @@ def record_in_git(repository: Repository, commit: str, folder: str, into: Path) 
             found = repository.read(commit, f"{folder}/{name}")
             if found is not None:
                 (into / name).write_bytes(found)
-            elif repository.read(commit, f"{folder}/{name}.dvc") is not None:
+            elif pointers_over(repository, f"{folder}/{name}", commit):
                 check_out(repository, commit, f"{folder}/{name}", into / "dvc")
                 (into / "dvc" / folder / name).rename(into / name)
             else:

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fairgate.baselines.git import Repository, TreeEntry
-from fairgate.baselines.tracked import check_out, names_at, pointers_at, pointers_here, project_of, related
+from fairgate.baselines.tracked import check_out, names_at, pointers_at, pointers_here, related, work_tree_of
 from fairgate.data import (
     MANIFEST_FILE,
     ROOT,
@@ -102,11 +102,11 @@ class _Commit:
 
     @cached_property
     def _pointers(self) -> list[Tracked]:
-        return pointers_at(project_of(self.repository).repository, self.commit)
+        return pointers_at(work_tree_of(self.repository).repository, self.commit)
 
     @cached_property
     def _pointers_here(self) -> list[Tracked]:
-        return pointers_here(project_of(self.repository).repository)
+        return pointers_here(work_tree_of(self.repository).repository)
 
     @cached_property
     def _in_git(self) -> list[TreeEntry]:
@@ -119,7 +119,7 @@ class _Commit:
 
     def _over(self, pointers: Iterable[Tracked], folder: str) -> dict[str, str]:
         """Pointers of DVC at, above or below a folder: their paths and MD5s."""
-        path = project_of(self.repository).path(folder)
+        path = work_tree_of(self.repository).path(folder)
         return {each.path: each.md5 for each in pointers if related(each.path, path)}
 
     def is_here(self, folder: str) -> bool:

@@ -61,6 +61,14 @@ def project_of(repository: Repository) -> Project:
     return Project(Repository(root), "")
 
 
+def work_tree_of(repository: Repository) -> Project:
+    """The whole work tree of git around a folder: a `.dvc` that a branch adds hides no pointer above it."""
+    root = repository.root.resolve()
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    inner = root.relative_to(top).as_posix()
+    return Project(Repository(top), "" if inner == "." else inner)
+
+
 def pull(
     repository: Repository,
     targets: Sequence[str] = (),
@@ -156,11 +164,11 @@ def names_at(repository: Repository, commit: str, path: str) -> list[str]:
 
 def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = ()) -> list[str]:
     """Sentences about pointers of DVC that are not as they were at a commit, but for the candidate's own (`own`)."""
-    project = project_of(repository)
+    project, configured = work_tree_of(repository), project_of(repository).repository
     here = project.repository
     try:
         now, then = ({one.path: one for one in some} for some in (pointers_here(here), pointers_at(here, commit)))
-        edited = read_file(here.root, CONFIG, _MOST_BYTES) != here.read(commit, CONFIG)
+        edited = read_file(configured.root, CONFIG, _MOST_BYTES) != configured.read(commit, CONFIG)
     except FairgateError as error:
         return [f"DVC: the pointers cannot be compared with the merge base's: {error.problem} ({error.where})"]
     except OSError as error:
@@ -197,6 +205,14 @@ def pointers_here(repository: Repository) -> list[Tracked]:
             folders[:] = [name for name in folders if not name.startswith(".")]
             listed += [Path(top, name).relative_to(root).as_posix() for name in names]
     return read_pointers(listed, lambda name: read_file(root, name, _MOST_BYTES))
+
+
+def pointers_over(repository: Repository, path: str, commit: str | None) -> dict[str, str]:
+    """What DVC tracks at, above or below a path, at a commit or (None) here: paths in the work tree, and their MD5s."""
+    project = work_tree_of(repository)
+    there = project.repository
+    known = pointers_here(there) if commit is None else pointers_at(there, commit)
+    return {each.path: each.md5 for each in known if related(each.path, project.path(path))}
 
 
 def _targeted(project: Project, target: str, known: Sequence[Tracked]) -> list[tuple[Tracked, str | None]]:

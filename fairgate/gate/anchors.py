@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fairgate.baselines import BaselineSpec, Repository, parse_baseline
 from fairgate.errors import BaselineError
+from fairgate.gate.bases import BaseCommit
 from fairgate.hashing import sha256_bytes
 from fairgate.records import NeededApproval
 from fairgate.suites import LoadedSuite
@@ -28,18 +29,21 @@ def moved_anchor(spec: BaselineSpec, repository: Repository) -> list[NeededAppro
     return [] if now in (None, commit) else [NeededApproval(kind="anchor", what=what, before=commit, now=now or "none")]
 
 
-def edited_anchor(before: str | None, now: str | None, repository: Repository, words: str) -> list[NeededApproval]:
-    """The approval that another `anchor:` than the base's needs; none for one that is added, or pinned where it was."""
+def edited_anchor(
+    before: str | None, now: str | None, repository: Repository, base: BaseCommit
+) -> list[NeededApproval]:
+    """The approval that another `anchor:` than a base's needs; none for one that is added, or pinned where it was: to a
+    commit of the base's history, since who may push can move a tag to a commit of their own first."""
     if before is None or before == now:
         return []
     old, new = parse_baseline(before), None if now is None else parse_baseline(now)
     if new is not None and new.pinned is not None and new.pinned[0] == old.target and old.pinned is None:
         try:
-            if repository.tip(old.target) == new.pinned[1]:
+            if repository.tip(old.target) == new.pinned[1] and repository.has(new.pinned[1], base.commit):
                 return []
         except BaselineError:
             pass
-    what = f"the suite's anchor is {now or 'taken away'}, and {before} at {words}"
+    what = f"the suite's anchor is {now or 'taken away'}, and {before} at {base.words}"
     digests = ["none" if text is None else sha256_bytes(text.encode()) for text in (before, now)]
     return [NeededApproval(kind="anchor", what=what, before=digests[0], now=digests[1])]
 

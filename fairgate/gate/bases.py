@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairgate.baselines import Repository, parse_baseline
-from fairgate.errors import BaselineError
+from fairgate.baselines import Repository, baseline_folder, parse_baseline
+from fairgate.ci import in_ci
+from fairgate.errors import BaselineError, NoVerdict
 from fairgate.records import Decider
-from fairgate.suites import FOLDER, Settings
+from fairgate.suites import FOLDER, LoadedSuite, Settings
 
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PREFIX = re.compile(r"^(?:refs/(?:heads|remotes/origin)/|origin/)")
@@ -67,12 +70,11 @@ def base_commits(repository: Repository, bases: tuple[str, ...] | None) -> list[
 def base_notices(repository: Repository, settings: Settings, base: BaseCommit) -> list[str]:
     """A base that the author could choose, one that holds the candidate already, and a merge base of git's own that is
     not on the base's first-parent line are reported."""
-    notices, nearest = list[str](), repository.nearest_common(base.ref)
-    if nearest not in (None, base.commit):
-        notices.append(
-            f"the merge base that git finds ({nearest:.7}) is a commit of a branch that was merged into {base.ref}, "
-            f"and was not {base.ref} itself: compared with {base.commit:.7}, which was"
-        )
+    notices = [
+        f"the merge base that git finds ({place.commit:.7}) is a commit of a branch that was merged into {base.ref}, "
+        f"and was not {base.ref} itself: compared with {base.commit:.7}, which was"
+        for place in _nearer(repository, base)
+    ]
     if settings.bases is None:
         return notices
     default = settings.bases[1] if len(settings.bases) > 1 else repository.default_branch()
@@ -92,6 +94,41 @@ def base_notices(repository: Repository, settings: Settings, base: BaseCommit) -
             "with what was there before"
         )
     return notices
+
+
+def further_starts(repository: Repository, places: Sequence[BaseCommit]) -> list[BaseCommit]:
+    """Further commits since which a merge takes what a change alters, besides the merge base (the first of `places`):
+    git's own merge bases, and where a change and a base that is not the default branch parted from that."""
+    starts = _nearer(repository, places[0])
+    for place in places:
+        if place.decider != "default branch":
+            continue
+        start = place
+        with contextlib.suppress(BaselineError):  # no history in common: compared with its tip
+            start = replace(place, commit=repository.merge_base(place.ref))
+        starts += [start, *_nearer(repository, start)]
+    return [each for each in starts if each.commit != places[0].commit]
+
+
+def _nearer(repository: Repository, base: BaseCommit) -> list[BaseCommit]:
+    """git's own merge bases, as far as they are others."""
+    return [replace(base, commit=each) for each in repository.nearest_common(base.ref) if each != base.commit]
+
+
+def require_as_committed(repository: Repository, suite: LoadedSuite, settings: Settings) -> None:
+    """Raise NoVerdict in CI if the suite or its record is not the commit's, which is what a merge brings: an encoding
+    in .gitattributes, a link or a module lets a working tree show another one."""
+    path, folder = f"{FOLDER}/{suite.name}.yaml", baseline_folder(suite.name)
+    if settings.bases is None or not in_ci(os.environ):
+        return
+    texts = (repository.read("HEAD", path), (repository.root / path).read_bytes())
+    same = len({text and text.replace(b"\r\n", b"\n") for text in texts}) == 1
+    if not same or repository.differs("HEAD", folder):
+        raise NoVerdict(
+            f"{folder if same else path} is not here as the commit has it.",
+            where=path,
+            remedy="commit these files themselves: no link, no module, no encoding or filter in .gitattributes",
+        )
 
 
 def suites_at(repository: Repository, commit: str) -> list[str]:

@@ -9,11 +9,18 @@ from pathlib import Path
 
 from fairgate.baselines import Repository, baseline_folder
 from fairgate.data import Dataset
-from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
+from fairgate.errors import NoVerdict, SuiteError, listed
 from fairgate.gate.anchors import edited_anchor
 from fairgate.gate.approvals import another_suite, approving, other_model, weaker_definition
 from fairgate.gate.base_data import BaseReleases, other_dataset
-from fairgate.gate.bases import BaseCommit, base_commits_of_run, base_notices, suites_at
+from fairgate.gate.bases import (
+    BaseCommit,
+    base_commits_of_run,
+    base_notices,
+    further_starts,
+    require_as_committed,
+    suites_at,
+)
 from fairgate.gate.preparation import Definition, Prepared, planned_on
 from fairgate.gate.tables import TABLES, edited, edited_tables
 from fairgate.models import local_paths, published_models, schemes, uri_options
@@ -67,6 +74,9 @@ class _Comparison:
     def made(self) -> tuple[Prepared, Settings]:
         """Compare with each base commit, and add the differences to what is prepared."""
         base, *others = self.places
+        if not self.prepared.deleted:
+            with self._without_verdict():
+                require_as_committed(self.repository, self.here, self.settings)
         text = self._text(base)
         found = None if text is None else self._loaded(text, base)
         old = None if isinstance(found, SuiteError) else found
@@ -88,8 +98,9 @@ class _Comparison:
         for place in others:
             with self._without_verdict():
                 self._other(place, text, old)
+        for there in further_starts(self.repository, self.places) if not self.prepared.deleted else []:
             with self._without_verdict():
-                self._stacked(base, place)
+                self._weigh_since(there)
         self._tables(base)
         self._baseline_files(base)
         self._newer_baselines(base, others)
@@ -144,7 +155,7 @@ class _Comparison:
             self.notices.append(f"{what}: judged as {base.words} has it")
             self.weighed.append(another_suite(self._text(base), None, what))
             return
-        self._weigh(old, base.words)
+        self._weigh(old, base)
         self.changes += changes_between(old.suite, self.here.suite)
         if not same_verdicts(old.suite, self.here.suite):
             self._plan_before(old, base)
@@ -156,35 +167,30 @@ class _Comparison:
                 f"this change sets `baseline:` to {now}; compared with {before} of {base.words} until that is merged"
             )
 
-    def _weigh(self, old: LoadedSuite, words: str) -> None:
+    def _weigh(self, old: LoadedSuite, base: BaseCommit) -> None:
         """What a person has to approve of this change's suite, compared with an older one."""
-        self.weighed += weaker_definition(old.suite, self.here.suite, words)
-        self.weighed += edited_anchor(old.suite.anchor, self.here.suite.anchor, self.repository, words)
+        self.weighed += weaker_definition(old.suite, self.here.suite, base.words)
+        self.weighed += edited_anchor(old.suite.anchor, self.here.suite.anchor, self.repository, base)
         before, now = old.suite.model, self.here.suite.model
         if "model" in self.settings.from_suite and before and now and before != now:
-            self.weighed.append(other_model(before, now, words))
+            self.weighed.append(other_model(before, now, base.words))
 
     def _dataset(self, place: BaseCommit, release: Dataset | None) -> None:
         """Other data than a base's have to be approved."""
         if release is not None:
             self.weighed.append(other_dataset(release, self.prepared.dataset, place.words))
 
-    def _stacked(self, base: BaseCommit, place: BaseCommit) -> None:
-        """On a base that is not the default branch: what both together change there has to be approved, too."""
-        if place.decider != "default branch" or self.prepared.deleted:
-            return
-        try:
-            start = self.repository.merge_base(place.ref)
-        except BaselineError:  # no history in common: compared with its tip
-            start = place.commit
-        there = replace(place, commit=start)
-        text = self._text(there) if start != base.commit else None
+    def _weigh_since(self, there: BaseCommit) -> None:
+        """What a person has to approve of all that was changed since a commit."""
+        text = self._text(there)
         old = self._loaded(text, there) if text is not None else None
-        if start != base.commit:
-            self._tables(there)
+        self._tables(there)
+        self._records(there)
         if isinstance(old, LoadedSuite):
-            self._weigh(old, f"{place.ref} ({start[:7]})")
+            self._weigh(old, there)
             self._dataset(there, self.releases.of(old, there))
+        elif old is not None:
+            self.weighed.append(another_suite(text, self.here.suite, f"{there.words} has a suite that cannot be read"))
 
     def _tables(self, base: BaseCommit) -> None:
         """Tables that are judged or compared with."""
@@ -300,9 +306,11 @@ class _Comparison:
             path = target.removesuffix("/results.json")
             if kind == "model":
                 self._compared_model(text, local_paths(target), base)
-            if kind != "file" or not any(self.repository.tree(commit, path) for commit in (base.commit, "HEAD")):
+            if kind != "file":
                 continue
-            if self.repository.differs(base.commit, path):
+            in_git = any(self.repository.tree(commit, path) for commit in (base.commit, "HEAD"))
+            differs = in_git and self.repository.differs(base.commit, path)
+            if differs or edited(self.repository, base.commit, Path(path)):
                 self.changes.append(DefinitionChange(what=text, before=_THERE, now="edited by this change"))
                 self.notices.append(
                     f"this change edits {path}, the record that it is compared with: read as {base.words} has it"
@@ -313,6 +321,11 @@ class _Comparison:
             self.changes.append(
                 DefinitionChange(what="the committed baseline", before=before, now="edited by this change")
             )
+        self._records(base)
+
+    def _records(self, base: BaseCommit) -> None:
+        """The committed record, if it is not as a base has it."""
+        folder = baseline_folder(self.here.name)
         if self.repository.differs(base.commit, folder):
             self.edited_records.append(folder)
 

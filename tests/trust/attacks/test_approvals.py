@@ -236,3 +236,52 @@ def test_an_approval_keeps_every_other_line_of_the_suite(toy_repo: ToyRepository
         "2099-01-01",
         "weighed in issue 7",
     )
+
+
+def tightened(suite: dict[str, object]) -> None:
+    for check in suite["checks"]:  # type: ignore[attr-defined]
+        if check["id"] == "fairness":
+            check["at_least"] = 0.93
+
+
+def test_what_a_merged_branch_tightened_is_not_taken_back_from_inside_that_branch(toy_repo: ToyRepository) -> None:
+    """The merge base on main's first-parent line has the wide bound, git's own the tight one: a merge takes it back."""
+    wide = toy_repo.suite.read_text(encoding="utf-8")
+    toy_repo.branch("tighter", "main")
+    edited(toy_repo, tightened)
+    toy_repo.push("a tighter bound")
+    toy_repo.branch("main", "main")
+    merge(toy_repo, "main", "tighter")
+    toy_repo.branch("change", "tighter")
+    (toy_repo.root / "notes.md").write_text("words\n", encoding="utf-8")
+    toy_repo.push("words")
+    judged = toy_repo.judge()
+    assert judged.code == 0, judged.log
+    toy_repo.suite.write_text(wide, encoding="utf-8")
+    toy_repo.push("more words")
+    judged = toy_repo.judge()
+    assert (judged.code, kinds(judged)) == (10, ["definition"]), judged.log
+    assert "checks.fairness.at_least 0.93 → 0.9" in judged.record.needs_approval[0].what
+
+
+def test_commits_that_claim_to_be_old_move_no_merge_base(toy_repo: ToyRepository) -> None:
+    """`git rev-list` stops looking behind a few commits with dates of long ago."""
+    wide, start = toy_repo.git("rev-parse", "main^{tree}"), toy_repo.git("rev-parse", "main")
+    toy_repo.branch("main", "main")
+    edited(toy_repo, tightened)
+    parted = old = toy_repo.push("a tighter bound")
+    (toy_repo.root / "notes.md").write_text("words\n", encoding="utf-8")
+    toy_repo.push("words")
+    who = "A Person <person@example.com> 0 +0000"
+    for _ in range(20):
+        text = toy_repo.root / ".git" / "old"
+        text.write_text(f"tree {wide}\nparent {old}\nauthor {who}\ncommitter {who}\n\nwords\n", encoding="utf-8")
+        old = toy_repo.git("hash-object", "-t", "commit", "-w", str(text))
+    head = toy_repo.git("commit-tree", wide, "-p", start, "-p", old, "-m", "words")
+    assert len(toy_repo.git("rev-list", "--first-parent", "main", "--not", head).split()) == 2  # `parted` among them
+    toy_repo.branch("change", head)
+    toy_repo.push("words")
+    judged = toy_repo.judge()
+    assert judged.record.definition is not None
+    assert judged.record.definition.commit == parted
+    assert (judged.code, kinds(judged)) == (10, ["definition"]), judged.log

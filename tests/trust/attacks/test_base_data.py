@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from attack_world import Repository, ToyRepository, suite_with
 from dvc_objects_by_hand import Objects, config, pointer
+from scratch_git import scratch_git
 from test_data_identity import Rows, forge
-from toy_repository import release
+from toy_repository import release, toy_repository
+from typer.testing import CliRunner
 
+from fairgate.cli.main import app
 from fairgate.data import open_dataset
 
 FACES = "datasets/faces"
@@ -184,3 +187,24 @@ def test_files_under_an_unchanged_pointer_are_not_the_bases(tracked: tuple[ToyRe
     judged = toy.judge()
     assert judged.code == 10, judged.log
     assert judged.asks_for == ["dataset"]
+
+
+def test_a_project_of_dvc_that_a_branch_adds_hides_no_pointer_above_it(tmp_path: Path) -> None:
+    """The judged folder is one of several in a repository, whose pointers are at its top."""
+    team = tmp_path / "team"
+    toy_repository(team)
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc" / "config").touch()
+    out = "{{path: team/datasets, hash: md5, md5: {}.dir}}"
+    lock = f"schema: '2.0'\nstages:\n  make:\n    cmd: make\n    outs:\n    - {out}\n"
+    (tmp_path / "dvc.lock").write_text(lock.format("1" * 32), encoding="utf-8")
+    git = scratch_git(tmp_path, ignore="team/datasets\n")
+    git("checkout", "--quiet", "-b", "change")
+    (tmp_path / "dvc.lock").write_text(lock.format("2" * 32), encoding="utf-8")
+    (team / ".dvc").mkdir()
+    (team / ".dvc" / "config").touch()
+    git.commit("other data, and a project")
+    words = ["check", "jobs", "--root", str(team), "--base", "main", "--mlflow", "off", "--cache", "off"]
+    judged = CliRunner().invoke(app, words, env={"CI": ""})
+    assert judged.exit_code == 3, judged.output
+    assert "judges on dataset 'toy', and this run needs it as it is there" in judged.output

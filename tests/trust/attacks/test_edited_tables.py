@@ -99,3 +99,35 @@ def test_a_table_in_a_folder_of_dvc_is_known_by_the_folders_pointer(
     toy_repo.push("retrained, it says")
     judged = toy_repo.judge(ignored=("tables",))
     assert (judged.code, judged.asks_for) == (10, ["table"]), judged.log
+
+
+@pytest.mark.parametrize("by_link", [False, True], ids=["another-pointer", "behind-a-link"])
+def test_a_saved_record_that_a_branch_edits_where_git_shows_no_file_of_it_is_not_compared_with(
+    toy_repo: ToyRepository, tmp_path: Path, *, by_link: bool
+) -> None:
+    store, record = Objects(tmp_path / "storage"), toy_repo.root / "kept"
+
+    def point() -> None:
+        files = {path.name: path.read_bytes() for path in record.iterdir()}
+        text = pointer("kept", f"{store.add_folder(files)}.dir")
+        (toy_repo.root / "kept.dvc").write_text(text, encoding="utf-8")
+
+    shutil.copytree(toy_repo.root / "fairness_suites" / "baselines" / "jobs", record)
+    if by_link:
+        (toy_repo.root / "records").symlink_to("kept")
+    else:
+        (toy_repo.root / ".dvc").mkdir()
+        (toy_repo.root / ".dvc" / "config").write_text(config(store.root), encoding="utf-8")
+        (toy_repo.root / ".gitignore").write_text(".fairgate/\n/kept\n", encoding="utf-8")
+        point()
+    toy_repo.push("a record", branch="main")
+    toy_repo.branch("change", "main")
+    results = record / "results.json"
+    results.write_text(results.read_text(encoding="utf-8").replace("the checkpoint in use", "mine"), encoding="utf-8")
+    toy_repo.use("tuned")
+    if not by_link:
+        point()
+    toy_repo.push("another record")
+    judged = toy_repo.judge(ignored=("kept",), baseline="file:records" if by_link else "file:kept")
+    assert judged.code == (3 if by_link else 10), judged.log
+    assert "the record that it is compared with: read as the merge base" in judged.notices

@@ -327,3 +327,40 @@ def test_a_loosened_bound_by_itself_needs_an_approval_and_names_the_change(toy_r
     assert judged.code == 10, judged.log
     assert "ate definition changed" in judged.comment
     assert isinstance(judged.record, RunRecord)
+
+
+def as_a_linked_folder(repository: Repository) -> None:
+    (repository.root / "fairness_suites").rename(repository.root / "gates")
+    (repository.root / "fairness_suites").symlink_to("gates")
+    repository.git.commit("suites in a folder of another name")
+
+
+def as_a_link(repository: Repository) -> None:
+    repository.suite.rename(repository.root / "jobs.yaml")
+    repository.suite.symlink_to("../jobs.yaml")
+    repository.git.commit("the suite is elsewhere")
+
+
+def in_another_encoding(repository: Repository) -> None:
+    """U+2028 ends a line of YAML, and is a question mark in a checkout: the commit has a key that no run sees."""
+    text = repository.suite.read_text(encoding="utf-8")
+    lax = repository.root / ".git" / "lax.yaml"
+    lax.write_text(text.replace("schema: 1\n", "schema: 1\n# words\u2028on_inconclusive: warn\n"), encoding="utf-8")
+    line = "fairness_suites/jobs.yaml working-tree-encoding=ASCII//TRANSLIT\n"
+    (repository.root / ".gitattributes").write_text(line, encoding="utf-8")
+    blob = repository.git("hash-object", "-w", "--no-filters", str(lax))
+    repository.git("add", ".gitattributes")
+    repository.git("update-index", "--cacheinfo", f"100644,{blob},fairness_suites/jobs.yaml")
+    repository.git("commit", "--quiet", "--message", "a comment")
+
+
+@pytest.mark.parametrize("hide", [as_a_linked_folder, as_a_link, in_another_encoding])
+def test_a_suite_that_a_merge_would_bring_otherwise_than_it_is_here_gives_no_verdict(
+    toy_repo: ToyRepository, hide: Callable[[Repository], None]
+) -> None:
+    toy_repo.branch()
+    hide(toy_repo)
+    toy_repo.git("push", "--quiet", "--force", "origin", "HEAD:refs/heads/change")
+    judged = toy_repo.judge("change")
+    assert (judged.code, judged.verdict) == (3, "error"), judged.log
+    assert "is not here as the commit has it" in judged.log

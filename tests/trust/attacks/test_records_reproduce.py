@@ -277,6 +277,11 @@ def test_an_anchor_without_a_commit_warns_with_the_line_to_paste_and_pinning_it_
     suite_with(toy_repo, anchor=f"git:main@{toy_repo.git('rev-parse', 'main')}")
     toy_repo.push("another one")
     assert kinds(toy_repo.judge()) == ["anchor"]
+    toy_repo.git("tag", "--force", "v1.0")
+    toy_repo.git("push", "--quiet", "--force", "origin", "v1.0")
+    suite_with(toy_repo, anchor=f"git:v1.0@{toy_repo.git('rev-parse', 'v1.0')}")
+    toy_repo.push("pinned to a commit of this branch, to which the tag was moved")
+    assert kinds(toy_repo.judge()) == ["anchor"]
 
 
 def test_a_committed_record_is_verified_against_its_checkpoint(team_repo: Repository) -> None:
