@@ -10,7 +10,7 @@ from fairgate.baselines import record_in_folder, require_own_scores
 from fairgate.checkpoints import judging
 from fairgate.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.gate.compared_run import CandidateRun, dataset_info, score_definitions
-from fairgate.gate.models import Progress, model_info, open_model
+from fairgate.gate.models import Progress, model_info, open_model, packages
 from fairgate.gate.preparation import Prepared, require_intact
 from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import (
@@ -60,6 +60,11 @@ def recompute(folder: str, run: CandidateRun) -> Recomputed:
     )
     if found and found.moved:
         what = f"differs from what its checkpoint answers here by more than rounding: {found.text}"
+        return Recomputed((record_approval(folder, run.prepared, what),), tuple(notices))
+    claimed, here = record.environment.plugins or {}, packages(run.prepared, run.settings)
+    if claimed != here:
+        named = sorted(name for name in {*claimed, *here} if claimed.get(name) != here.get(name))
+        what = f"says that other code took part than here: {', '.join(named)}"
         return Recomputed((record_approval(folder, run.prepared, what),), tuple(notices))
     return Recomputed((), tuple(notices), (f"the edited record in {folder} was compared with {how}: it reproduces",))
 

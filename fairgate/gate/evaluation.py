@@ -17,13 +17,12 @@ from fairgate.gate.anchors import unpinned_anchors
 from fairgate.gate.approvals import comparisons, weigh
 from fairgate.gate.base_data import judged_on_both
 from fairgate.gate.compared_run import ComparedRun, dataset_info
-from fairgate.gate.models import Progress
+from fairgate.gate.models import Progress, packages
 from fairgate.gate.preparation import Prepared, every_check
 from fairgate.gate.scoring import Scored, decide_definition, score
 from fairgate.gate.temperature import Scores
-from fairgate.measures import METRICS
-from fairgate.models import FAMILIES, local_paths, schemes
-from fairgate.probes import PROBES, mean_entropies, scores_digest
+from fairgate.models import local_paths
+from fairgate.probes import mean_entropies, scores_digest
 from fairgate.records import (
     Against,
     BaselineInfo,
@@ -95,7 +94,7 @@ def evaluate(
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
     for other in on_base_data:
         checks = stricter_on_other_data(checks, other.checks, other.prepared.decider, other.prepared.release)
-    place = environment(prepared.root, scored.device if scored else settings.device, _plugins(prepared, settings))
+    place = environment(prepared.root, scored.device if scored else settings.device, packages(prepared, settings))
     every = [each for each in (scored, *(other.scored for other in on_base_data)) if each]
     apart = [item for each in every for item in comparisons(each.model, place.plugins or {}, each.others)]
     edited = [record for each in every for record in each.edited]
@@ -263,16 +262,6 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
                 for name, missing in at_theirs.missing.items()
             ]
     return list(dict.fromkeys(found))
-
-
-def _plugins(prepared: Prepared, settings: Settings) -> dict[str, str]:
-    """The installed packages that the suite's metrics and probes, and the model, are from."""
-    suites = [one.loaded.suite for one in prepared.every_definition]
-    return {
-        **METRICS.packages_of(check.metric for suite in suites for check in suite.checks),
-        **PROBES.packages_of(probe.kind for suite in suites for probe in suite.probes.values()),
-        **FAMILIES.packages_of(schemes(settings.model)),
-    }
 
 
 def _plugin_notices(now: Mapping[str, str], others: Mapping[Against, ComparedRun]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Open the models of a run, from MLflow's registry too."""
+"""Open the models of a run, from MLflow's registry too; name the packages that take part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 from fairgate.errors import ModelError
 from fairgate.gate.preparation import Prepared
-from fairgate.models import EmbeddingCache, Model, cache_key, open_scorer, require_cache_outside
+from fairgate.measures import METRICS
+from fairgate.models import FAMILIES, EmbeddingCache, Model, cache_key, open_scorer, require_cache_outside, schemes
+from fairgate.probes import PROBES
 from fairgate.records import ModelInfo
 from fairgate.suites import Settings, default_cache
 
@@ -76,3 +78,13 @@ def model_info(uri: str, model: Model, registered: str | None = None) -> ModelIn
         tokenizer=model.tokenizer,
         preprocessing=model.preprocessing,
     )
+
+
+def packages(prepared: Prepared, settings: Settings) -> dict[str, str]:
+    """The installed packages that the suite's metrics and probes, and the model, are from."""
+    suites = [one.loaded.suite for one in prepared.every_definition]
+    return {
+        **METRICS.packages_of(check.metric for suite in suites for check in suite.checks),
+        **PROBES.packages_of(probe.kind for suite in suites for probe in suite.probes.values()),
+        **FAMILIES.packages_of(schemes(settings.model)),
+    }

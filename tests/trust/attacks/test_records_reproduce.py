@@ -85,6 +85,15 @@ def test_what_a_forged_record_claims_besides_its_scores_opens_no_gate(
     assert judged.code == 3 or kinds(judged) == ["record"]
 
 
+def test_a_record_that_names_code_which_did_not_take_part_needs_an_approval(team_repo: Repository) -> None:
+    team_repo.branch()
+    sealed(team_repo, environment__plugins={"team-metrics": f"2.0 sha256:{'a' * 64}"})
+    team_repo.push("in advance of another version")
+    judged = team_repo.judge()
+    assert (judged.code, kinds(judged)) == (10, ["record"]), judged.log
+    assert "other code took part than here: team-metrics" in judged.comment
+
+
 def test_a_forged_record_that_was_merged_counts_for_nothing_once_its_checkpoint_is_scored(
     team_repo: Repository,
 ) -> None:
