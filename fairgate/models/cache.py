@@ -61,6 +61,8 @@ class EmbeddingCache:
         """The entry of that name, or None where there is none that can be trusted."""
         path = self._path(name)
         try:
+            if path.is_fifo():  # opening one would wait for ever
+                raise ValueError("it is a pipe")
             with path.open("rb"):  # safe_open has no error of its own for a missing file
                 pass
             with safe_open(path, framework="np") as handle:

@@ -85,6 +85,8 @@ def test_a_note_without_the_seal_is_not_there(tmp_path: Path) -> None:
     assert not own.has("release", "another text")
     (tmp_path / "copy").write_bytes((tmp_path / "release").read_bytes())
     assert not own.has("copy", "intact")
+    os.mkfifo(tmp_path / "pipe")
+    assert not own.has("pipe", "intact")
 
 
 def test_a_seal_is_of_content_and_not_of_its_order() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,17 @@ def test_a_damaged_file_is_ignored_once_and_written_anew(damage: str, cache: Emb
     entry = cache.read("images/a")
     assert entry is not None
     np.testing.assert_array_equal(entry.arrays["embeddings"], ARRAYS["embeddings"])
+
+
+def test_a_pipe_in_the_place_of_an_entry_is_not_waited_for(cache: EmbeddingCache) -> None:
+    cache.write("images/a", ARRAYS)
+    path = cache.folder / "images/a.safetensors"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.warns(CacheWarning, match="computed again .it is a pipe"):
+        assert cache.read("images/a") is None
+    cache.write("images/a", ARRAYS)
+    assert cache.read("images/a") is not None
 
 
 @pytest.mark.parametrize("damage", [(b"nurse", b"purse"), (b'":"[', b'":"X'), (b'"prompts"', b'"pr0mpts"')])
