@@ -12,6 +12,9 @@ from fairgate.errors import TrackingError
 from fairgate.git import run_git
 from fairgate.tracking.store_session import redact, sqlite_path
 
+_BESIDE_SQLITE = ("-journal", "-wal", "-shm")
+"""Ends of the files from which SQLite rewrites a store when it is next opened."""
+
 
 def local_place(uri: str) -> Path | None:
     """The file or folder of this disk that an address of a store or of artifacts names; None for a server's.
@@ -48,5 +51,7 @@ def require_not_the_branchs(uri: str, root: Path | None = None) -> None:
 
 def _in_git(top: Path, path: Path) -> bool:
     place = path.parent.resolve() / path.name
-    done = run_git(top, "ls-tree", "-r", "--name-only", "HEAD", "--", place.relative_to(top).as_posix())
+    inside = place.relative_to(top).as_posix()
+    names = [f"{inside}{end}" for end in ("", *_BESIDE_SQLITE)]
+    done = run_git(top, "ls-tree", "-r", "--name-only", "HEAD", "--", *names)
     return done.returncode == 0 and bool(done.stdout.strip())

@@ -81,6 +81,20 @@ def test_no_baseline_and_no_model_is_read_from_a_store_that_the_branch_brings(
         assert "this store is inside of the repository" in reason
 
 
+def test_no_store_is_opened_beside_a_journal_that_the_branch_brings(
+    world: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite would write what the journal holds into a person's own store."""
+    monkeypatch.delenv("CI", raising=False)
+    git = ScratchGit(world.root)
+    for end in ("journal", "wal"):
+        (world.root / f"{end}.db-{end}").write_bytes(b"")
+        git("add", f"{end}.db-{end}")
+        git("commit", "--quiet", "--message", f"a {end}")
+        with pytest.raises(TrackingError, match="inside of the repository"):
+            require_not_the_branchs(f"sqlite:///{world.root}/{end}.db", world.root)
+
+
 def test_in_ci_a_store_in_the_checkout_decides_nothing_and_a_persons_own_may(
     world: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
