@@ -30,6 +30,7 @@ mv "$GITHUB_WORKSPACE/.clone/.git" "$GITHUB_WORKSPACE/"
 rm -rf "$GITHUB_WORKSPACE/.clone"
 git -C "$GITHUB_WORKSPACE" checkout --quiet --force --detach "${REF:-$GITHUB_SHA}"
 """
+_SCRIPTS = {"/checkout@": _CHECKOUT, "/upload-artifact@": 'cp -r "$FILES" "$STAND_IN_ARTIFACTS/$NAME"'}
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ def run_workflow(
     text: str, event: str, payload: Mapping[str, object], *, remote: Path, folder: Path, python: str = sys.executable
 ) -> Outcome:
     """Carry out a workflow for an event, in a clone of the remote's main branch; `python` has fairgate already."""
-    home, checkout = folder / "home", folder / "checkout"
+    home, checkout, artifacts = folder / "home", folder / "checkout", folder / "artifacts"
     home.mkdir(parents=True)
+    artifacts.mkdir()
     subprocess.run(["git", "clone", "--quiet", str(remote), str(checkout)], check=True, env=_git())
     subprocess.run(
         ["git", "remote", "set-url", "origin", "https://github.com/team/models.git"],
@@ -59,6 +61,7 @@ def run_workflow(
     (folder / "event.json").write_text(json.dumps(payload), encoding="utf-8")
     words = [str(ACT), event, "--eventpath", str(folder / "event.json"), "--workflows", str(workflow), "--json"]
     words += ["--action-offline-mode", "--container-daemon-socket", "-", "--env", f"STAND_IN_REMOTE={remote}"]
+    words += ["--env", f"STAND_IN_ARTIFACTS={artifacts}"]
     words += [word for label in _LABELS for word in ("--platform", f"{label}=-self-hosted")]
     words += [
         word for name, place in _stand_ins(text, folder).items() for word in ("--local-repository", f"{name}={place}")
@@ -111,9 +114,10 @@ def _stand_ins(text: str, folder: Path) -> dict[str, Path]:
     for name in sorted(set(re.findall(r"uses: (actions/[\w-]+@\w+)", every))):
         place = folder / name.replace("/", "-").partition("@")[0]
         place.mkdir(exist_ok=True)
-        script = _CHECKOUT if "/checkout@" in name else "true"
-        step = {"shell": "bash", "run": script, "env": {"REF": "${{ inputs.ref }}"}}
-        inputs = {"ref": {"default": ""}}
+        script = next((text for part, text in _SCRIPTS.items() if part in name), "true")
+        inputs = {each: {"default": ""} for each in ("ref", "name", "path")}
+        env = {"REF": "${{ inputs.ref }}", "NAME": "${{ inputs.name }}", "FILES": "${{ inputs.path }}"}  # PATH is taken
+        step = {"shell": "bash", "run": script, "env": env}
         action = {"name": name, "description": "a stand-in", "inputs": inputs}
         (place / "action.yml").write_text(
             yaml.safe_dump({**action, "runs": {"using": "composite", "steps": [step]}}), encoding="utf-8"

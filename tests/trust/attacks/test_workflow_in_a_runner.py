@@ -10,6 +10,9 @@ from attack_world import ROOT, ToyRepository
 from dvc_objects_by_hand import Objects, config, pointer
 from local_runner import ACT, Outcome, run_workflow
 from test_gate_definition import loose
+from typer.testing import CliRunner
+
+from fairgate.cli.main import app
 
 PAGE = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
 GATE = re.search(r"`\.github/workflows/fairness-gate\.yml`:\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -82,6 +85,32 @@ def test_a_pull_request_that_needs_an_approval_is_red_and_says_so(tracked: ToyRe
     assert done.jobs == {"gate": "failure", "verdict": "failure"}, done.log
     assert "outcome=needs approval" in done.log
     assert "exit status 10" in done.log
+
+
+@pytest.mark.nightly
+def test_a_weaker_gate_is_red_and_names_what_it_asks_first_until_main_approves_it(
+    tracked: ToyRepository, tmp_path: Path
+) -> None:
+    tracked.branch()
+    tracked.use("tuned")
+    loose(tracked)
+    head = tracked.push("wider margins")
+    asked = _run(tracked, tmp_path / "asked", "pull_request", _pull_request(tracked, head))
+    assert asked.jobs == {"gate": "failure", "verdict": "failure"}, asked.log
+    assert "set-output:: outcome=needs approval" in asked.log
+    commands = re.findall(r"::(?:error|warning|notice) title=.*", asked.log)
+    assert commands[0].startswith("::error title=jobs%3A needs approval::definition: the gate may be weaker")
+    report = tmp_path / "asked" / "artifacts" / "fairness-report-faces"
+    comment = (report / "comment.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\*\*(.*)\*\*", comment, re.MULTILINE)[0] == "Needs an approval before it is merged:", comment
+    tracked.branch("main", "main")
+    words = ["approve", "jobs", "--from", str(report), "--reason", "weighed in issue 7", "--root", str(tracked.root)]
+    approved = CliRunner().invoke(app, words)
+    assert approved.exit_code == 0, approved.output
+    tracked.push("approved")
+    again = _run(tracked, tmp_path / "again", "pull_request", _pull_request(tracked, head))
+    assert again.jobs == {"gate": "success", "verdict": "success"}, again.log
+    assert "set-output:: outcome=open" in again.log
 
 
 def test_a_fork_without_the_label_is_not_judged_and_its_required_check_is_red(
