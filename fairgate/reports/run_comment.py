@@ -124,11 +124,12 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
 
 def _approvals(record: RunRecord, detail: _Detail) -> str:
     """What the default branch has to approve, and how."""
-    lines = [f"- {escape(text, max(2 * detail.clip, 160))}" for text in approvals_needed(record, detail.notices)]
-    if not lines:
+    command = approval_command(record)
+    if command is None:
         return ""
-    how = f"Once reviewed, on the default branch (`REPORT`: this run's report): `{approval_command(record)}`"
-    return "\n".join(["**Needs an approval before it is merged:**", "", *lines, "", how])
+    lines = [f"- {escape(text, max(2 * detail.clip, 160))}" for text in approvals_needed(record, detail.notices)]
+    how = "Once reviewed, on the default branch (`REPORT`: this run's report):"
+    return "\n".join(["**Needs an approval before it is merged:**", "", *lines, "", how, "", fenced(command)])
 
 
 def _notices(record: RunRecord, detail: _Detail) -> str:

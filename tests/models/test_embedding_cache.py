@@ -16,6 +16,7 @@ from model_world import PROMPTS, Pictures
 
 from fairgate.errors import SettingsError
 from fairgate.models import CacheWarning, EmbeddingCache, open_scorer
+from fairgate.models.cache import KEY_VARIABLE
 
 ARRAYS = {"embeddings": np.arange(12, dtype=np.float32).reshape(3, 4), "scale": np.ones(1, dtype=np.float32)}
 
@@ -179,19 +180,24 @@ def test_an_interrupted_write_leaves_no_half_file(cache: EmbeddingCache, monkeyp
     assert entry.arrays["embeddings"].shape == (3, 4)
 
 
-def test_two_processes_may_write_the_same_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keys", [("one key of two jobs",) * 2, ("a key of this job", "a key of another job")])
+def test_two_processes_may_write_the_same_name(keys: tuple[str, str], tmp_path: Path) -> None:
+    """With one key each reads what either wrote; with two, its own or nothing. Neither ever reads half an entry."""
     program = textwrap.dedent(
         """
         import sys, warnings; from pathlib import Path; import numpy as np
         from fairgate.models import EmbeddingCache
         warnings.simplefilter("error")
-        cache = EmbeddingCache(Path(sys.argv[1]))
+        cache, own, shared = EmbeddingCache(Path(sys.argv[1])), len(sys.argv[2]), sys.argv[3] == "shared"
         for turn in range(60):
-            cache.write("images/a", {"embeddings": np.full((64, 64), 7, dtype=np.float32)})
-            assert (cache.read("images/a").arrays["embeddings"] == 7).all()
+            cache.write("images/a", {"embeddings": np.full((64, 64), own, dtype=np.float32)})
+            entry = cache.read("images/a")
+            assert (entry is None and not shared) or (entry.arrays["embeddings"] == own).all()
         """
     )
-    both = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) for _ in range(2)]
+    words = [sys.executable, "-c", program, str(tmp_path)]
+    shared = "shared" if len({*keys}) == 1 else "apart"
+    both = [subprocess.Popen([*words, key, shared], env={**os.environ, KEY_VARIABLE: key}) for key in keys]
     assert [process.wait(timeout=60) for process in both] == [0, 0]
     assert [path.name for path in (tmp_path / "images").iterdir()] == ["a.safetensors"]
 

@@ -78,6 +78,7 @@ def hostile(benign: RunRecord) -> RunRecord:
     data = benign.model_dump(mode="json")
     data["environment"] |= {"git_branch": "x", "ci_url": "javascript:alert(1)"}
     data |= {"warnings": ["x"], "baseline_reason": "x"}
+    data["needs_approval"] = [{"kind": "definition", "what": "x", "before": "x", "now": "x"}]
     return RunRecord.model_validate(poisoned(data, data))
 
 
@@ -95,6 +96,7 @@ def poisoned(part: Any, whole: dict[str, Any]) -> Any:
         "correction",
         "against",
         "decided_by",
+        "kind",
         "created_at",
         "ci_url",
     }
@@ -131,7 +133,7 @@ def test_the_comment_keeps_its_lines_and_links_nothing(benign: RunRecord, hostil
 
 def test_an_annotation_is_one_command_and_no_other(benign: RunRecord, hostile: RunRecord) -> None:
     lines = github_annotations(hostile)
-    assert len(lines) <= len(github_annotations(benign)) + 2  # what the hostile one warns of
+    assert len(lines) <= len(github_annotations(benign)) + 3  # what the hostile one warns of, and asks for
     for line in lines:
         assert re.match(r"::(error|warning|notice) ", line)
         assert not re.search(r"[\r\n]|##\[", line)
