@@ -144,8 +144,8 @@ def dataset_notices(
     """
     then = record.dataset
     gone, new = len(sets_then - sets), len(sets - sets_then)
-    moved = [f"{gone:,} of its {len(sets_then):,} sets are gone"] if gone else []
-    moved += [f"{new:,} sets are new"] if new else []
+    moved = [f"{gone:,} of its {len(sets_then):,} sets {'is' if gone == 1 else 'are'} gone"] if gone else []
+    moved += [f"{new:,} {'set is' if new == 1 else 'sets are'} new"] if new else []
     moved = moved or ["the sets have the same names, and other images or labels"]
     moved += _declared_otherwise(then, dataset)
     return [
@@ -222,7 +222,8 @@ def require_another_checkpoint(
         raise BaselineError(
             f"two different checkpoints ({candidate[0][:12]} and {baseline[0][:12]}) gave identical scores.",
             where=where,
-            remedy="one of the files is probably not the model that was meant: check both URIs",
+            remedy="one of the files is probably not the model that was meant: check both URIs. If files of the same "
+            "model were only written again, keep the old ones",
         )
 
 

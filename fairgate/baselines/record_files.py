@@ -9,7 +9,7 @@ from fairgate.baselines.tracked import check_out, pointers_over
 from fairgate.errors import BaselineError
 from fairgate.records import RESULTS, SCORES, RecordFiles
 
-_MAKE_ONE = "make one with `fairgate baseline update SUITE --reason TEXT` and commit it"
+_MAKE_ONE = "make one with `fairgate baseline update {} --reason TEXT` and commit it"
 
 
 def baseline_folder(suite: str) -> str:
@@ -26,7 +26,11 @@ def record_in_folder(target: str, root: Path) -> RecordFiles:
         if file.is_file():
             continue
         pointer = file.with_name(f"{file.name}.dvc")
-        fetch = f"fetch it: `fairgate dataset pull {pointer}`" if pointer.is_file() else f"{_MAKE_ONE}; keep it whole"
+        fetch = (
+            f"fetch it: `fairgate dataset pull {pointer}`"
+            if pointer.is_file()
+            else f"{_MAKE_ONE.format('SUITE')}; keep it whole"
+        )
         raise BaselineError(f"the baseline lacks {file.name}.", where=str(file), remedy=fetch)
     return RecordFiles(results, scores)
 
@@ -45,10 +49,12 @@ def record_in_git(repository: Repository, commit: str, folder: str, into: Path) 
                 check_out(repository, commit, f"{folder}/{name}", into / "dvc")
                 (into / "dvc" / folder / name).rename(into / name)
             else:
+                merge = "merge the one that this change adds, reviewed: later changes are compared with it"
+                here = (repository.root / folder / RESULTS).is_file()
                 raise BaselineError(
-                    f"no baseline is committed there: {folder}/{name} is not in the merge base.",
+                    f"no baseline is committed there: commit {commit[:7]} lacks {folder}/{name}.",
                     where=f"{folder} at {commit[:7]}",
-                    remedy=f"on the main branch, {_MAKE_ONE}",
+                    remedy=merge if here else f"on the main branch, {_MAKE_ONE.format(Path(folder).name)}",
                 )
     except OSError as error:
         raise BaselineError(

@@ -18,8 +18,8 @@ from fairgate.records import STRICTNESS, Against, CheckResult, ModelInfo
 
 _AND = " and "
 _FORWARD = (
-    "If the change is meant, merge waivers for what it fails first, reviewed; then this checkpoint together with its "
-    "updated baseline"
+    "If checks fail by it and the change is meant, merge waivers for them first, reviewed; then this checkpoint "
+    "together with its updated baseline"
 )
 
 

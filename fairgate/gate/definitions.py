@@ -317,10 +317,11 @@ class _Comparison:
                 )
                 self.edited_records.append(path)
         if not used.startswith("file:") and self.repository.differs(base.commit, folder):
-            before = "the merge base's baseline is compared with" if used.startswith("git:") else _THERE
-            self.changes.append(
-                DefinitionChange(what="the committed baseline", before=before, now="edited by this change")
-            )
+            change = DefinitionChange(what="the committed baseline", before=None, now="added by this change")
+            if self.repository.tree(base.commit, folder):
+                now = "edited; it counts from the merge on" if (self.repository.root / folder).exists() else None
+                change = DefinitionChange(what=change.what, before=_THERE, now=now)
+            self.changes.append(change)
         self._records(base)
 
     def _records(self, base: BaseCommit) -> None:

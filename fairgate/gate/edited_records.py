@@ -86,7 +86,9 @@ def verify_record(folder: str, prepared: Prepared, settings: Settings, progress:
             raise BaselineError(f"'{settings.model}' is not the checkpoint that the record names any more.")
     except FairgateError as error:
         raise NoVerdict(
-            f"the record could not be recomputed: {error.problem}", where=folder, remedy=error.remedy or "make it again"
+            f"the record could not be recomputed: {error.problem}",
+            where=folder,
+            remedy=error.remedy or f"make it again: `fairgate baseline update {prepared.loaded.name} --reason TEXT`",
         ) from error
     apart = held_against(record, scores, model, run.scores[0], run, folder)
     if apart is not None and apart.moved:

@@ -65,7 +65,7 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
                     "DIR`; then run again"
                 )
             else:
-                files = [*files, prepared.loaded.path]
+                files += [path for path in (prepared.loaded.path,) if path.is_file()]  # a deleted suite is judged too
                 if settings.mlflow is not None:
                     messages += _log_run(evaluation, files, prepared, settings.mlflow, past()[1])
                 if settings.wandb is not None:

@@ -67,11 +67,11 @@ def approvals_needed(record: RunRecord, most: int) -> list[str]:
     return [*said, f"and {share_words(more, 'more change')} to approve, in results.json"] if more > 0 else said
 
 
-def approval_command(record: RunRecord) -> str | None:
-    """The command that writes the approvals that a run needs; None if it needs none."""
+def approval_command(record: RunRecord, report: str = "REPORT") -> str | None:
+    """The command that writes the approvals that a run needs, from its `report` folder; None if it needs none."""
     if not record.needs_approval:
         return None
-    return f"fairgate approve {clean(record.suite, 80)} --from REPORT --reason TEXT"
+    return f"fairgate approve {clean(record.suite, 80)} --from {report} --reason TEXT"
 
 
 def remarks(record: RunRecord) -> list[Remark]:
@@ -85,7 +85,7 @@ def remarks(record: RunRecord) -> list[Remark]:
         if info is not None and info.rescored:
             said.append(Remark("note", f"the {name} was scored again in this run: {clean(info.rescored, _REASON)}"))
         if info is not None and info.unchanged:
-            said.append(Remark("note", f"the candidate is the {name}'s checkpoint: nothing changed"))
+            said.append(Remark("note", f"the candidate is the {name}'s checkpoint: the model did not change"))
     if record.baseline_reason is not None:
         said.append(Remark("note", f"this record became a baseline: {clean(record.baseline_reason, _REASON)}"))
     return sorted(said, key=lambda remark: remark.level, reverse=True)
@@ -165,7 +165,7 @@ def table_notes(checks: Sequence[CheckResult], most: int = 3) -> list[str]:
 def provenance(info: BaselineInfo) -> str:
     """Where a baseline or an anchor came from: `git:main, merge base 0123456789, recorded 2026-03-01 12:00 UTC`."""
     parts = [clean(info.source, 120)] if info.source and not info.source.endswith(info.uri) else []
-    if info.commit is not None:
+    if info.commit is not None and not info.source.endswith(f"@{info.commit}"):  # else the source names the commit
         parts.append(f"merge base {clean(info.commit[:COMMIT])}")
     if info.created_at is not None:
         parts.append(f"recorded {moment(info.created_at)}")

@@ -128,7 +128,7 @@ def _approvals(record: RunRecord, detail: _Detail) -> str:
     if command is None:
         return ""
     lines = [f"- {escape(text, max(2 * detail.clip, 160))}" for text in approvals_needed(record, detail.notices)]
-    how = "Once reviewed, on the default branch (`REPORT`: this run's report):"
+    how = "Once reviewed, on the default branch (`REPORT`: this run's report folder):"
     return "\n".join(["**Needs an approval before it is merged:**", "", *lines, "", how, "", fenced(command)])
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairgate.errors import clean, listed
@@ -95,15 +97,18 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
     return text_table(columns, rows, padding=(0, 0 if narrow else 1, 0, 0))
 
 
-def terminal_summary(record: RunRecord, *, first_baseline: bool = False) -> list[str]:
+def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report: Path | None = None) -> list[str]:
     """Plain lines under the table: the verdict, what to approve and to review, what changed in the gate itself, totals
     and coverage, what failed and what is waived, the worst set, the command, the notice. No line is a command to the CI
-    that shows it. A `first_baseline` is compared with nothing, and no line says so of its checks."""
+    that shows it. A `first_baseline` is compared with nothing, and no line says so of its checks. `report`: the folder
+    that the run is written to."""
     name = f"{SYMBOL[headline_verdict(record)]} {clean(record.suite, 80)}"
     lines = [f"{name}: {verdict_words(record)} ({totals(record)})"]
     lines += [f"needs approval: {text}" for text in approvals_needed(record, _NOTICES)]
-    if (command := approval_command(record)) is not None:
-        lines.append(f"  once it is reviewed, on the default branch (REPORT is this run's report folder): {command}")
+    folder = "REPORT" if report is None else shlex.quote(clean(str(report)))
+    if (command := approval_command(record, folder)) is not None:
+        named = " (REPORT is this run's report folder)" if report is None else ""
+        lines.append(f"  once it is reviewed, on the default branch{named}: {command}")
     lines += [f"notice: {text}" for text in notices(record, _NOTICES)]
     if (changed := definition_words(record)) is not None and record.definition is not None:
         cells = (change_cells(change, 80) for change in record.definition.changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final
@@ -25,6 +26,8 @@ from fairgate.reports.formatting import (
 )
 
 _NOT_SETTLED: Final = "; not settled"
+_READING: Final = re.compile(r"(with the (?:baseline|anchor)'s [a-z ]{1,60}) \(with its own: ")
+"""What was swapped for the baseline's where that is harder on a check: its reason names it, and its numbers are so."""
 NAMED: Final = 8
 """Groups that a sentence names, the worst first; tables have all."""
 
@@ -40,6 +43,8 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
         said = f"{measured_words(check)} could not be computed"
     else:
         said = _regression(check, record) if check.rule == "no_worse_than" else _bounded(check)
+        if (reading := _READING.search(check.reason)) is not None:
+            said = f"{reading[1]}, {said}"
         small = too_small(check, record)
         because = small and said.endswith(_NOT_SETTLED) and _for_small_groups_alone(check)
         said = f"{said}: {small}" if because else said

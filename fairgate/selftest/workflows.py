@@ -54,7 +54,9 @@ def look_at_workflows(root: Path) -> list[Finding]:
     for step in gates:
         found += _lost(step)
     if not files and (root / ".git").exists():
-        remedy = "on GitHub, copy one from docs/pull-requests.md; elsewhere, see that the gate runs in CI"
+        remedy = (
+            "on GitHub, `fairgate init` writes one (docs/pull-requests.md); elsewhere, see that the gate runs in CI"
+        )
         return [warning(AREA, "there is no workflow of GitHub that would run the gate.", str(_FOLDER), remedy)]
     if files and not gates:
         remedy = "copy a workflow from docs/pull-requests.md, and make its check required for the main branch"

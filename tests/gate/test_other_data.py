@@ -36,6 +36,12 @@ def test_sets_that_were_exchanged_are_counted_though_their_number_is_the_same() 
     assert "9 of its 720 sets are gone, 9 sets are new." in said
 
 
+def test_a_single_set_is_counted_in_the_singular() -> None:
+    now = frozenset(f"set-{number}" for number in range(1, 721))
+    (said,) = dataset_notices(RECORD, data(fingerprint="e" * 64), 5760, now, THEN, "baseline")
+    assert "1 of its 720 sets is gone, 1 set is new." in said
+
+
 def test_other_groups_and_other_kinds_of_sets_are_named() -> None:
     attributes = {"age": ["young", "old"]} | {
         name: [*groups, "other"] if name == "gender" else groups for name, groups in RECORD.dataset.attributes.items()

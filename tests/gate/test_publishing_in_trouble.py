@@ -68,6 +68,15 @@ def test_mlflow_that_cannot_be_told_for_want_of_room_is_said(
     assert not (tmp_path / "x.db").exists()
 
 
+def test_mlflow_is_told_of_a_suite_that_the_change_deletes(
+    judged: tuple[gate.Evaluation, gate.Prepared, Settings], tmp_path: Path
+) -> None:
+    evaluation, prepared, settings = judged
+    prepared.loaded.path.unlink()
+    *_, said = gate.publish(evaluation, prepared, replace(settings, mlflow=f"sqlite:///{tmp_path}/x.db")).messages
+    assert said.startswith("MLflow: run ")
+
+
 PASSING = ["check", "jobs", "--mlflow", "off", "--cache", "off"]
 
 

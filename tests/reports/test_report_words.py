@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from example_records import (
@@ -17,7 +18,7 @@ from example_records import (
 
 from fairgate.errors import clean
 from fairgate.number_format import number, signed
-from fairgate.records import CheckResult, Coverage, RunRecord
+from fairgate.records import CheckResult, Coverage, NeededApproval, RunRecord
 from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
 from fairgate.reports.formatting import (
     bound_words,
@@ -175,3 +176,18 @@ def test_one_error_behind_every_check_is_told_once_everywhere() -> None:
         assert "othing could be computed" in text
         assert text.count("the file is empty") == 1
         assert "remedy: save it again" in text
+
+
+def test_a_check_that_is_harder_with_the_baselines_tokenizer_says_so_in_every_output() -> None:
+    reason = "with the baseline's tokenizer (with its own: pass): fairness fell by 0.900"
+    check = fairness_check("doctor", 0.1).model_copy(update={"reason": reason})
+    assert sentence(check, example_record([check])).startswith(
+        "doctor: with the baseline's tokenizer, fairness is 0.100"
+    )
+
+
+def test_the_command_that_approves_names_the_report_folder_where_there_is_one() -> None:
+    asked = NeededApproval(kind="dataset", what="this change judges on v2", before="a" * 64, now="b" * 64)
+    record = example_record().model_copy(update={"needs_approval": [asked]})
+    lines = "\n".join(terminal_summary(record, report=Path("a report")))
+    assert f"on the default branch: fairgate approve {record.suite} --from 'a report' --reason TEXT" in lines

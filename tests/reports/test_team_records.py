@@ -192,7 +192,7 @@ def test_a_checkpoint_that_is_its_own_baseline_is_told_as_such(team: RunRecord) 
     assert team.baseline is not None
     same = team.baseline.model_copy(update={"unchanged": True, "rescored": None})
     for text in outputs(team_record(baseline=same)).values():
-        assert "the candidate is the baseline's checkpoint: nothing changed" in text
+        assert "the candidate is the baseline's checkpoint: the model did not change" in text
     assert provenance(same).endswith("the candidate's own checkpoint")
 
 

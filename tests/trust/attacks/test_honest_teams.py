@@ -29,7 +29,7 @@ def test_a_change_of_documentation_passes_and_says_that_the_checkpoint_is_the_ba
     assert judged.code == 0, judged.log
     assert judged.record.baseline is not None
     assert judged.record.baseline.unchanged
-    assert "the candidate is the baseline's checkpoint: nothing changed" in judged.comment
+    assert "the candidate is the baseline's checkpoint: the model did not change" in judged.comment
 
 
 def test_a_branch_three_weeks_behind_is_compared_with_where_it_parted_and_passes(toy_repo: ToyRepository) -> None:
@@ -231,6 +231,8 @@ def test_a_first_gate_has_nothing_to_compare_with_and_judges_from_its_merge_on(t
     judged = toy_repo.judge()
     assert (judged.code, judged.verdict) == (3, "error"), judged.log
     assert "no baseline is committed there" in judged.log
+    assert "merge the one that this change adds, reviewed" in judged.log
+    assert "the committed baseline: not there → added by this change" in judged.log
     toy_repo.push("merged", branch="main")
     toy_repo.branch("next", "first")
     toy_repo.use("tuned")

@@ -247,7 +247,7 @@ def test_a_new_tokenizer_fails_with_a_way_forward(team_repo: Repository) -> None
     team_repo.push("a new tokenizer, and weights that were trained with it")
     judged = team_repo.judge()
     assert judged.code == 1, judged.log
-    assert "merge waivers for what it fails first" in judged.comment
+    assert "merge waivers for them first" in judged.comment
     failed = [check for check in judged.record.checks if check.verdict == "fail"]
     assert failed
     assert all("with the baseline's tokenizer (with its own: pass)" in check.reason for check in failed)
