@@ -24,7 +24,9 @@ Images = Sequence[Image.Image]
 @dataclass(frozen=True)
 class Layout:
     """A layout of files. `save(root)` returns the URI; `folder` is what variants edit, with weights, config and the
-    picture settings in the files named ("" for none); `depth` counts the sums that one number goes through."""
+    picture settings in the files named ("" for none); `depth` counts the sums that one number goes through, and
+    `near` may say in its place how near is equal; `group` names further variants (`differential_settings`),
+    and a `brief` layout has those alone: another one of its family has those of weights."""
 
     save: Callable[[Path], str]
     folder: str
@@ -35,9 +37,12 @@ class Layout:
     pictures: str = "preprocessor_config.json"
     depth: int = 24
     shards: bool = True
+    near: float = 0.0
+    group: str = ""
+    brief: bool = False
 
 
-def _row(key: str, kind: str) -> Callable[[Path], str]:
+def save_row(key: str, kind: str) -> Callable[[Path], str]:
     return lambda root: ROWS[key].save(kind, root)
 
 
@@ -222,17 +227,19 @@ _ADAPTER = {"weights": "adapter_model.safetensors", "config": "adapter_config.js
 _ALONE: dict[str, Any] = {"config": "", "pictures": "", "shards": False}
 
 LAYOUTS: dict[str, Layout] = {
-    "hf clip": Layout(_row("hf", "clip"), "hf-clip", _SAFE, _towers("hf-clip"), _logits),
-    "hf siglip": Layout(_row("hf", "siglip"), "hf-siglip", _SAFE, _towers("hf-siglip"), _logits),
-    "classifier vit": Layout(_row("classifier", "vit"), "classifier-vit", _SAFE, _classes("classifier-vit"), _outputs),
+    "hf clip": Layout(save_row("hf", "clip"), "hf-clip", _SAFE, _towers("hf-clip"), _logits),
+    "hf siglip": Layout(save_row("hf", "siglip"), "hf-siglip", _SAFE, _towers("hf-siglip"), _logits),
+    "classifier vit": Layout(
+        save_row("classifier", "vit"), "classifier-vit", _SAFE, _classes("classifier-vit"), _outputs
+    ),
     "classifier convnext": Layout(
-        _row("classifier", "convnext"), "classifier-convnext", _SAFE, _classes("classifier-convnext"), _outputs
+        save_row("classifier", "convnext"), "classifier-convnext", _SAFE, _classes("classifier-convnext"), _outputs
     ),
     "timm test_vit": Layout(
-        _row("timm", "test_vit"), "timm-test_vit", _SAFE, _timm("timm-test_vit"), _outputs, pictures="config.json"
+        save_row("timm", "test_vit"), "timm-test_vit", _SAFE, _timm("timm-test_vit"), _outputs, pictures="config.json"
     ),
     "open_clip local-dir": Layout(
-        _row("open_clip", ""),
+        save_row("open_clip", ""),
         "open_clip",
         "open_clip_model.safetensors",
         _local_dir,
@@ -242,10 +249,14 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "open_clip ARCH@FILE": Layout(_save_file, "alone", "tiny.safetensors", _file, _logits, **_ALONE),
     "peft on hf clip": Layout(
-        _row("peft-hf", "clip"), "lora-hf-clip", library=_towers("hf-clip", "lora-hf-clip"), ours=_logits, **_ADAPTER
+        save_row("peft-hf", "clip"),
+        "lora-hf-clip",
+        library=_towers("hf-clip", "lora-hf-clip"),
+        ours=_logits,
+        **_ADAPTER,
     ),
     "peft on classifier vit": Layout(
-        _row("peft-classifier", "vit"),
+        save_row("peft-classifier", "vit"),
         "lora-classifier-vit",
         library=_classes("classifier-vit", "lora-classifier-vit"),
         ours=_outputs,
@@ -270,14 +281,18 @@ LAYOUTS: dict[str, Layout] = {
         **_ALONE,
     ),
     "features dinov2": Layout(
-        _row("features", "dinov2"), "features-dinov2", _SAFE, _features, lambda model: model.log_probabilities(LABELS)
+        save_row("features", "dinov2"),
+        "features-dinov2",
+        _SAFE,
+        _features,
+        lambda model: model.log_probabilities(LABELS),
     ),
     "matching blip": Layout(
-        _row("matching-itm", "blip"),
+        save_row("matching-itm", "blip"),
         "matching-blip",
         _SAFE,
         _matching,
         lambda model: model.log_likelihoods(PROMPTS),
     ),
-    "fairface": Layout(_row("fairface", ""), "", "fairface.safetensors", _fairface, _outputs, depth=72, **_ALONE),
+    "fairface": Layout(save_row("fairface", ""), "", "fairface.safetensors", _fairface, _outputs, depth=72, **_ALONE),
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from differential_models import Layout
+from differential_settings import further
 from family_files import _plain, _sharded
 
 Edit = Callable[[Path, Layout], None]
@@ -56,7 +57,7 @@ def legacy(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, **{f"{name.removesuffix('weight')}gamma": state[name] + 0.5 for name in norms[:1]}}
 
 
-def _cast(kind: str) -> Edit:
+def cast(kind: str) -> Edit:
     import torch
 
     dtype = getattr(torch, kind)
@@ -167,8 +168,8 @@ _WEIGHTS: dict[str, Edit] = {
     "doubled under default": doubled(0, "{stem}.default.{leaf}"),
     "doubled, as old norms": tensors(legacy),
     "another tensor": tensors(_extra),
-    "bfloat16": _cast("bfloat16"),
-    "float16": _cast("float16"),
+    "bfloat16": cast("bfloat16"),
+    "float16": cast("float16"),
 }
 _CONFIG: dict[str, Edit] = {
     "another key": config_key("another_key", 3),
@@ -191,9 +192,12 @@ _SHARDED: dict[str, Edit] = {
 
 def variants(layout: Layout) -> dict[str, Edit]:
     """Those that a layout can have."""
+    if layout.brief:
+        return {"as saved": _as_saved, **further(layout.group)}
     return {
         **_WEIGHTS,
         **(_CONFIG if layout.config else {}),
         **(_PICTURES if layout.pictures else {}),
         **(_SHARDED if layout.shards else {}),
+        **further(layout.group),
     }

@@ -132,6 +132,8 @@ class PipelineFiles:
     files: HashedFiles
     lora: LoraFile | None = None
     vae_tile: int | None = None
+    checked: bool = False
+    """Whether the pipeline has a safety checker, which is not run."""
 
     @property
     def fingerprint(self) -> str:
@@ -166,6 +168,7 @@ def find_pipeline(
     """Find and hash a pipeline and the VAE that may replace its own, by the rules of `folder_of`. Raises ModelError."""
     folder = folder_of(address.model, base)
     pipeline, components, settings = _read_index(folder)
+    checked = any(read_config(folder / "model_index.json").get("safety_checker") or ())
     paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
     for name in components:
         if name == "vae" and address.vae:
@@ -186,7 +189,7 @@ def find_pipeline(
         paths["lora"] = lora.path
     hashed = HashedFiles.of(paths)
     return PipelineFiles(
-        folder, pipeline, components, settings, channels, vae, address.variant, hashed, lora, address.vae_tile
+        folder, pipeline, components, settings, channels, vae, address.variant, hashed, lora, address.vae_tile, checked
     )
 
 

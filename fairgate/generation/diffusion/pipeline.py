@@ -199,7 +199,7 @@ class StableDiffusion:
                 remedy="shorten the prompt; what is cut off would be missing from the picture without a word",
             )
         tokens = tokenizer(prompt, padding="max_length", max_length=length, truncation=True, return_tensors="pt")
-        masked = getattr(encoder.config, "use_attention_mask", False)
+        masked = not self.is_xl and getattr(encoder.config, "use_attention_mask", False)
         return tokens.input_ids.to(self.device), tokens.attention_mask.to(self.device) if masked else None
 
     def noise(self, generators: Sequence[torch.Generator], size: tuple[int, int]) -> torch.Tensor:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from fairgate.generation.diffusion.pipeline import StableDiffusion
     from fairgate.generation.diffusion_classifier.errors import DenoisingErrors
 
-CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other errors for the same files
+CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other errors for the same files
 SAMPLES = 100
 """Noise levels by default: the most that Li et al. and paper 2 take."""
 _OPTIONS = ("samples", "size", "stop", "vae", "variant", "lora", "lora_scale")
@@ -139,6 +139,9 @@ class DiffusionClassifier:
             self.preprocessing = preprocessing_digest(adapter="diffusion", **shown_how(found, asdict(settings)))
         self._device: Device = find_device(request.device)
         self.device, self.precision = self._device.name, self._device.precision
+        self.note = (
+            "the pipeline's safety checker is not run: pictures are judged as painted" if found.checked else None
+        )
         self._found, self._request = found, request
         self._parts: StableDiffusion | None = None
         self._loaded: DenoisingErrors | None = None

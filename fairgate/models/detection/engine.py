@@ -32,8 +32,8 @@ class DetectorEngine:
         layout = DETECTORS[found.kind]
         self.where, self._reads_text = str(found.path), layout.reads_text
         self._config, self._device = found.config, torch.device(device.name)
-        model_class, processor_class = (getattr(transformers, name, None) for name in (layout.model, layout.processor))
-        if model_class is None or processor_class is None:
+        model_class = getattr(transformers, layout.model, None)
+        if model_class is None:
             raise ModelError(
                 f"the installed transformers ({transformers.__version__}) does not know a {found.kind}.",
                 where=self.where,
@@ -43,7 +43,7 @@ class DetectorEngine:
         self.model = load_model(model_class, found).to(device.name)
         self._takes = frozenset(inspect.signature(self.model.forward).parameters)
         with loading(found) as folder:
-            self.images = processor_class.from_pretrained(folder, **LOCAL)
+            self.images = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
             self.texts = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL) if layout.reads_text else None
         if found.kind == "grounding-dino":
             self._grounded = transformers.GroundingDinoProcessor(self.images, self.texts)
@@ -85,7 +85,7 @@ class DetectorEngine:
         if hasattr(self, "_grounded"):  # trained on phrases in small letters that end with a dot
             what, limit = f"{what.strip().lower().rstrip('. ')}.", min(limit, int(self.model.config.max_text_len))
         with naming(self.where, "read the text"):
-            padding = {} if hasattr(self, "_grounded") else {"padding": "max_length", "max_length": limit}
+            padding = {} if hasattr(self, "_grounded") else {"padding": "max_length"}  # the tokenizer's own
             tokens = self.texts([what], return_tensors="pt", **padding)
         if not what.strip(". ") or tokens["input_ids"].shape[1] > limit:
             raise ModelError(

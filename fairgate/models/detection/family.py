@@ -34,7 +34,7 @@ from fairgate.models.row_parts import RowParts
 if TYPE_CHECKING:
     from fairgate.models.detection.engine import DetectorEngine
 
-CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other boxes for the same files
+CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other boxes for the same files
 _BATCH = 8  # pictures read at once
 
 BoxTable = NDArray[np.float32]

@@ -11,24 +11,23 @@ from fairgate.errors import ModelError, did_you_mean, listed
 
 @dataclass(frozen=True, slots=True)
 class DetectorLayout:
-    """Classes of transformers. `reads_text`: what is looked for is a text, and not one of the model's own classes."""
+    """A class of transformers. `reads_text`: what is looked for is a text, and not one of the model's own classes."""
 
     model: str
-    processor: str
     reads_text: bool = False
 
 
 DETECTORS: Mapping[str, DetectorLayout] = {
-    "detr": DetectorLayout("DetrForObjectDetection", "DetrImageProcessor"),
-    "conditional_detr": DetectorLayout("ConditionalDetrForObjectDetection", "ConditionalDetrImageProcessor"),
-    "deformable_detr": DetectorLayout("DeformableDetrForObjectDetection", "DeformableDetrImageProcessor"),
-    "rt_detr": DetectorLayout("RTDetrForObjectDetection", "RTDetrImageProcessor"),
-    "rt_detr_v2": DetectorLayout("RTDetrV2ForObjectDetection", "RTDetrImageProcessor"),
-    "d_fine": DetectorLayout("DFineForObjectDetection", "RTDetrImageProcessor"),
-    "yolos": DetectorLayout("YolosForObjectDetection", "YolosImageProcessor"),
-    "grounding-dino": DetectorLayout("GroundingDinoForObjectDetection", "GroundingDinoImageProcessor", reads_text=True),
-    "owlvit": DetectorLayout("OwlViTForObjectDetection", "OwlViTImageProcessor", reads_text=True),
-    "owlv2": DetectorLayout("Owlv2ForObjectDetection", "Owlv2ImageProcessor", reads_text=True),
+    "detr": DetectorLayout("DetrForObjectDetection"),
+    "conditional_detr": DetectorLayout("ConditionalDetrForObjectDetection"),
+    "deformable_detr": DetectorLayout("DeformableDetrForObjectDetection"),
+    "rt_detr": DetectorLayout("RTDetrForObjectDetection"),
+    "rt_detr_v2": DetectorLayout("RTDetrV2ForObjectDetection"),
+    "d_fine": DetectorLayout("DFineForObjectDetection"),
+    "yolos": DetectorLayout("YolosForObjectDetection"),
+    "grounding-dino": DetectorLayout("GroundingDinoForObjectDetection", reads_text=True),
+    "owlvit": DetectorLayout("OwlViTForObjectDetection", reads_text=True),
+    "owlv2": DetectorLayout("Owlv2ForObjectDetection", reads_text=True),
 }
 """By `model_type`."""
 

@@ -90,6 +90,11 @@ class DescribedModel(LabelLikelihoods):
         )
         self._found = found
 
+    @property
+    def note(self) -> str | None:
+        """What the captioner's folder sets of decoding, which is not used."""
+        return self.captioner.unused
+
     def _rows(self, todo: Sequence[int]) -> Iterator[tuple[int, Any]]:
         captions = self.captioner.captions(LONGEST)
         return ((row, captions[row]) for row in todo)

@@ -25,6 +25,11 @@ class ConversingModel(SeeingModel):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
 
+    @property
+    def note(self) -> str | None:
+        """What the folder sets of decoding, which is not used."""
+        return self.unused
+
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:
         """The answer to each picture's prompt, greedily, in at most `longest` tokens: (images,); "" where none is.
 

@@ -1,4 +1,5 @@
-"""Which tokens end what a model writes: those that end it in deployment. No torch."""
+"""What a folder sets of how its model writes: the tokens that end a text, which end it in deployment, and settings of
+decoding, which are not used. No torch."""
 
 from __future__ import annotations
 
@@ -10,6 +11,16 @@ from fairgate.errors import ModelError
 
 _ENDS = "eos_token_id"
 _MOST = 64
+_ONE = ("encoder_repetition_penalty", "guidance_scale", "num_beams", "num_return_sequences", "repetition_penalty")
+"""Settings of `generate` that change nothing at 1."""
+_CHOOSING = (
+    *("bad_words_ids", "begin_suppress_tokens", "constraints", "custom_generate", "do_sample", "dola_layers"),
+    *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "force_words_ids", "forced_bos_token_id"),
+    *("forced_eos_token_id", "max_time", "min_length", "min_new_tokens", "no_repeat_ngram_size", "penalty_alpha"),
+    *("cache_implementation", "sequence_bias", "stop_strings", "suppress_tokens", "token_healing"),
+    *("watermarking_config", *_ONE),
+)
+"""Settings of `generate` by which another token than the likeliest may be written, or fewer."""
 
 
 def end_ids(found: TransformersFolder) -> list[int] | None:
@@ -32,6 +43,22 @@ def end_ids(found: TransformersFolder) -> list[int] | None:
     if found.kind == "blip-2":
         return inner
     return own or inner if path is None else said
+
+
+def unused_decoding(found: TransformersFolder) -> str | None:
+    """A sentence on what a folder sets of decoding, by which a deployed model may write other texts than are judged;
+    None where it sets nothing."""
+    path = found.files.paths.get(GENERATION_CONFIG)
+    text = found.config.get("text_config")
+    places = (read_config(path) if path else {}, found.config, text if isinstance(text, Mapping) else {})
+    named = sorted({name for one in places for name in _CHOOSING if _sets(one, name)})
+    if not named:
+        return None
+    return f"settings of decoding in the model's folder are not used, each token is the likeliest: {', '.join(named)}"
+
+
+def _sets(config: Mapping[str, Any], name: str) -> bool:
+    return bool(config.get(name)) and (name not in _ONE or config[name] != 1)
 
 
 def _ids(config: Mapping[str, Any], where: str) -> list[int] | None:

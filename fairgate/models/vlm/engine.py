@@ -70,6 +70,12 @@ class VisionLanguage:
                 where=self.where,
                 remedy="check image_token_id in config.json, and the image token of the tokenizer",
             )
+        if "attention_mask" in inputs and not bool(inputs["attention_mask"].all()):
+            raise ModelError(
+                "the tokenizer pads a single text, and labels would follow the padding.",
+                where=self.where,
+                remedy="remove 'padding' from tokenizer.json",
+            )
         end = [] if self._seq2seq or self.layout.line_ends else self._read(end_text)
         require_end(ids.tolist(), end, self.where)
         return {name: value.to(self._device) for name, value in inputs.items()}
@@ -126,12 +132,12 @@ class VisionLanguage:
         return found
 
     def _said(self, ids: list[int]) -> str:
-        """The text up to the token that ends it."""
+        """The text up to the token that ends it, which is left out if it is a special one, as the library does."""
         writes = self.model.language_model if self.layout.inner else self.model
         ends = getattr(writes.generation_config, "eos_token_id", None)
         stops = set(ends if isinstance(ends, list) else [ends])
         first = 1 if self._seq2seq else 0  # a decoder of its own starts with a token that may be its padding
-        end = next((at for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
+        end = next((at + 1 for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
         return str(self.processor.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
 
     def caption(self, shown: Image.Image, longest: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,9 @@ LAYOUTS: Mapping[str, Layout] = {
     "smolvlm": Layout("SmolVLMForConditionalGeneration", "Idefics3Processor"),
 }
 """By `model_type` of config.json."""
+_NAMING = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
+"""Files that name a processor's class, in the order in which the library asks them."""
+_OTHER_NAMES = {"smolvlm": "SmolVLMProcessor"}
 MAX_IMAGE_TOKENS = 16_384
 """Of one picture: attention needs memory by their square, and the prompt's text is as long."""
 
@@ -91,6 +95,21 @@ def require_one_context(config: Any, where: str) -> None:
             where=where,
             remedy="remove it from config.json: with and without its cache, the library computes two different models",
         )
+
+
+def require_processor(found: TransformersFolder) -> None:
+    """Raises ModelError for a folder that the library reads with the processor of another architecture."""
+    own = LAYOUTS[found.kind].processor
+    for path in (found.files.paths[name] for name in _NAMING if name in found.files.paths):
+        named = json.loads(path.read_text(encoding="utf-8")).get("processor_class")
+        if named in (own, _OTHER_NAMES.get(found.kind)):
+            return
+        if named is not None:
+            raise ModelError(
+                f"pictures and texts are prepared by a {str(named)[:80]}, and a {found.kind} is read with a {own}.",
+                where=str(path),
+                remedy="save the model's own processor into the folder: processor.save_pretrained(FOLDER)",
+            )
 
 
 def _require_modest(kind: str, options: Mapping[str, Any], images: Any, where: str) -> None:

@@ -19,14 +19,14 @@ from fairgate.hashing import digest
 from fairgate.models.contract import Request
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.vlm.asking import Asking
-from fairgate.models.vlm.ending import end_ids
+from fairgate.models.vlm.ending import end_ids, unused_decoding
 from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
-from fairgate.models.vlm.layouts import LAYOUTS
+from fairgate.models.vlm.layouts import LAYOUTS, require_processor
 
 if TYPE_CHECKING:
     from fairgate.models.vlm.engine import VisionLanguage
 
-CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
+CODE_VERSION = 3  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
 OPTIONS = ("question", "prompt", "average")
 
 
@@ -35,6 +35,7 @@ class SeeingModel(LabelLikelihoods):
 
     def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
         super().__init__(request, asking.average)
+        require_processor(found)
         self.asking = asking
         self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
         self.preparation = f"vlm/{CODE_VERSION}"
@@ -42,6 +43,11 @@ class SeeingModel(LabelLikelihoods):
         pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
         self.preprocessing = preprocessing_digest(pictures, adapter="vlm", kind=found.kind, **asdict(asking))
         self._found = found
+
+    @property
+    def unused(self) -> str | None:
+        """What the folder sets of decoding, as a sentence."""
+        return unused_decoding(self._found)
 
     def _load(self) -> LabelEngine:
         return self.engine()
