@@ -168,7 +168,7 @@ def _chat(kind: str) -> Layout:
             save_file(wider, path, metadata={"format": "pt"})
         return uri
 
-    more: dict[str, Any] = {"pictures": "", "group": "chat", "brief": kind != "llava"}
+    more: dict[str, Any] = {"pictures": "", "group": "chat", "near": 1e-9, "brief": kind != "llava"}
     return Layout(save, f"vlm-{kind}", _SAFE, _answers(kind), ours, **more)
 
 

@@ -38,6 +38,24 @@ table; all of them are raised before a picture is read. How well a published che
 """
 
 
+_SET_ASIDE = """\
+## Settings that are not used
+
+What the library would read of a folder, and fairgate does not. `tests/families/test_differential.py` holds fairgate's
+numbers to the library's without the setting. A notice of the record names settings of decoding, and a safety checker.
+
+| a folder's setting | what is judged |
+| --- | --- |
+| decoding of `vlm:` (sampling, beams, penalties, words that are forbidden or forced) | the likeliest token each time |
+| chat templates | the URI's text |
+| no processor_config.json, or another `image_token` in it | as config.json implies; the tokenizer's |
+| the safety checker of a pipeline, the watermark of an SDXL | pictures as they are painted |
+| an image encoder of a Stable Diffusion; the class of its img2img | the text-to-image pipeline of the same parts |
+| padding in the tokenizer.json of an OWL-ViT, longer than its texts | the padding of its config |
+| a `sample_size` of two sides | squares of the longer one |
+"""
+
+
 @dataclass(frozen=True)
 class Section:
     """A table of the page: titles by key, and what is said before it."""
@@ -80,7 +98,7 @@ def said(cell: Cell) -> Said:
 
 def render(tables: Mapping[str, Cells]) -> str:
     """The page, from the cells of every section."""
-    parts = [_INTRODUCTION, *_tried(), *(_section(one, tables[key]) for key, one in SECTIONS.items())]
+    parts = [_INTRODUCTION, *_tried(), *(_section(one, tables[key]) for key, one in SECTIONS.items()), _SET_ASIDE]
     return "\n".join(parts)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from differential import GENERATIVE, LAYOUTS, PLAIN, Compared
+from differential import GENERATIVE, LAYOUTS, Compared
+from differential_models import LAYOUTS as PLAIN
 from differential_variants import variants
 from nightly import some
 
