@@ -43,6 +43,12 @@ class ImageEditor:
 
     def __init__(self, model: StableDiffusion, side: int | None = None) -> None:
         self.model, self.side = model, side or model.size
+        if not self.side:
+            raise ModelError(
+                "the model's config has no size (sample_size) at which pictures are worked on.",
+                where=f"{model.where}/unet/config.json",
+                remedy="write ?size=512, the side that it was trained at",
+            )
 
     @property
     def rows(self) -> int:
