@@ -65,5 +65,6 @@ class PeftAdapters:
             model = request.open_other(origin, known_as=request.uri)
         own = adapter.companions(sorted({*TOKENIZER_FILES, *IMAGE_CONFIGS}))
         rank = f"an adapter (LoRA, rank {adapter.config.r}) is merged into {origin}"
-        model.note = f"{rank}; it brings its own {', '.join(own)}" if own else rank  # type: ignore[attr-defined] # what a notice reads where a model has it
+        notes = [rank, f"it brings its own {', '.join(own)}" if own else None, getattr(model, "note", None)]
+        model.note = "; ".join(filter(None, notes))  # type: ignore[attr-defined] # what a notice reads where a model has it
         return model

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.checkpoints import naming
+from fairgate.checkpoints import TransformersFolder, naming
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
-from fairgate.models.contract import Capability
-from fairgate.models.vlm.asking import IMAGE, QUESTION
+from fairgate.models.contract import Capability, Request
+from fairgate.models.vlm.asking import IMAGE, QUESTION, Asking
 from fairgate.models.vlm.seeing import SeeingModel
 
 _AT_ONCE = 8  # pictures of a batch
@@ -25,10 +25,9 @@ class ConversingModel(SeeingModel):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
 
-    @property
-    def note(self) -> str | None:
-        """What the folder sets of decoding, which is not used."""
-        return self.unused
+    def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
+        super().__init__(found, asking, request)
+        self.note = self.unused
 
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:
         """The answer to each picture's prompt, greedily, in at most `longest` tokens: (images,); "" where none is.
