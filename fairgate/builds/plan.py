@@ -28,9 +28,10 @@ place to another."""
 def code_digest(recipe: Recipe) -> str:
     """Digest over the recipe's module, the adapters of its models, and what they import of fairgate's making.
 
-    Comments, docstrings and layout do not enter. Python's own version may: it spells the parsed code.
+    Comments, docstrings, layout, imports and the names of modules do not enter: a module that moves makes nothing
+    stale. Python's own version may enter: it spells the parsed code.
     """
-    return digest({name: _meaning(path) for name, path in sorted(code_modules(recipe).items())})
+    return digest(sorted(_meaning(path) for path in code_modules(recipe).values()))
 
 
 def code_modules(recipe: Recipe) -> dict[str, Path]:
@@ -80,15 +81,23 @@ def _homes(package: str) -> dict[str, tuple[str, str]]:
 
 @cache
 def _meaning(path: Path) -> str:
-    """The code as Python would write it, without docstrings."""
-    tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [each for each in node.body if not _is_text(each)] or [ast.Pass()]
-    return ast.unparse(tree)
+    """The code as Python would write it, without docstrings and imports: what is imported counts by its own code."""
+    return ast.unparse(_Meaning().visit(ast.parse(path.read_bytes())))
 
 
-def _is_text(node: ast.stmt) -> bool:
+class _Meaning(ast.NodeTransformer):
+    """Leaves out docstrings and imports. A body that has nothing else becomes `pass`."""
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.Import | ast.ImportFrom) or _is_text(node):
+            return None
+        self.generic_visit(node)
+        if getattr(node, "body", None) == []:
+            node.body = [ast.Pass()]  # type: ignore[attr-defined]
+        return node
+
+
+def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 

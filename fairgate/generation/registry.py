@@ -15,15 +15,15 @@ from fairgate.generation.roles import ALIASES, Role, full_uri
 from fairgate.hashing import digest, sha256_file
 from fairgate.plugins import Registry
 
-_DIFFUSION = "fairgate.generation.diffusion.open"
+_DIFFUSION = f"{__package__}.diffusion.open"
 ADAPTERS = {
     **{f"hf.{role}": _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
-    "hf.asker": "fairgate.generation.vilt",
-    "hf.detector": "fairgate.generation.grounding_dino",
-    "hf.segmenter": "fairgate.generation.sam",
-    "hf.matcher": "fairgate.generation.matcher",
-    "open_clip.matcher": "fairgate.generation.matcher",
-    "fairface.face_reader": "fairgate.generation.fairface",
+    "hf.asker": f"{__package__}.vilt",
+    "hf.detector": f"{__package__}.grounding_dino",
+    "hf.segmenter": f"{__package__}.sam",
+    "hf.matcher": f"{__package__}.matcher",
+    "open_clip.matcher": f"{__package__}.matcher",
+    "fairface.face_reader": f"{__package__}.fairface",
 }
 """SCHEME.ROLE -> module with a function `open_ROLE(uri, address, *, device, base) -> model`."""
 

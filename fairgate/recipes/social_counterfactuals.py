@@ -96,7 +96,7 @@ def subjects_of(kind: Kind) -> tuple[str, ...]:
     >>> len(subjects_of("occupations")), len(subjects_of("traits"))
     (261, 63)
     """
-    text = resources.files("fairgate.recipes").joinpath("social_subjects.json").read_text("utf-8")
+    text = resources.files(__package__).joinpath("social_subjects.json").read_text("utf-8")
     return tuple(json.loads(text)[kind])
 
 

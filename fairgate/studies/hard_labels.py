@@ -16,7 +16,7 @@ _MOST = 1_000
 
 def published_labels() -> HardLabels:
     """Table 2 of the paper: the true occupation, then seven in the same line of work."""
-    read: dict[str, list[str]] = json.loads((files("fairgate.studies") / "hard_labels.json").read_text("utf-8"))[
+    read: dict[str, list[str]] = json.loads((files(__package__) / "hard_labels.json").read_text("utf-8"))[
         "labels"
     ]
     return read
