@@ -199,7 +199,7 @@ R = TypeVar("R", bound=Recipe)
 
 def _checked(name: str, thing: Any) -> type[Recipe]:
     if not (isinstance(thing, type) and issubclass(thing, Recipe)):
-        raise TypeError("it is no subclass of fairgate.recipes.Recipe")
+        raise TypeError("it is no subclass of fairgate.Recipe")
     if thing.name != name:
         raise TypeError(f"its name is '{thing.name}'")
     return thing
