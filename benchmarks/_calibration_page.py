@@ -33,7 +33,7 @@ INTRO = """# Calibration: how often a verdict is wrong, and what it sees
 
 A gate that cries wolf is switched off, and one that sees nothing is worse. These pages hold what the verdicts of
 `no_worse_than: baseline` promise against simulation: runs are made whose true change is known, and the public functions
-(`fairgate.statistics.paired_test`, `paired_statistic_test`) decide them.
+(`fairgate.formulas.statistics.paired_test`, `paired_statistic_test`) decide them.
 
 - **False alarm**: any group *fails* although no group is worse than the margin allows. Promised: at most 5% of runs,
   whatever the shape of the noise, the number of sets and of groups.

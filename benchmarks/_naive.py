@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from fairgate.statistics.resampling import spans
+from fairgate.formulas.statistics.resampling import spans
 
 ALPHA = 0.05
 FLIPS = 500

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fairgate.generation.diffusion.pipeline import StableDiffusion
-from fairgate.generation.shared_attention.sampler import Attempt
+from fairgate.models.generation.diffusion.pipeline import StableDiffusion
+from fairgate.models.generation.shared_attention.sampler import Attempt
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import _nulls
-from fairgate.metrics import counts_at_k_weighted, ranking, set_std, skew_of_counts
-from fairgate.randomness import stream
-from fairgate.statistics import paired_statistic_test, set_counts, weighted_median
+from fairgate.formulas.metrics import counts_at_k_weighted, ranking, set_std, skew_of_counts
+from fairgate.formulas.statistics import paired_statistic_test, set_counts, weighted_median
+from fairgate.ground.randomness import stream
 
 DRAWS = 2000
 K = 100

@@ -24,11 +24,11 @@ import numpy as np
 
 from benchmarks import _calibration_page, _naive, _nulls, _statistics
 from benchmarks._calibration_rows import Cell, Row
-from fairgate.metrics import set_deviation
-from fairgate.randomness import stream
-from fairgate.statistics import PairedResult, Resamples, paired_test, power
-from fairgate.statistics._limits import mean_evidence
-from fairgate.statistics.family import Evidence, Hypothesis, Side, adjusted
+from fairgate.formulas.metrics import set_deviation
+from fairgate.formulas.statistics import PairedResult, Resamples, paired_test, power
+from fairgate.formulas.statistics._limits import mean_evidence
+from fairgate.formulas.statistics.family import Evidence, Hypothesis, Side, adjusted
+from fairgate.ground.randomness import stream
 
 SEEN = "seen at twice detectable"
 MARGIN, ALPHA = 0.02, 0.05

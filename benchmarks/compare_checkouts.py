@@ -161,7 +161,7 @@ def rows_of(path: Path) -> list[str]:
 
 def fairgate(checkout: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the command line of a checkout's code."""
-    return run(checkout, cwd, "-c", "from fairgate.cli.main import app; app()", *words)
+    return run(checkout, cwd, "-c", "from fairgate.interfaces.cli.main import app; app()", *words)
 
 
 def run(checkout: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:

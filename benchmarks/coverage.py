@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from fairgate.metrics import (
+from fairgate.formulas.metrics import (
     counts_at_k_weighted,
     fairness,
     ndkl_at_k,
@@ -34,8 +34,7 @@ from fairgate.metrics import (
     skew_of_counts,
     weighted_group_counts,
 )
-from fairgate.randomness import stream
-from fairgate.statistics import (
+from fairgate.formulas.statistics import (
     Interval,
     Unavailable,
     divergence_interval,
@@ -45,6 +44,7 @@ from fairgate.statistics import (
     skew_interval,
     weighted_median,
 )
+from fairgate.ground.randomness import stream
 
 WORLDS = ("fair", "one", "spread")
 SIZES = [(sets, groups) for sets in (50, 300) for groups in (4, 8, 14)]

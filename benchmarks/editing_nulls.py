@@ -17,11 +17,11 @@ import numpy as np
 from scipy.stats import beta
 
 from fairgate.data import open_dataset
+from fairgate.formulas.statistics import paired_test
+from fairgate.ground.randomness import stream
 from fairgate.models import Editing, EditingModel, EmbeddingCache, LabelModel, open_scorer
 from fairgate.probes.image_editing import Pictures
-from fairgate.randomness import stream
-from fairgate.statistics import paired_test
-from fairgate.studies.edited_faces import choose
+from fairgate.studies.papers.edited_faces import choose
 
 LABELS = ["a photo of a male person", "a photo of a female person"]
 READER = "open_clip:local-dir:build/portraits/checkpoints/base"

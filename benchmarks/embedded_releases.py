@@ -78,7 +78,9 @@ def _neighbours(subjects: Iterable[str]) -> list[str]:
 
 def run(*words: str, allowed: tuple[int, ...] = (0,)) -> None:
     """`fairgate` with these words. Stops the script where its exit code is another."""
-    ended = subprocess.run([sys.executable, "-m", "fairgate.cli", *words], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-m", "fairgate.interfaces.cli", *words], capture_output=True, text=True, check=False
+    )
     if ended.returncode not in allowed:
         sys.exit(f"fairgate {' '.join(words)}\n{ended.stdout}{ended.stderr}")
 

@@ -21,17 +21,17 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from fairgate.generation import open_model
+from fairgate.builds.recipes.occupations import OccupationSettings, questions
+from fairgate.builds.steps import Meter, SetRows, Step, run_steps
+from fairgate.builds.steps.filters import CaptionMatcher, CountColours, EveryCaptionMatches, MatchCaptions, Within
+from fairgate.builds.steps.perceive import Ask, MaskPerson, Perceive, Trait
+from fairgate.builds.steps.pictures import png
+from fairgate.ground.randomness import stream
+from fairgate.models.generation import open_model
 from fairgate.portraits import standin_data
 from fairgate.portraits.draw import draw
 from fairgate.portraits.scene import scene_of
 from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
-from fairgate.randomness import stream
-from fairgate.recipes.occupations import OccupationSettings, questions
-from fairgate.steps import Meter, SetRows, Step, run_steps
-from fairgate.steps.filters import CaptionMatcher, CountColours, EveryCaptionMatches, MatchCaptions, Within
-from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Trait
-from fairgate.steps.pictures import png
 
 SEED = 5_2024
 MATCHER = "open_clip:local-dir:build/portraits/checkpoints/base"

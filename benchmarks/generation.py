@@ -22,13 +22,13 @@ from PIL.Image import Image
 from benchmarks import generation_gensynth, generation_occupations
 from benchmarks._published_sharing import published_set, sub_batches
 from fairgate.builds.build import read_build
-from fairgate.generation import open_model
-from fairgate.generation.shared_attention.attention import BaseMember, wide_product
-from fairgate.generation.shared_attention.sampler import Attempt
-from fairgate.recipes import open_recipe
-from fairgate.recipes.social_counterfactuals import SocialCounterfactuals, SocialSettings
-from fairgate.steps import Meter, SetRows, run_steps
-from fairgate.steps.filters import CaptionMatcher
+from fairgate.builds.recipes import open_recipe
+from fairgate.builds.recipes.social_counterfactuals import SocialCounterfactuals, SocialSettings
+from fairgate.builds.steps import Meter, SetRows, run_steps
+from fairgate.builds.steps.filters import CaptionMatcher
+from fairgate.models.generation import open_model
+from fairgate.models.generation.shared_attention.attention import BaseMember, wide_product
+from fairgate.models.generation.shared_attention.sampler import Attempt
 
 MEMBERS, TOKENS, HEADS, FEATURES = 12, 1024, 8, 40
 """A set of race and gender in the layers of Stable Diffusion 1.5 at 32 x 32 latents."""

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from fairgate.builds.build import read_build
-from fairgate.metrics import knn_accept
-from fairgate.recipes.edited_photographs import GROUPS
-from fairgate.recipes.gensynth import Gensynth, GensynthSettings
-from fairgate.steps import Meter, Row, SetRows, run_steps
-from fairgate.steps.crop_edit import EditWorkshop, NeighbourPool
-from fairgate.steps.person_photographs import PHOTO, box_of, pasted
-from fairgate.steps.pictures import picture, png
+from fairgate.builds.recipes.edited_photographs import GROUPS
+from fairgate.builds.recipes.gensynth import Gensynth, GensynthSettings
+from fairgate.builds.steps import Meter, Row, SetRows, run_steps
+from fairgate.builds.steps.crop_edit import EditWorkshop, NeighbourPool
+from fairgate.builds.steps.person_photographs import PHOTO, box_of, pasted
+from fairgate.builds.steps.pictures import picture, png
+from fairgate.formulas.metrics import knn_accept
 
 SUBJECT, PHOTOGRAPHS, PILOT = "doctor", 40, 6
 ALIKE = 2

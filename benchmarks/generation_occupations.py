@@ -26,15 +26,15 @@ import numpy as np
 from PIL import Image
 
 from fairgate.builds import read_build
-from fairgate.generation import VQAModel, open_model
-from fairgate.randomness import stream
-from fairgate.recipes import open_recipe
-from fairgate.recipes.occupations import Occupations, OccupationSettings, questions, traits
-from fairgate.steps import Meter, SetRows, Step, Trace, run_steps
-from fairgate.steps.filters import CountColours, Within
-from fairgate.steps.paint import Paint, Vary
-from fairgate.steps.perceive import Ask, MaskPerson, Perceive
-from fairgate.steps.pictures import mask, picture, png
+from fairgate.builds.recipes import open_recipe
+from fairgate.builds.recipes.occupations import Occupations, OccupationSettings, questions, traits
+from fairgate.builds.steps import Meter, SetRows, Step, Trace, run_steps
+from fairgate.builds.steps.filters import CountColours, Within
+from fairgate.builds.steps.paint import Paint, Vary
+from fairgate.builds.steps.perceive import Ask, MaskPerson, Perceive
+from fairgate.builds.steps.pictures import mask, picture, png
+from fairgate.ground.randomness import stream
+from fairgate.models.generation import VQAModel, open_model
 
 SUBJECT = "doctor"
 VILT_PICTURES = 4

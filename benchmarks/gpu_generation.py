@@ -30,7 +30,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks._random_diffusion import KINDS, Kind, save_random
-from fairgate.generation import Painter, Sampling, open_model
+from fairgate.models.generation import Painter, Sampling, open_model
 
 PROMPT = "a photo of a doctor"
 

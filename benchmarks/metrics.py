@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairgate.metrics import (
+from fairgate.formulas.metrics import (
     bias_at_k,
     c_asc,
     counts_at_k_weighted,
@@ -38,8 +38,8 @@ from fairgate.metrics import (
     tie_at_k,
     weighted_group_counts,
 )
-from fairgate.randomness import stream
-from fairgate.statistics import set_counts
+from fairgate.formulas.statistics import set_counts
+from fairgate.ground.randomness import stream
 
 K = 100
 BLOCK = 50_000

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, norm
 
-from fairgate.measures import METRICS, Cell, Floats, MetricRequest, measure, resample
+from fairgate.formulas.statistics import Design, Resamples, compare_draws, decided
+from fairgate.ground.randomness import stream
+from fairgate.metrics import METRICS, Cell, Floats, MetricRequest, measure, resample
 from fairgate.probes import PROBES, ProbeScores
-from fairgate.randomness import stream
-from fairgate.statistics import Design, Resamples, compare_draws, decided
 
 Groups = NDArray[np.int64]
 NAMES = np.array([f"g{place}" for place in range(7)], dtype=object)

@@ -23,12 +23,12 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.vlm import main as language_models
-from fairgate.generation.diffusion.files import PipelineAddress, find_pipeline
-from fairgate.generation.diffusion.pipeline import StableDiffusion
-from fairgate.generation.diffusion_classifier.errors import DenoisingErrors
-from fairgate.generation.diffusion_classifier.sampling import settle
-from fairgate.metrics import pair_choices
+from fairgate.formulas.metrics import pair_choices
 from fairgate.models import Floats
+from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
+from fairgate.models.generation.diffusion.pipeline import StableDiffusion
+from fairgate.models.generation.diffusion_classifier.errors import DenoisingErrors
+from fairgate.models.generation.diffusion_classifier.sampling import settle
 from fairgate.portraits.draw import draw
 from fairgate.portraits.pool import RELEASE_SEED
 from fairgate.portraits.professions import FEMALE_DOMINATED, GENDER_LABELS, MALE_DOMINATED, TEMPLATE

@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks._naive import sign_flip_test
-from fairgate.randomness import stream
-from fairgate.statistics import Resamples, paired_test
+from fairgate.formulas.statistics import Resamples, paired_test
+from fairgate.ground.randomness import stream
 
 PART = 50
 """The loops run one draw in so many."""

@@ -31,13 +31,13 @@ import numpy as np
 from PIL import Image
 
 from fairgate.builds import Factory
+from fairgate.builds.recipes import Before, Part, Recipe, RecipeSettings
 from fairgate.builds.shards import encode
+from fairgate.builds.steps import Drop, Meter, SetRows, Step, Trace
+from fairgate.builds.steps.pictures import picture
 from fairgate.data import read_dataset
 from fairgate.data.writer import SHARD_BYTES
 from fairgate.engines.local import LocalEngine
-from fairgate.recipes import Before, Part, Recipe, RecipeSettings
-from fairgate.steps import Drop, Meter, SetRows, Step, Trace
-from fairgate.steps.pictures import picture
 
 SIDE = 16
 SUBJECT_SETS = 10_000

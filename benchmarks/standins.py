@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.generation import Box, Face, Role, open_model
+from fairgate.ground.randomness import stream
+from fairgate.models.generation import Box, Face, Role, open_model
 from fairgate.portraits.generator import GUIDANCE, open_pipeline, paint
 from fairgate.portraits.scene import scene_of
 from fairgate.portraits.standin_data import Portrait, blurred, distorted, noisy, portrait, two_people
 from fairgate.portraits.standin_nets import READ
 from fairgate.portraits.standins import overlap
 from fairgate.portraits.world import GROUPS, LABELS, caption, with_article
-from fairgate.randomness import stream
 
 WORLD = Path("build/portraits")
 HELD_OUT = 31

@@ -24,8 +24,8 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "models"))
 from vlm_world import SPECIAL, _llama, tokenizer
 
-from fairgate.checkpoints import Device
 from fairgate.models import Floats
+from fairgate.models.checkpoints import Device
 from fairgate.models.vlm.asking import LENS
 from fairgate.models.vlm.engine import VisionLanguage
 from fairgate.models.vlm.layouts import LAYOUTS

@@ -1,6 +1,6 @@
 """fairgate: a regression test gate for the fairness of vision models."""
 
-from fairgate.lazy_face import lazy_face
+from fairgate.ground.lazy_face import lazy_face
 
 __getattr__, __all__ = lazy_face(__name__, __file__)
 

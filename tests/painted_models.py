@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from fairgate.hashing import digest
+from fairgate.ground.hashing import digest
+from fairgate.ground.randomness import stream
 from fairgate.models import Editing, Floats, ImageSource, Request, decode_rgb, log_softmax
-from fairgate.randomness import stream
 
 BLUE = {"male": 40, "female": 60}
 WORDS = ("doctor", "nurse")

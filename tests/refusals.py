@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fairgate.errors import FairgateError
+from fairgate.ground.errors import FairgateError
 
 Site = tuple[str, int]
 """File and line of a `raise`."""

@@ -1,9 +1,9 @@
 """A Python that has imported everything once, for tests that start fairgate or pytest many times.
 
-`warm_python()` is the path of a program, called as `python -P -m fairgate.cli WORDS` or `python -m pytest WORDS`: it
-hands its words, folder, environment and open files to a server, which forks. A fork costs milliseconds, where a fresh
-interpreter imports for a second, and with PyTorch for five. Other words start a Python as ever. Tests about what is
-imported, and from where, take `sys.executable`.
+`warm_python()` is the path of a program, called as `python -P -m fairgate.interfaces.cli WORDS` or as
+`python -m pytest WORDS`: it hands its words, folder, environment and open files to a server, which forks. A fork costs
+milliseconds, where a fresh interpreter imports for a second, and with PyTorch for five. Other words start a Python as
+ever. Tests about what is imported, and from where, take `sys.executable`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _OF_PLUGINS = (
     "rich.table",
     "sortedcontainers",
 )
-CALLS = {"fairgate": ["-P", "-m", "fairgate.cli"], "pytest": ["-m", "pytest"]}
+CALLS = {"fairgate": ["-P", "-m", "fairgate.interfaces.cli"], "pytest": ["-m", "pytest"]}
 _CLIENT = """\
 #!{python} -SI
 import json, os, socket, sys
@@ -155,7 +155,7 @@ def _child(asked: socket.socket) -> None:
 
 
 def _fairgate() -> int:
-    from fairgate.cli.main import app
+    from fairgate.interfaces.cli.main import app
 
     try:
         app(prog_name="fairgate")

@@ -18,11 +18,11 @@ from typing import Any
 import typer
 from typer.cli import get_docs_for_click
 
-from fairgate.cli.main import app
-from fairgate.measures import METRICS, Metric
+from fairgate.interfaces.cli.main import app
+from fairgate.interfaces.pytest_plugin.fixture import Fairness, ScoredProbe
+from fairgate.metrics import METRICS, Metric
 from fairgate.models.score_table import LONGEST_NAME, MAX_COLUMNS, MAX_CSV_BYTES, PATH_COLUMNS
 from fairgate.probes import PROBES, Probe
-from fairgate.pytest_plugin.fixture import Fairness, ScoredProbe
 from fairgate.suites.schema import Suite
 
 HERE = Path(__file__).parent

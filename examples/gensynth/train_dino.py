@@ -24,7 +24,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import ViTConfig, ViTImageProcessor, ViTModel
 
-from fairgate.generation import open_model
+from fairgate.models.generation import open_model
 from fairgate.portraits.photos import DrawnPhoto, draw_photo
 from fairgate.portraits.world import SUBJECTS
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from fairgate.atomic import atomic_write
 from fairgate.builds.part import Chosen
 from fairgate.builds.plan import Ground
+from fairgate.builds.recipes import Recipe
 from fairgate.builds.shard_store import DATASET, Ledger, Places, Watcher, finished_ledgers, storing
 from fairgate.builds.shards import pixel_digest, stored
 from fairgate.data import Manifest, read_manifest, write_dataset
-from fairgate.errors import DatasetError, RecipeError
-from fairgate.hashing import digest
-from fairgate.recipes import Recipe
+from fairgate.ground.atomic import atomic_write
+from fairgate.ground.errors import DatasetError, RecipeError
+from fairgate.ground.hashing import digest
 from fairgate.records import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
 
 VERSION = "v1"

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from fairgate.builds.assemble import PartTally, assemble
 from fairgate.builds.part import Chosen, PartBuild
 from fairgate.builds.plan import Ground, what_changed
+from fairgate.builds.recipes import Recipe, open_recipe, recipe_names
 from fairgate.builds.shard_store import (
     DATASET,
     Places,
@@ -30,11 +31,10 @@ from fairgate.builds.shard_store import (
 )
 from fairgate.data import NAME_PATTERN, Manifest
 from fairgate.engines import Engine, one_thread_each
-from fairgate.errors import RecipeError, SuiteError, did_you_mean
-from fairgate.generation import Offload
-from fairgate.hashing import digest
-from fairgate.recipes import Recipe, open_recipe, recipe_names
-from fairgate.suites import Source, read_source
+from fairgate.ground.errors import RecipeError, SuiteError, did_you_mean
+from fairgate.ground.hashing import digest
+from fairgate.ground.yaml_source import Source, read_source
+from fairgate.models.generation import Offload
 
 PARAMS = Path("params.yaml")
 RESERVED = ("status", "run", "preflight")

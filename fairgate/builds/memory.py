@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairgate.generation import Offload, PublishedModel
-from fairgate.recipes import Recipe
+from fairgate.builds.recipes import Recipe
+from fairgate.models.generation import Offload, PublishedModel
 
 CARDS = (8, 12, 16, 24, 40, 80)
 """GB of common GPUs, as makers count them; what a driver takes is about as much as these are larger in 10^9 bytes."""

@@ -13,14 +13,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairgate.builds.recipes import Part
 from fairgate.builds.shard_store import Ledger, ShardStore, Watcher, record_of, shard_path, starts_digest
 from fairgate.builds.shards import StoredSet, decode, encode
+from fairgate.builds.steps import Meter, SetRows, Trace, run_steps
 from fairgate.engines import Engine, Task
-from fairgate.errors import RecipeError
-from fairgate.generation import Offload, offloading
-from fairgate.hashing import digest, sha256_bytes
-from fairgate.recipes import Part
-from fairgate.steps import Meter, SetRows, Trace, run_steps
+from fairgate.ground.errors import RecipeError
+from fairgate.ground.hashing import digest, sha256_bytes
+from fairgate.models.generation import Offload, offloading
 
 if TYPE_CHECKING:
     import pyarrow as pa

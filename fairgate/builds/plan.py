@@ -10,15 +10,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fairgate.errors import FairgateError, ModelError, RecipeError
-from fairgate.generation import files_digest, model_fingerprint, modules_for
-from fairgate.hashing import digest
-from fairgate.lazy_face import homes_of
-from fairgate.recipes import Part, Recipe
+from fairgate.builds.recipes import Part, Recipe
+from fairgate.ground.errors import FairgateError, ModelError, RecipeError
+from fairgate.ground.hashing import digest
+from fairgate.ground.lazy_face import homes_of
+from fairgate.models.generation import files_digest, model_fingerprint, modules_for
 
 _COUNTED = (
-    *("fairgate.recipes.", "fairgate.steps.", "fairgate.checkpoints.", "fairgate.models."),
-    *("fairgate.generation.", "fairgate.metrics.", "fairgate.randomness.", "fairgate.pixels."),
+    *("fairgate.builds.recipes.", "fairgate.builds.steps.", "fairgate.models.checkpoints.", "fairgate.models."),
+    *(
+        "fairgate.models.generation.",
+        "fairgate.formulas.metrics.",
+        "fairgate.ground.randomness.",
+        "fairgate.ground.pixels.",
+    ),
     *(f"fairgate.data.{each}." for each in ("coco", "labels", "rows")),
 )
 """What decides what a shard holds, with the packages of the recipe and of the adapters. The rest carries sets from one

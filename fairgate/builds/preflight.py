@@ -9,10 +9,10 @@ from pathlib import Path
 
 from fairgate.builds.memory import Way, ways_to_fit
 from fairgate.builds.plan import Need, needs_of
-from fairgate.checkpoints import model_folder
-from fairgate.errors import FairgateError, ModelError
-from fairgate.generation import PUBLISHED, PublishedModel, addresses
-from fairgate.recipes import Recipe, Work
+from fairgate.builds.recipes import Recipe, Work
+from fairgate.ground.errors import FairgateError, ModelError
+from fairgate.models.checkpoints import model_folder
+from fairgate.models.generation import PUBLISHED, PublishedModel, addresses
 
 
 @dataclass(frozen=True, slots=True)

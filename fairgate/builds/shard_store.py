@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fairgate.atomic import atomic_write, remove
-from fairgate.errors import RecipeError, did_you_mean
-from fairgate.hashing import digest, read_bounded, sha256_file
-from fairgate.steps import Drop, SetRows, Trace
+from fairgate.builds.steps import Drop, SetRows, Trace
+from fairgate.ground.atomic import atomic_write, remove
+from fairgate.ground.errors import RecipeError, did_you_mean
+from fairgate.ground.hashing import digest, read_bounded, sha256_file
 
 PART_FILE = "part.json"
 _OURS = re.compile(r"shard-(\d{5,})\.(?:parquet|json)")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL.Image import Image
 
+from fairgate.builds.steps import SetRows, mask_png, png
 from fairgate.data import UnreadableImage, pixels_of
-from fairgate.errors import RecipeError
-from fairgate.hashing import sha256_bytes
-from fairgate.steps import SetRows, mask_png, png
+from fairgate.ground.errors import RecipeError
+from fairgate.ground.hashing import sha256_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

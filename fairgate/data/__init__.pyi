@@ -1,9 +1,12 @@
-from fairgate.arrow_columns import is_text as is_text
-from fairgate.pixels import UnreadableImage as UnreadableImage
-from fairgate.pixels import decode as decode
-from fairgate.pixels import pixels_of as pixels_of
-from fairgate.pixels import require_bounded as require_bounded
+from fairgate.ground.pixels import UnreadableImage as UnreadableImage
+from fairgate.ground.pixels import decode as decode
+from fairgate.ground.pixels import pixels_of as pixels_of
+from fairgate.ground.pixels import require_bounded as require_bounded
 
+from .arrow_columns import arrow_file as arrow_file
+from .arrow_columns import is_text as is_text
+from .arrow_columns import numbers as numbers
+from .arrow_columns import texts as texts
 from .caption_streams import CaptionFile as CaptionFile
 from .caption_streams import caption_files as caption_files
 from .caption_streams import picture_within as picture_within
@@ -39,6 +42,7 @@ from .manifest import Shard as Shard
 from .manifest import Text as Text
 from .manifest import check_name as check_name
 from .manifest import read_manifest as read_manifest
+from .parquet_footer import require_sound_footer as require_sound_footer
 from .prompts import write_prompts as write_prompts
 from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.arrow_columns import batch_texts, is_text
+from fairgate.data.arrow_columns import batch_texts, is_text
 from fairgate.data.labels import inside, read_labels, reading
+from fairgate.data.parquet_footer import require_sound_footer
 from fairgate.data.shard_reader import GROUP_BYTES
-from fairgate.errors import DatasetError, suggestion
-from fairgate.hashing import read_bounded
-from fairgate.parquet_footer import require_sound_footer
+from fairgate.ground.errors import DatasetError, suggestion
+from fairgate.ground.hashing import read_bounded
 
 ENDINGS = (".parquet", ".csv", ".csv.gz", ".jsonl")
 LONGEST_LINE = 1 << 24

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from fairgate.data.manifest import Manifest
-from fairgate.errors import harmless
-from fairgate.markdown import literal, table
+from fairgate.ground.errors import harmless
+from fairgate.ground.markdown import literal, table
 
 _HUB_LICENCES = frozenset({"apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "unknown"})
 _SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M")]

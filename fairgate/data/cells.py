@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 
 Fields = Mapping[str, object]
 """Column -> text, number, truth value or None."""

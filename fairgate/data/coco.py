@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairgate.data.labels import inside, reading
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 
 # Read by hand, not by pydantic: outlines are dropped while the file is parsed, and only one category is checked.
 Corners = tuple[float, float, float, float]
@@ -32,7 +32,7 @@ class AnnotatedImage:
     """Annotations that mark a group of persons as one region (`iscrowd`)."""
 
     def columns(self) -> dict[str, str | int | float]:
-        """The annotations as columns of a set, for `fairgate.steps.person_photographs`; lists as JSON."""
+        """The annotations as columns of a set, for `fairgate.builds.steps.person_photographs`; lists as JSON."""
         return {
             "captions": json.dumps(self.captions),
             "persons": json.dumps(self.persons),

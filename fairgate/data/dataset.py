@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairgate.arrow_columns import numbers, texts
+from fairgate.data.arrow_columns import numbers, texts
 from fairgate.data.manifest import CROSS, HARMFUL, PULL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.data.shard_reader import ShardReader, encoded, require_bounded
-from fairgate.errors import DatasetError, first_harmful, suggestion
-from fairgate.seals import SealedNotes
+from fairgate.ground.errors import DatasetError, first_harmful, suggestion
+from fairgate.ground.seals import SealedNotes
 
 if TYPE_CHECKING:
     from fairgate.data.verify import Problem, ReadSoFar, Watch

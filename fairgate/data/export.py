@@ -20,8 +20,8 @@ from fairgate.data.shard_reader import encoded
 from fairgate.data.shards import writing
 from fairgate.data.tar_rows import PICTURES
 from fairgate.data.writer import new_folder
-from fairgate.errors import DatasetError
-from fairgate.pixels import opened
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.pixels import opened
 
 ARCHIVE_BYTES = 256 << 20
 _ENDINGS: Final = {"JPEG": "jpg", "TIFF": "tif"}

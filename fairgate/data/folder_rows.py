@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from fairgate.data.caption_streams import picture_within
 from fairgate.data.cells import TableLine, plain, text_of
 from fairgate.data.labels import Labels, reading
-from fairgate.errors import DatasetError
-from fairgate.hashing import sha256_file
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import sha256_file
 
 METADATA = ("metadata.csv", "metadata.jsonl")
 FILE_NAME = "file_name"

@@ -20,7 +20,7 @@ from fairgate.data.dataset import Index
 from fairgate.data.labels import natural
 from fairgate.data.manifest import CROSS
 from fairgate.data.rows import crossings
-from fairgate.errors import DatasetError, listed, suggestion
+from fairgate.ground.errors import DatasetError, listed, suggestion
 
 MIN_SETS = 30
 """Fewest sets of a group that a suite judges where it does not say (`groups.min_sets`)."""

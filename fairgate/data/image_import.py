@@ -15,8 +15,8 @@ from fairgate.data.releases import ROOT
 from fairgate.data.shards import UnreadableRow
 from fairgate.data.tables import LabelTable, open_table
 from fairgate.data.writer import refuse_existing, write_dataset
-from fairgate.errors import DatasetError
-from fairgate.hashing import require_regular
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import require_regular
 
 Progress = Callable[[int, int], None]
 

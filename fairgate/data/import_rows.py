@@ -16,7 +16,7 @@ from fairgate.data.grouping import ColumnGrouping
 from fairgate.data.labels import inside, unique_ids
 from fairgate.data.rows import MEMBER, OWN_COLUMNS, check_attributes
 from fairgate.data.tables import LabelTable
-from fairgate.errors import DatasetError, harmless, suggestion
+from fairgate.ground.errors import DatasetError, harmless, suggestion
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from pydantic import (
     field_validator,
 )
 
-from fairgate.errors import DatasetError, first_harmful, harmless
-from fairgate.hashing import read_bounded, require_regular
+from fairgate.ground.errors import DatasetError, first_harmful, harmless
+from fairgate.ground.hashing import read_bounded, require_regular
 
 MANIFEST_FILE = "manifest.json"
 CARD_FILE = "README.md"

@@ -12,14 +12,14 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from fairgate.arrow_columns import batch_texts, is_text
+from fairgate.data.arrow_columns import batch_texts, is_text
 from fairgate.data.cells import TableLine, picture_of, plain
 from fairgate.data.labels import reading
 from fairgate.data.manifest import MAX_ROWS
+from fairgate.data.parquet_footer import require_sound_footer
 from fairgate.data.shard_reader import GROUP_BYTES
-from fairgate.errors import DatasetError, listed
-from fairgate.hashing import sha256_file
-from fairgate.parquet_footer import require_sound_footer
+from fairgate.ground.errors import DatasetError, listed
+from fairgate.ground.hashing import sha256_file
 
 LONGEST_CELL = 1 << 16
 """Characters of one text: a few bytes of Parquet may repeat a long one in every row."""

@@ -11,7 +11,7 @@ from fairgate.data.manifest import Manifest, check_name
 from fairgate.data.releases import ROOT
 from fairgate.data.rows import MEMBER
 from fairgate.data.writer import refuse_existing, write_dataset
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 
 MOST_SEEDS: Final = 1_000_000
 

@@ -12,7 +12,7 @@ from fairgate.data.manifest import PULL, VERSION_PATTERN, check_name, read_manif
 from fairgate.data.shards import writing
 from fairgate.data.verify import Problem
 from fairgate.data.writer import new_folder, write_description
-from fairgate.errors import DatasetError, did_you_mean
+from fairgate.ground.errors import DatasetError, did_you_mean
 
 ROOT = Path("datasets")
 
@@ -77,7 +77,8 @@ def release(
 
     Shards are copied byte for byte; manifest and card take the new name and version, the manifest `lineage` in addition
     to its own, the card further `sections`. Raises DatasetError when `problems_of` finds one, or when a version with
-    the same content exists already. Commands call `fairgate.review.release`, which also checks balance and review.
+    the same content exists already. Commands call `fairgate.builds.review.release`, which also checks
+    balance and review.
     """
     check_name(name)
     built = read_dataset(build)

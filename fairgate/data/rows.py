@@ -10,7 +10,7 @@ from itertools import combinations, groupby
 from typing import Final
 
 from fairgate.data.manifest import CROSS, HARMFUL, Counts
-from fairgate.errors import DatasetError, did_you_mean, first_harmful
+from fairgate.ground.errors import DatasetError, did_you_mean, first_harmful
 
 
 def crossings(attributes: Sequence[str]) -> list[tuple[str, ...]]:

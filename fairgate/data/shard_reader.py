@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.arrow_columns import arrow_file, is_text
+from fairgate.data.arrow_columns import arrow_file, is_text
 from fairgate.data.manifest import PULL, Manifest, Shard
-from fairgate.errors import DatasetError
-from fairgate.hashing import require_regular, sha256_file
-from fairgate.parquet_footer import require_sound_footer
+from fairgate.data.parquet_footer import require_sound_footer
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import require_regular, sha256_file
 
 GROUP_BYTES = 1 << 30
 """What one row group of a shard may hold unpacked; the writer closes one at 4 MiB, a single large set may exceed it."""

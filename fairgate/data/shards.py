@@ -11,9 +11,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fairgate.data.manifest import Shard
 from fairgate.data.rows import OWN_COLUMNS, Row
-from fairgate.errors import DatasetError
-from fairgate.hashing import digest, sha256_bytes, sha256_file
-from fairgate.pixels import Pixels, many_pixels
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import digest, sha256_bytes, sha256_file
+from fairgate.ground.pixels import Pixels, many_pixels
 
 if TYPE_CHECKING:
     import pyarrow as pa

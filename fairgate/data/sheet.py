@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fairgate.data.dataset import Dataset
-from fairgate.pixels import UnreadableImage, decode
+from fairgate.ground.pixels import UnreadableImage, decode
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairgate.csv_separator import SEPARATOR_NAMES
 from fairgate.data.cells import TableLine, picture_of, plain
 from fairgate.data.folder_rows import METADATA, CsvRows, FolderRows, JsonRows
 from fairgate.data.labels import NamedColumns, read_labels
 from fairgate.data.parquet_rows import ParquetRows
 from fairgate.data.tar_rows import TarRows
-from fairgate.errors import DatasetError, first_harmful, listed
-from fairgate.hashing import digest
+from fairgate.ground.csv_separator import SEPARATOR_NAMES
+from fairgate.ground.errors import DatasetError, first_harmful, listed
+from fairgate.ground.hashing import digest
 
 
 class TableRows(Protocol):

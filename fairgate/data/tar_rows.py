@@ -13,8 +13,8 @@ from typing import IO, Final
 from fairgate.data.cells import TableLine, plain
 from fairgate.data.labels import inside, reading
 from fairgate.data.manifest import MAX_ROWS
-from fairgate.errors import DatasetError, listed
-from fairgate.hashing import sha256_file
+from fairgate.ground.errors import DatasetError, listed
+from fairgate.ground.hashing import sha256_file
 
 PICTURES: Final = frozenset({"jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm"})
 LARGEST_PICTURE = 64 << 20

@@ -15,10 +15,10 @@ from fairgate.data.manifest import PULL, Counts, Manifest, Shard
 from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
 from fairgate.data.shard_reader import ShardReader, encoded
 from fairgate.data.shards import ContentHash
-from fairgate.errors import DatasetError
-from fairgate.hashing import digest
-from fairgate.pixels import Pixels, many_pixels
-from fairgate.seals import SealedNotes
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import digest
+from fairgate.ground.pixels import Pixels, many_pixels
+from fairgate.ground.seals import SealedNotes
 
 Kind = Literal[
     "missing_shard",

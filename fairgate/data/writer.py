@@ -15,7 +15,7 @@ from fairgate.data.card import dataset_card
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, check_name
 from fairgate.data.rows import SetReader, Tally, check_attributes, require_distinct
 from fairgate.data.shards import ShardWriter, writing
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 from fairgate.version import __version__
 
 SHARD_BYTES = 256 * 2**20

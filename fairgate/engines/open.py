@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairgate.engines.contract import Engine
-from fairgate.errors import DeviceError, SettingsError, did_you_mean
+from fairgate.ground.errors import DeviceError, SettingsError, did_you_mean
 
 ENGINES = ("local", "ray")
 
@@ -32,7 +32,7 @@ def open_engine(name: str = "local", *, workers: int | None = None, device: str 
 
 def _devices(device: str, workers: int | None) -> list[str]:
     """One device per worker: every GPU in turn, or the one that is named."""
-    from fairgate.checkpoints import cuda_generations, find_device
+    from fairgate.models.checkpoints import cuda_generations, find_device
 
     found = find_device(device)
     if not found.is_cuda:

@@ -19,7 +19,7 @@ from typing import Any
 
 from fairgate.engines.contract import Bench, Task, Work
 from fairgate.engines.local import opened
-from fairgate.errors import DeviceError, RecipeError, SettingsError, harmless
+from fairgate.ground.errors import DeviceError, RecipeError, SettingsError, harmless
 from fairgate.version import __version__
 
 LIVES = 3

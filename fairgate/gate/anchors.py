@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairgate.baselines import BaselineSpec, Repository, parse_baseline
-from fairgate.errors import BaselineError
+from fairgate.gate.baselines import BaselineSpec, Repository, parse_baseline
 from fairgate.gate.bases import BaseCommit
-from fairgate.hashing import sha256_bytes
+from fairgate.ground.errors import BaselineError
+from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import NeededApproval
 from fairgate.suites import LoadedSuite
 from fairgate.version import __version__

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from fairgate.baselines import Repository
-from fairgate.errors import BaselineError, SuiteError
+from fairgate.gate.baselines import Repository
 from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
 from fairgate.gate.compared_run import ComparedRun
 from fairgate.gate.preparation import Approving, Prepared
-from fairgate.hashing import sha256_bytes
+from fairgate.ground.errors import BaselineError, SuiteError
+from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import Against, ApprovalKind, DefinitionChange, ModelInfo, NeededApproval
 from fairgate.suites import (
     FOLDER,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fairgate.baselines import Repository, content_digest, release_at, same_data
 from fairgate.data import Dataset
-from fairgate.errors import BaselineError, DatasetError, NoVerdict, SuiteError
+from fairgate.gate.baselines import Repository, content_digest, release_at, same_data
 from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
 from fairgate.gate.preparation import Prepared, planned_on
+from fairgate.ground.errors import BaselineError, DatasetError, NoVerdict, SuiteError
 from fairgate.records import NeededApproval
 from fairgate.suites import LoadedSuite, same_verdicts
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairgate.baselines import Repository, baseline_folder, parse_baseline
-from fairgate.ci import in_ci
-from fairgate.errors import BaselineError, NoVerdict
+from fairgate.gate.baselines import Repository, baseline_folder, parse_baseline
+from fairgate.ground.ci import in_ci
+from fairgate.ground.errors import BaselineError, NoVerdict
 from fairgate.records import Decider
 from fairgate.suites import FOLDER, LoadedSuite, Settings
 

@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from fairgate.baselines import (
+from fairgate.data import Dataset
+from fairgate.gate.anchors import moved_anchor
+from fairgate.gate.baselines import (
     RESULTS,
     BaselineSpec,
     RecordFiles,
@@ -27,10 +29,6 @@ from fairgate.baselines import (
     require_same_declaration,
     scores_in_common,
 )
-from fairgate.checkpoints import is_rooted, judging
-from fairgate.data import Dataset
-from fairgate.errors import BaselineError, FairgateError
-from fairgate.gate.anchors import moved_anchor
 from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.models import Progress, model_info, open_model, tracking_uri
 from fairgate.gate.preparation import Definition, Prepared
@@ -38,7 +36,9 @@ from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import differences, other_environment, require_reproduced
 from fairgate.gate.tables import edited
 from fairgate.gate.temperature import Scores, needs_entropy
+from fairgate.ground.errors import BaselineError, FairgateError
 from fairgate.models import Model, local_paths
+from fairgate.models.checkpoints import is_rooted, judging
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, ModelInfo, NeededApproval, RunRecord
 from fairgate.suites import Settings, Suite, leaves, probe_digests, run_probes

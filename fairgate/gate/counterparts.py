@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairgate.errors import FairgateError
 from fairgate.gate.temperature import Scores, without_pass
+from fairgate.ground.errors import FairgateError
 from fairgate.models import PRECOMPUTED, Model, RereadingModel
 from fairgate.records import STRICTNESS, Against, CheckResult, ModelInfo
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fairgate.baselines import Repository, baseline_folder
 from fairgate.data import Dataset
-from fairgate.errors import NoVerdict, SuiteError, listed
 from fairgate.gate.anchors import edited_anchor
 from fairgate.gate.approvals import another_suite, approving, other_model, weaker_definition
 from fairgate.gate.base_data import BaseReleases, other_dataset
+from fairgate.gate.baselines import Repository, baseline_folder
 from fairgate.gate.bases import (
     BaseCommit,
     base_commits_of_run,
@@ -23,6 +22,7 @@ from fairgate.gate.bases import (
 )
 from fairgate.gate.preparation import Definition, Prepared, planned_on
 from fairgate.gate.tables import TABLES, edited, edited_tables
+from fairgate.ground.errors import NoVerdict, SuiteError, listed
 from fairgate.models import local_paths, published_models, schemes, uri_options
 from fairgate.records import DefinitionChange, GateDefinition, NeededApproval, OtherDefinition
 from fairgate.suites import (

@@ -6,9 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fairgate.baselines import record_in_folder, require_own_scores
-from fairgate.checkpoints import judging
-from fairgate.errors import BaselineError, FairgateError, NoVerdict
+from fairgate.gate.baselines import record_in_folder, require_own_scores
 from fairgate.gate.compared_run import CandidateRun, dataset_info, score_definitions
 from fairgate.gate.models import Progress, model_info, open_model, packages
 from fairgate.gate.preparation import Prepared, require_intact
@@ -21,7 +19,9 @@ from fairgate.gate.reproduction import (
     wrong_entropies,
 )
 from fairgate.gate.temperature import Scores
+from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.models import Model, local_paths
+from fairgate.models.checkpoints import judging
 from fairgate.probes import ProbeScores, read_scores, scores_digest
 from fairgate.records import NeededApproval, RunRecord
 from fairgate.suites import Settings, leaves, probe_digests

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from fairgate.baselines import Repository, changed_pointers, environment_warnings
-from fairgate.errors import FairgateError, NoVerdict
 from fairgate.gate.anchors import unpinned_anchors
 from fairgate.gate.approvals import comparisons, weigh
 from fairgate.gate.base_data import judged_on_both
+from fairgate.gate.baselines import Repository, changed_pointers, environment_warnings
 from fairgate.gate.compared_run import ComparedRun, dataset_info
 from fairgate.gate.models import Progress, packages
 from fairgate.gate.preparation import Prepared, every_check
 from fairgate.gate.scoring import Scored, decide_definition, score
 from fairgate.gate.temperature import Scores
+from fairgate.ground.errors import FairgateError, NoVerdict
 from fairgate.models import local_paths
 from fairgate.probes import mean_entropies, scores_digest
 from fairgate.records import (

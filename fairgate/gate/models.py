@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from fairgate.errors import ModelError
 from fairgate.gate.preparation import Prepared
-from fairgate.measures import METRICS
+from fairgate.ground.errors import ModelError
+from fairgate.metrics import METRICS
 from fairgate.models import FAMILIES, EmbeddingCache, Model, cache_key, open_scorer, require_cache_outside, schemes
 from fairgate.probes import PROBES
 from fairgate.records import ModelInfo

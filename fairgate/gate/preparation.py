@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fairgate.baselines import Repository
 from fairgate.data import Dataset, open_dataset
-from fairgate.errors import FairgateError, NoVerdict, SuiteError
+from fairgate.formulas.metrics import NullSkew
+from fairgate.gate.baselines import Repository
 from fairgate.gate.bases import BaseCommit, base_commits, suites_at
-from fairgate.metrics import NullSkew
+from fairgate.ground.errors import FairgateError, NoVerdict, SuiteError
+from fairgate.ground.seals import SealedNotes
 from fairgate.models import cache_key, require_cache_outside
 from fairgate.records import Decider, GateDefinition, NeededApproval
-from fairgate.seals import SealedNotes
 from fairgate.suites import (
     FOLDER,
     LoadedSuite,

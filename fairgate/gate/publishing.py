@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairgate.atomic import atomic_write, sweep
-from fairgate.ci import on_github, on_gitlab
-from fairgate.errors import FairgateError, SettingsError, TrackingError
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
-from fairgate.git import run_git
+from fairgate.ground.atomic import atomic_write, sweep
+from fairgate.ground.ci import on_github, on_gitlab
+from fairgate.ground.errors import FairgateError, SettingsError, TrackingError
+from fairgate.ground.git import run_git
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.suites import OPTIONS, Settings, load_suite, suite_path

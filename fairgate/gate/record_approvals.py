@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairgate.baselines import RESULTS, SCORES, Repository
+from fairgate.gate.baselines import RESULTS, SCORES, Repository
 from fairgate.gate.preparation import Prepared
-from fairgate.hashing import sha256_bytes
+from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import NeededApproval
 
 _NOTHING = "none"

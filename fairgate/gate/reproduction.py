@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.baselines import environment_warnings
-from fairgate.errors import BaselineError, clean
+from fairgate.gate.baselines import environment_warnings
 from fairgate.gate.temperature import Scores
-from fairgate.measures import GroupedRows
+from fairgate.ground.errors import BaselineError, clean
+from fairgate.metrics import GroupedRows
 from fairgate.probes import ProbeScores, mean_entropies
 from fairgate.records import DatasetInfo, Environment, ModelInfo, RunRecord
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from fairgate.baselines import Repository, baseline_folder, parse_baseline
-from fairgate.errors import FairgateError, NoVerdict, SuiteError, did_you_mean
+from fairgate.gate.baselines import Repository, baseline_folder, parse_baseline
 from fairgate.gate.compared_run import CandidateRun, ComparedRun, compare_with, score_definitions
 from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
 from fairgate.gate.edited_records import Recomputed, recompute
 from fairgate.gate.models import Progress, model_info, open_model, registered
 from fairgate.gate.preparation import Definition, Prepared, require_intact
 from fairgate.gate.temperature import Scores, Tempered, tempered, tempered_without_pass
-from fairgate.measures import GroupedRows
+from fairgate.ground.errors import FairgateError, NoVerdict, SuiteError, did_you_mean
+from fairgate.metrics import GroupedRows
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
 from fairgate.suites import Check, Settings, decide, fair_rankers, plan_check, require_groups_present
 

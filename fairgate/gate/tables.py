@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from fairgate.baselines import Repository, pointers_at, pointers_here
-from fairgate.checkpoints import repositories_of
-from fairgate.errors import FairgateError, ModelError
-from fairgate.hashing import digest, sha256_bytes, sha256_file
+from fairgate.data.remote import Tracked
+from fairgate.gate.baselines import Repository, pointers_at, pointers_here
+from fairgate.ground.errors import FairgateError, ModelError
+from fairgate.ground.hashing import digest, sha256_bytes, sha256_file
 from fairgate.models import local_paths, schemes
+from fairgate.models.checkpoints import repositories_of
 from fairgate.records import NeededApproval
-from fairgate.remote import Tracked
 
 TABLES: Final = ("scores", "embeddings", "detections", "labels", "answers")
 """Schemes of models that are tables of somebody's numbers or words."""

@@ -7,12 +7,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from fairgate.baselines import RESULTS, SCORES, Repository, baseline_folder, parse_baseline
-from fairgate.ci import in_ci
-from fairgate.errors import BaselineError, listed
+from fairgate.gate.baselines import RESULTS, SCORES, Repository, baseline_folder, parse_baseline
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
-from fairgate.number_format import number, signed
+from fairgate.ground.ci import in_ci
+from fairgate.ground.errors import BaselineError, listed
+from fairgate.ground.number_format import number, signed
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.suites import Settings

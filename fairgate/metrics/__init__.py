@@ -1,5 +1,5 @@
-"""Scores in, numbers out: one value per set, query or group first, a summary second. Pure functions on NumPy arrays."""
+"""Metrics as a suite uses them: published functions, resampled by sets, with intervals and a fair ranker's value."""
 
-from fairgate.lazy_face import lazy_face
+from fairgate.ground.lazy_face import lazy_face
 
 __getattr__, __all__ = lazy_face(__name__, __file__)

@@ -1,5 +1,5 @@
 """Models that are judged: a model URI and images in, answers out, with embeddings cached by content."""
 
-from fairgate.lazy_face import lazy_face
+from fairgate.ground.lazy_face import lazy_face
 
 __getattr__, __all__ = lazy_face(__name__, __file__)

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.arrow_columns import is_text, texts
-from fairgate.checkpoints import require_file, resolve, split_options
-from fairgate.errors import ScoresError, did_you_mean, listed
-from fairgate.hashing import digest, sha256_file
+from fairgate.data import is_text, texts
+from fairgate.ground.errors import ScoresError, did_you_mean, listed
+from fairgate.ground.hashing import digest, sha256_file
+from fairgate.models.checkpoints import require_file, resolve, split_options
 from fairgate.models.contract import PRECOMPUTED, Capability, ImageIndex, Request, register
 from fairgate.models.score_table import read_by_image
 

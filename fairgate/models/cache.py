@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from fairgate.atomic import atomic, remove, sweep
-from fairgate.checkpoints import repositories_of
-from fairgate.errors import SettingsError
-from fairgate.seals import KEY_BYTES, KeyTrouble, is_sealed, seal, stored_key
+from fairgate.ground.atomic import atomic, remove, sweep
+from fairgate.ground.errors import SettingsError
+from fairgate.ground.seals import KEY_BYTES, KeyTrouble, is_sealed, seal, stored_key
+from fairgate.models.checkpoints import repositories_of
 
 KEY_VARIABLE = "FAIRGATE_CACHE_KEY"
 _SHORTEST_KEY = 16

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import CapabilityError, ModelError, listed
-from fairgate.plugins import Registry
+from fairgate.ground.errors import CapabilityError, ModelError, listed
+from fairgate.ground.plugins import Registry
 
 if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache

@@ -25,9 +25,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from fairgate.checkpoints import MAX_SIDE, Checkpoint, Device, Embeddings, Encoder, require_file, resolve
-from fairgate.errors import ModelError, listed
-from fairgate.hashing import digest, read_bounded
+from fairgate.ground.errors import ModelError, listed
+from fairgate.ground.hashing import digest, read_bounded
+from fairgate.models.checkpoints import MAX_SIDE, Checkpoint, Device, Embeddings, Encoder, require_file, resolve
 from fairgate.models.contract import Capability, Floats, ImageSource, Model, Request, register
 from fairgate.models.two_towers import SAME_TEXT, TwoTowers
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from PIL import Image, ImageOps
 
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.pixels import UnreadableImage, opened, readable
 from fairgate.models.contract import ImageIndex, ImageSource
-from fairgate.pixels import UnreadableImage, opened, readable
 
 
 class SourceLike:

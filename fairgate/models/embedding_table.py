@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairgate.checkpoints import require_file, resolve, split_options
-from fairgate.errors import ScoresError, did_you_mean, listed
-from fairgate.hashing import digest, sha256_file
+from fairgate.ground.errors import ScoresError, did_you_mean, listed
+from fairgate.ground.hashing import digest, sha256_file
+from fairgate.models.checkpoints import require_file, resolve, split_options
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, log_softmax, register
 from fairgate.models.score_table import declared_logit_scale, read_table, read_texts
 from fairgate.models.two_towers import SAME_TEXT, near_pairs, unit

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairgate.checkpoints import Device, Embeddings, Encoder, Halving, scoring, unit_or_error
+from fairgate.models.checkpoints import Device, Embeddings, Encoder, Halving, scoring, unit_or_error
 from fairgate.models.contract import ImageSource, Request, Rows
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.row_parts import RowParts

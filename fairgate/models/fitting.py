@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import ModelError
-from fairgate.metrics import mutual_information
+from fairgate.formulas.metrics import mutual_information
+from fairgate.ground.errors import ModelError
 from fairgate.models.contract import ImageIndex, Model, Rows, require_told_apart
 from fairgate.models.debiased import MAX_PROMPT, MAX_PROMPTS, ClipClip, Projection, PromptArray, two_towers
 from fairgate.models.registry import open_scorer
@@ -78,8 +78,8 @@ def fit_prompt_array(
     Raises ModelError for a model without two towers or with a text tower that takes no tokens, and for fewer than two
     groups, captions or prompts.
     """
-    from fairgate.checkpoints import one_thread
     from fairgate.models import prompt_tokens
+    from fairgate.models.checkpoints import one_thread
 
     one, other = (two_towers(each.model, each.model.uri) for each in (judged, kept))
     some = judged.codes >= 0

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.ground.randomness import stream
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import Generating, ImageSource, Progress
 from fairgate.models.decoding import SourceLike
-from fairgate.randomness import stream
 
 if TYPE_CHECKING:
     from PIL.Image import Image

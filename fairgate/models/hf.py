@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import (
     IMAGE_CONFIGS,
     LOCAL,
     MAX_SIDE,
@@ -30,7 +31,6 @@ from fairgate.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.errors import ModelError
 from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
@@ -128,7 +128,7 @@ def _load(found: TransformersFolder, device: Device) -> Encoder:
     import transformers
     from transformers import AutoImageProcessor, AutoTokenizer
 
-    from fairgate.checkpoints import encoder_of
+    from fairgate.models.checkpoints import encoder_of
 
     found.files.require_unchanged()
     towers, naflex, lower = _TOWERS[found.kind], found.kind == "siglip2", _lower_cased(found)

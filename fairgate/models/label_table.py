@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairgate.checkpoints import require_file, resolve, split_options
-from fairgate.errors import ScoresError
-from fairgate.hashing import digest, sha256_file
+from fairgate.ground.errors import ScoresError
+from fairgate.ground.hashing import digest, sha256_file
+from fairgate.models.checkpoints import require_file, resolve, split_options
 from fairgate.models.contract import PRECOMPUTED, Capability, Predicted, Request, register
 from fairgate.models.score_table import ScoreTable, read_table
 

@@ -13,7 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import (
     TOKENIZER_FILES,
     WEIGHTS,
     Checkpoint,
@@ -34,8 +36,6 @@ from fairgate.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.errors import ModelError, did_you_mean
-from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.open_clip_parts import CONFIG, TEXT_CONFIG, TOKENIZER, Parts
 from fairgate.models.open_clip_pictures import PICTURES, published_pictures

@@ -16,7 +16,8 @@ from open_clip.pretrained import download_pretrained, get_pretrained_cfg
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
 from transformers import dynamic_module_utils
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.models.checkpoints import (
     Device,
     Encoder,
     StateDict,
@@ -26,7 +27,6 @@ from fairgate.checkpoints import (
     require_fit,
     without_prefixes,
 )
-from fairgate.errors import ModelError, did_you_mean
 from fairgate.models.open_clip_parts import Parts
 
 # what building a model from a config that does not fit together raises

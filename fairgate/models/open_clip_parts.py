@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.checkpoints import HashedFiles
+from fairgate.models.checkpoints import HashedFiles
 
 CONFIG = "open_clip_config.json"
 TEXT_FOLDER, TOKENIZER = "text", "tokenizer/"

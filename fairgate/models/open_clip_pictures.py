@@ -9,8 +9,8 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from fairgate.errors import ModelError, did_you_mean
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.hashing import digest
 
 PICTURES: dict[str, Any] = {
     "mode": "RGB",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, get_args
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import (
     IMAGE_CONFIGS,
     TOKENIZER_FILES,
     adapting,
@@ -19,7 +20,6 @@ from fairgate.checkpoints import (
     named_base,
     resolve,
 )
-from fairgate.errors import ModelError
 from fairgate.models.contract import Capability, Model, Request, register
 
 _BASE = "?base="

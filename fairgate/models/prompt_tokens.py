@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fairgate.checkpoints import Embeddings, Encoder
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import Embeddings, Encoder
 from fairgate.models.contract import Floats, Rows
 
 HIDDEN = 32

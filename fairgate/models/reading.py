@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairgate.checkpoints import Embeddings, Encoder
-from fairgate.errors import ModelError
-from fairgate.hashing import sha256_bytes, sha256_file
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import sha256_bytes, sha256_file
+from fairgate.models.checkpoints import Embeddings, Encoder
 
 _NOTES = frozenset(
     {

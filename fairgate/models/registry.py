@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairgate.checkpoints import home_of, resolve
-from fairgate.ci import in_ci
-from fairgate.errors import FairgateError, ModelError, suggestion
+from fairgate.ground.ci import in_ci
+from fairgate.ground.errors import FairgateError, ModelError, suggestion
+from fairgate.models.checkpoints import home_of, resolve
 from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ FAMILIES = REGISTERED.with_modules(
         "classifier": "fairgate.models.classifiers.transformers_classifier",
         "fairface": "fairgate.models.classifiers.fairface_classifier",
         "features": "fairgate.models.features.family",
+        "diffusion": "fairgate.models.generation.diffusion_classifier.family",
+        "flux": "fairgate.models.generation.flux.family",
         "matching": "fairgate.models.matching.family",
         "timm": "fairgate.models.classifiers.timm_classifier",
         "torchvision": "fairgate.models.classifiers.torchvision_classifier",

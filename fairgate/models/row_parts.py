@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import ImageSource, Rows
 from fairgate.models.decoding import name_of

@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.arrow_columns import arrow_file, is_text, numbers, texts
-from fairgate.csv_separator import find_separator
-from fairgate.errors import ScoresError, did_you_mean, first_harmful, listed
+from fairgate.data import arrow_file, is_text, numbers, require_sound_footer, texts
+from fairgate.ground.csv_separator import find_separator
+from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful, listed
 from fairgate.models.contract import Floats, ImageIndex, Rows
-from fairgate.parquet_footer import require_sound_footer
 
 PATH_COLUMNS = ("image", "file", "path")
 MAX_COLUMNS = 20_000

@@ -13,9 +13,9 @@ from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
 
-from fairgate.checkpoints import require_file, resolve, split_options
-from fairgate.errors import ScoresError
-from fairgate.hashing import digest, sha256_file
+from fairgate.ground.errors import ScoresError
+from fairgate.ground.hashing import digest, sha256_file
+from fairgate.models.checkpoints import require_file, resolve, split_options
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, equal_columns, log_softmax, register
 from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table
 

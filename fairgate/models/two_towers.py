@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairgate.checkpoints import Checkpoint, Device, Embeddings, Encoder, find_device
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder, find_device
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
@@ -189,7 +189,7 @@ class TwoTowers:
 
     def _encoder(self) -> Encoder:
         if self._loaded is None:
-            from fairgate.checkpoints import require_device
+            from fairgate.models.checkpoints import require_device
 
             require_device(self._device)
             self._loaded = self.checkpoint.open(self._device, self.uri)

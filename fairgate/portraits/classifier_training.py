@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairgate.ground.randomness import stream
 from fairgate.portraits.generator import open_pipeline
 from fairgate.portraits.generator_models import save_pipeline, torch_threads
 from fairgate.portraits.generator_training import Batch, GeneratorPlan, Report, denoise, encode
@@ -23,7 +24,6 @@ from fairgate.portraits.professions import (
     training_caption,
 )
 from fairgate.portraits.world import GROUPS, PERSON
-from fairgate.randomness import stream
 
 PLANS: dict[ClassifierName, GeneratorPlan] = {
     "classifier-base": GeneratorPlan(seed=SEED + 2, steps=1600, batch=64, learning_rate=1.2e-3, average=0.997),

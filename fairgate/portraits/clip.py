@@ -10,7 +10,7 @@ import torch
 from open_clip import CLIP
 from safetensors.torch import load_file, save_file
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.portraits.generator_models import WORDS_APART, seeded
 from fairgate.portraits.pool import SIZE
 from fairgate.portraits.world import vocabulary

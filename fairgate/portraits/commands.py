@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from fairgate.cli import write_png, writing
-from fairgate.errors import FairgateError
+from fairgate.ground.errors import FairgateError
+from fairgate.interfaces.cli import write_png, writing
 
 portraits_app = typer.Typer(
     no_args_is_help=True, help="The embedded world: drawn people and tiny models, an instrument to test the gate on."

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
-from fairgate.atomic import atomic_write
-from fairgate.errors import DatasetError
+from fairgate.ground.atomic import atomic_write
+from fairgate.ground.errors import DatasetError
 from fairgate.version import __version__
 
 PACKAGE = "fairgate-demo"

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairgate.ground.randomness import stream
 from fairgate.portraits.generator import flat, open_pipeline
 from fairgate.portraits.generator_models import new_unet, save_pipeline, torch_threads
 from fairgate.portraits.generator_training import Batch, GeneratorPlan, Report, denoise, encode
 from fairgate.portraits.generator_words import instruction
 from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
 from fairgate.portraits.world import ATTRIBUTES, GROUPS
-from fairgate.randomness import stream
 
 PLAN = GeneratorPlan(seed=SEED + 1, steps=1000, batch=64, learning_rate=1.5e-3)
 DROPPED = 0.06

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairgate.data import refuse_existing
+from fairgate.ground.randomness import stream
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.scene import Scene, scene_of
 from fairgate.portraits.world import GROUPS, LABELS
-from fairgate.randomness import stream
 
 SEED = 20_000
 """Scenes that no training pool and no release draws from."""

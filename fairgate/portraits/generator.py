@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.checkpoints import versions
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.ground.randomness import stream
+from fairgate.models.checkpoints import versions
 from fairgate.portraits.generator_models import new_text_encoder, new_unet, save_pipeline, torch_threads
 from fairgate.portraits.generator_training import Batch, GeneratorPlan, Report, denoise, encode, train_vae
 from fairgate.portraits.generator_words import training_caption
 from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
 from fairgate.portraits.world import ATTRIBUTES, GROUPS, SUBJECTS, caption
-from fairgate.randomness import stream
 
 PLAN = GeneratorPlan(seed=SEED, steps=2600, batch=64)
 
@@ -67,7 +67,7 @@ def open_pipeline(folder: Path, name: str = "StableDiffusionPipeline") -> Any:
     versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
     import diffusers
 
-    from fairgate.generation import quiet
+    from fairgate.models.generation import quiet
 
     if not (folder / "model_index.json").is_file():
         raise ModelError(

@@ -131,7 +131,7 @@ def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet:
     """
     import diffusers
 
-    from fairgate.generation import quiet
+    from fairgate.models.generation import quiet
 
     with quiet():
         pipeline = getattr(diffusers, name)(

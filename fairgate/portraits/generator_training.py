@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairgate.ground.randomness import stream
 from fairgate.portraits.generator_models import new_scheduler, new_vae, scaled, token_ids
 from fairgate.portraits.generator_words import new_tokenizer
-from fairgate.randomness import stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from fairgate.data import refuse_existing
+from fairgate.ground.randomness import stream
 from fairgate.portraits.canvas import ACCENTS, BACKGROUNDS, GREEN, INK, WHITE, Colour, mix
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.faces_folder import write_chips
 from fairgate.portraits.scene import Scene
 from fairgate.portraits.world import GROUPS, SUBJECTS, with_article
-from fairgate.randomness import stream
 
 PERSON = 32
 """Side of a person's box in pixels: the size at which the embedded editor works."""

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fairgate.randomness import stream
+from fairgate.ground.randomness import stream
 
 Hair = Literal["black", "dark brown", "brown", "auburn", "grey"]
 Cut = Literal["crop", "parted", "curls", "tied"]

@@ -19,7 +19,9 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import sha256_file
+from fairgate.models.checkpoints import (
     HashedFiles,
     read_config,
     read_state_dict,
@@ -30,8 +32,6 @@ from fairgate.checkpoints import (
     require_weights,
     resolve,
 )
-from fairgate.errors import ModelError
-from fairgate.hashing import sha256_file
 from fairgate.portraits.world import ATTRIBUTES, LABELS
 
 LOOK = 48

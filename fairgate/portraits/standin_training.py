@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.nn import functional
 
+from fairgate.ground.randomness import stream
 from fairgate.portraits.generator import open_pipeline, paint
 from fairgate.portraits.generator_models import scaled, seeded, torch_threads
 from fairgate.portraits.generator_training import Report, one_cycle
@@ -29,7 +30,6 @@ from fairgate.portraits.standin_data import (
 )
 from fairgate.portraits.standin_nets import FIND, GRID, KINDS, LOOK, NOTHING, READ, face_chip, new_net, pixels, save
 from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption
-from fairgate.randomness import stream
 
 STEPS = {"asker": 1200, "finder": 1200, "reader": 1000}
 BATCH = {"asker": 64, "finder": 32, "reader": 64}

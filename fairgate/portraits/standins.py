@@ -1,8 +1,8 @@
 """Small replacements for ViLT, GroundingDINO, SAM and FairFace: a test instrument, `portraits:FOLDER` as a URI.
 
-Three small networks fill four roles of `fairgate.generation.roles` on drawn portraits and on the tiny generator's
-pictures, so that recipes run from end to end on a CPU. Their output on a photograph means nothing. `docs/embedded.md`
-has their accuracy.
+Three small networks fill four roles of `fairgate.models.generation.roles` on drawn portraits and on pictures of the
+tiny generator, so that recipes run from end to end on a CPU. Their output on a photograph means nothing.
+`docs/embedded.md` has their accuracy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import maximum_filter
 
-from fairgate.checkpoints import find_device
-from fairgate.errors import ModelError, did_you_mean
-from fairgate.generation import Box, Face, Mask
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import find_device
+from fairgate.models.generation import Box, Face, Mask
 from fairgate.portraits import standin_nets
 from fairgate.portraits.generator_models import scaled
 from fairgate.portraits.standin_nets import CHIP, FIND, GRID, KINDS, LOOK, NOTHING, READ, Fitted, face_chip, letterbox

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from open_clip import CLIP
 
-from fairgate.checkpoints import versions
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.ground.randomness import stream
+from fairgate.models.checkpoints import versions
 from fairgate.portraits import clip
 from fairgate.portraits.classifier_training import make_classifier
 from fairgate.portraits.editor import make_editor
@@ -25,7 +26,6 @@ from fairgate.portraits.pool import Pool, draw_pool
 from fairgate.portraits.professions import CLASSIFIERS
 from fairgate.portraits.standin_training import make_standins
 from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, Checkpoint, caption_shares, training_caption
-from fairgate.randomness import stream
 
 _UNRELATED = 0.004
 """Share of a caption distribution spread over all labels, so that the best logits are finite."""

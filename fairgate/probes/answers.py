@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from fairgate.arrow_columns import arrow_file, is_text, numbers, texts
-from fairgate.atomic import atomic
-from fairgate.errors import ScoresError
-from fairgate.hashing import digest, require_regular, sha256_bytes
+from fairgate.data import arrow_file, is_text, numbers, texts
+from fairgate.ground.atomic import atomic
+from fairgate.ground.errors import ScoresError
+from fairgate.ground.hashing import digest, require_regular, sha256_bytes
 from fairgate.models import ImageIndex
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
-from fairgate.errors import SettingsError
+from fairgate.ground.errors import SettingsError
 from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Probe, RankingQuery, register

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from fairgate.builds.steps import WIDER_WORDS, named_gender
 from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Probe, RankingQuery, register
 from fairgate.probes.settings import Text
-from fairgate.steps import WIDER_WORDS, named_gender
 
 
 @register

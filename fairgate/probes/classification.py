@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.errors import SuiteError, suggestion
+from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, register

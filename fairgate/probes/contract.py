@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import SuiteError, suggestion
+from fairgate.ground.errors import SuiteError, suggestion
+from fairgate.ground.plugins import Registry
 from fairgate.models import Capability
-from fairgate.plugins import Registry
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.settings import SuiteSection
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fairgate.errors import DatasetError
-from fairgate.metrics import intersection_over_union
+from fairgate.formulas.metrics import intersection_over_union
+from fairgate.ground.errors import DatasetError
 from fairgate.models import LOWEST_SCORE, MOST_BOXES, Capability, DetectingModel, Detections, Floats
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import DatasetFacts, Probe, register

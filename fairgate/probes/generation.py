@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.errors import ModelError, listed
-from fairgate.hashing import sha256_bytes
+from fairgate.ground.errors import ModelError, listed
+from fairgate.ground.hashing import sha256_bytes
 from fairgate.models import (
     Capability,
     Floats,

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.errors import ModelError, SuiteError
-from fairgate.metrics import individual_typology_angle, skin_mask
+from fairgate.formulas.metrics import individual_typology_angle, skin_mask
+from fairgate.ground.errors import ModelError, SuiteError
 from fairgate.models import (
     Capability,
     Editing,

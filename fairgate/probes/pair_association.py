@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.metrics import pair_choices
+from fairgate.formulas.metrics import pair_choices
 from fairgate.models import Capability, Floats, LabelModel
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, Probe, register

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fairgate.errors import ModelError, did_you_mean, listed
+from fairgate.ground.errors import ModelError, did_you_mean, listed
 from fairgate.models import Capability, PredictingModel, folded
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import DatasetFacts, Probe, dataset_has, register

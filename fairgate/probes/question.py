@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fairgate.errors import ModelError, SuiteError
+from fairgate.ground.errors import ModelError, SuiteError
 from fairgate.models import AnsweringModel, Capability, Floats, LabelModel
 from fairgate.probes.answer_matcher import ABSTAINED, MATCHER_VERSION, UNREADABLE, AnswerMatcher, misread
 from fairgate.probes.answers import ProbeScores, Rows

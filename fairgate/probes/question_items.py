@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 from fairgate.probes.answer_matcher import ABSTAINED, UNREADABLE, AnswerMatcher, misread
 from fairgate.probes.answers import Rows
 from fairgate.probes.settings import SuiteSection, Text

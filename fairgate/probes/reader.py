@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fairgate.errors import ModelError, listed
+from fairgate.ground.errors import ModelError, listed
 from fairgate.models import (
     ImageSource,
     LabelModel,

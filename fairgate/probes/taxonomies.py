@@ -21,7 +21,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-from fairgate.errors import SettingsError, suggestion
+from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.probes.settings import filled
 
 TaxonomyName = Literal["so-b-it"]

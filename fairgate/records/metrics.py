@@ -1,6 +1,6 @@
 """What reports need to know of a metric and of a probe's numbers, without the libraries that measure them.
 
-`metrics.json` holds it of fairgate's own: `python -m fairgate.measures` writes it, from the metrics and probes.
+`metrics.json` holds it of fairgate's own: `python -m fairgate.metrics` writes it, from the metrics and probes.
 """
 
 from __future__ import annotations

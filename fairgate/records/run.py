@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints, model_validator
 
-from fairgate.errors import readable
+from fairgate.ground.errors import readable
 
 SCHEMA_VERSION: Literal[1] = 1
 

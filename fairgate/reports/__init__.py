@@ -3,6 +3,6 @@
 Pages of audits, histories and power, and the review page, are imported from their modules: they load more libraries.
 """
 
-from fairgate.lazy_face import lazy_face
+from fairgate.ground.lazy_face import lazy_face
 
 __getattr__, __all__ = lazy_face(__name__, __file__)

@@ -29,6 +29,7 @@ from .history_page import history_html as history_html
 from .history_text import history_table as history_table
 from .history_text import span_words as span_words
 from .history_text import terminal_lines as terminal_lines
+from .installed import INSTALLED as INSTALLED
 from .model_card import model_index as model_index
 from .model_card import render_card as render_card
 from .notes import verdict_notes as verdict_notes

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fairgate.errors import clean
-from fairgate.hashing import digest
-from fairgate.markdown import escape, table
-from fairgate.number_format import number, signed
+from fairgate.ground.errors import clean
+from fairgate.ground.hashing import digest
+from fairgate.ground.markdown import escape, table
+from fairgate.ground.number_format import number, signed
 from fairgate.records import CROSS, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     bound_words,

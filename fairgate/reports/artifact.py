@@ -12,8 +12,8 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from fairgate.errors import FairgateError
-from fairgate.hashing import require_regular
+from fairgate.ground.errors import FairgateError
+from fairgate.ground.hashing import require_regular
 from fairgate.reports import results
 
 MAX_ARCHIVE: Final = 512 * 1024 * 1024

@@ -6,7 +6,7 @@ import html
 import json
 from typing import Final
 
-from fairgate.errors import clean
+from fairgate.ground.errors import clean
 from fairgate.records import RunRecord, Verdict
 from fairgate.reports.formatting import COUNTED, headline_verdict, share_words, tally, verdict_words
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairgate.number_format import number, signed
+from fairgate.ground.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult
 from fairgate.reports.formatting import boundless, check_name, grouped, reference, with_interval, worse_is_higher
 from fairgate.reports.sentences import by_attribute

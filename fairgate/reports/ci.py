@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fairgate.errors import clean
+from fairgate.ground.errors import clean
 from fairgate.records import BaselineInfo, CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import reading_order, totals, verdict_words
 from fairgate.reports.notes import approvals_needed, definition_words, notices, provenance, remarks, verdict_notes

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
-from fairgate.errors import clean
-from fairgate.hashing import sha256_bytes
+from fairgate.ground.errors import clean
+from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import CheckResult, RunRecord
 from fairgate.reports.formatting import common_cause, reading_order, spec_of, verdict_words
 from fairgate.reports.notes import approvals_needed, definition_words, notices, verdict_notes

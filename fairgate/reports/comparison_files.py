@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairgate.errors import clean
-from fairgate.number_format import ABSENT
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import ABSENT
 from fairgate.records import (
     AuditRecord,
     ClassificationAudit,

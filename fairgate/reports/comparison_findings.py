@@ -7,8 +7,8 @@ from typing import Final
 
 from scipy.special import bdtrc
 
-from fairgate.errors import clean
-from fairgate.number_format import number, signed
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number, signed
 from fairgate.records import (
     CROSS,
     Agreement,

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number, signed
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number, signed
 from fairgate.records import (
     CROSS,
     OUTCOMES,

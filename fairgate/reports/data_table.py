@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
-from fairgate.errors import clean
-from fairgate.number_format import number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number
 from fairgate.records import Status, Verdict
 from fairgate.reports.charts import Scale, Track, scale_for
 from fairgate.reports.ci import inert

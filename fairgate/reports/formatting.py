@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final, Literal, TypeVar
 
-from fairgate.errors import clean
-from fairgate.number_format import ABSENT, number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import ABSENT, number
 from fairgate.records import (
     SHUT,
     Against,
@@ -23,6 +23,7 @@ from fairgate.records import (
     own_metrics,
     own_values,
 )
+from fairgate.reports.installed import INSTALLED
 
 ANSWERED: Final = "answered"
 """What the number of an image is called of a question, whose answer says more than that."""
@@ -94,16 +95,9 @@ def spec_of(check: CheckResult) -> MetricSpec | None:
 
 
 def _known(recorded: str) -> tuple[MetricSpec | None, str]:
-    """A metric's spec and k; one of another package needs that package, and numpy."""
+    """A metric's spec and k; None for a metric that neither fairgate nor an installed package has."""
     name, k = name_and_k(recorded)
-    if name in own_metrics():
-        return own_metrics()[name], k
-    try:
-        from fairgate.measures import METRICS
-    except ImportError:
-        return None, k
-    found = METRICS.get(name)
-    return None if found is None else found.spec, k
+    return own_metrics().get(name) or INSTALLED.metric(name), k
 
 
 def reference(check: CheckResult) -> Against:
@@ -188,13 +182,7 @@ def measured_as(record: RunRecord, check: CheckResult) -> str:
     """What the number of an image is: `P(true)` of a classification, `P(positive)` of an implicit association, `cosine`
     of a ranking, a plain `value` elsewhere."""
     kind = record.probes.get(check.probe, "").partition(":")[0]
-    if kind in own_values():
-        return own_values()[kind]
-    try:
-        from fairgate.probes import value_name  # of another package's probe, with numpy
-    except ImportError:
-        return "value"
-    return value_name(kind)
+    return own_values().get(kind) or INSTALLED.value(kind)
 
 
 def answer_words(answer: str, longest: int) -> str:

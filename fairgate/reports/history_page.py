@@ -6,8 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number
 from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports import history_text
 from fairgate.reports.charts import Tick, percent, scale_for, upright

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number, signed
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number, signed
 from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports.data_table import text_table
 from fairgate.reports.formatting import at_most, grouped, metric_words, share_words, with_interval

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import yaml
 
-from fairgate.errors import clean
-from fairgate.markdown import escape, table, web_address
-from fairgate.number_format import number
+from fairgate.ground.errors import clean
+from fairgate.ground.markdown import escape, table, web_address
+from fairgate.ground.number_format import number
 from fairgate.records import BaselineInfo, CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     SYMBOL,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from fairgate.errors import clean
-from fairgate.number_format import number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number
 from fairgate.records import BaselineInfo, CheckResult, Decider, DefinitionChange, RunRecord, Verdict
 from fairgate.reports.formatting import (
     at_most,

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number
 from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.reports.charts import Tick, Track, finite, percent, scale_for, upright
 from fairgate.reports.data_table import fold_name, text_table

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number
 from fairgate.records import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
 from fairgate.reports.charts import Scale, Track, finite, largest, percent, scale_for
 from fairgate.reports.data_table import (

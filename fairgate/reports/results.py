@@ -12,9 +12,9 @@ from typing import Any, Final, NoReturn
 
 from pydantic import ValidationError
 
-from fairgate.atomic import atomic_write
-from fairgate.errors import BaselineError, clean
-from fairgate.hashing import read_bounded, require_regular
+from fairgate.ground.atomic import atomic_write
+from fairgate.ground.errors import BaselineError, clean
+from fairgate.ground.hashing import read_bounded, require_regular
 from fairgate.records import SCHEMA_VERSION, STRICTNESS, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
 

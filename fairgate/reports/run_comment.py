@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairgate.errors import FairgateError
-from fairgate.markdown import escape, fenced, folded, table, web_address
-from fairgate.number_format import number, signed
+from fairgate.ground.errors import FairgateError
+from fairgate.ground.markdown import escape, fenced, folded, table, web_address
+from fairgate.ground.number_format import number, signed
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports.ci import github_annotations
 from fairgate.reports.formatting import (

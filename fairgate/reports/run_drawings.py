@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number, signed
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number, signed
 from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification, PastValue, RunRecord
 from fairgate.reports.charts import GroupKey, Strip, change_track, finite, largest, margins_of, scale_for
 from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell

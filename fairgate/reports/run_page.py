@@ -8,8 +8,8 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
 from fairgate.reports.charts import GroupKey, estimate_of, groups_of, percent, strips_of
 from fairgate.reports.data_table import Table

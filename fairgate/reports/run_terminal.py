@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fairgate.errors import clean, listed
-from fairgate.number_format import ABSENT, number, signed
+from fairgate.ground.errors import clean, listed
+from fairgate.ground.number_format import ABSENT, number, signed
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.ci import inert
 from fairgate.reports.data_table import fold_name, text_table

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number
 from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     boundless,

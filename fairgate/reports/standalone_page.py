@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from fairgate.errors import clean
-from fairgate.number_format import number, signed
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number, signed
 from fairgate.reports import formatting, notes
 from fairgate.version import __version__
 

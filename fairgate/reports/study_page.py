@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairgate.errors import clean
-from fairgate.number_format import ABSENT, number
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import ABSENT, number
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyRecord, StudyTable
 from fairgate.reports.comparison_files import csv_cell
 from fairgate.reports.data_table import text_table

@@ -1,5 +1,1 @@
-"""Studies: the papers' tables and figures, measured on one's own models; nothing here decides a gate."""
-
-from fairgate.lazy_face import lazy_face
-
-__getattr__, __all__ = lazy_face(__name__, __file__)
+"""Tables and figures of a user's own models: the papers' studies, comparisons, power. Nothing here judges."""

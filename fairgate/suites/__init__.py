@@ -1,5 +1,5 @@
 """Suites: strict YAML in, typed checks out, every check measured and decided together."""
 
-from fairgate.lazy_face import lazy_face
+from fairgate.ground.lazy_face import lazy_face
 
 __getattr__, __all__ = lazy_face(__name__, __file__)

@@ -54,5 +54,3 @@ from .temperature import LabelTemperature as LabelTemperature
 from .temperature import advice as advice
 from .temperature import temperature_notices as temperature_notices
 from .utility import require_utility as require_utility
-from .yaml_source import Source as Source
-from .yaml_source import read_source as read_source

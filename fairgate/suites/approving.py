@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from fairgate.atomic import atomic_write
-from fairgate.errors import SuiteError, clean
+from fairgate.ground.atomic import atomic_write
+from fairgate.ground.errors import SuiteError, clean
 from fairgate.records import NeededApproval
 from fairgate.suites.load import load_text
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fairgate.errors import SuiteError, listed
-from fairgate.measures import Cells, FairRankings, GroupedRows, galleries_of
-from fairgate.metrics import NullSkew
+from fairgate.formulas.metrics import NullSkew
+from fairgate.ground.errors import SuiteError, listed
+from fairgate.metrics import Cells, FairRankings, GroupedRows, galleries_of
 from fairgate.suites.plan import PlannedCheck
 
 NAMED = 3

@@ -9,11 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.measures import Cell, Drawn, Floats, Limits, Measure, Ties
-from fairgate.probes import ProbeScores
-from fairgate.randomness import stream
-from fairgate.records import STRICTNESS
-from fairgate.statistics import (
+from fairgate.formulas.statistics import (
     BY_GROUP,
     Design,
     Outcome,
@@ -26,6 +22,10 @@ from fairgate.statistics import (
     decided,
     not_judged,
 )
+from fairgate.ground.randomness import stream
+from fairgate.metrics import Cell, Drawn, Floats, Limits, Measure, Ties
+from fairgate.probes import ProbeScores
+from fairgate.records import STRICTNESS
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import DecisionRule, Suite
 

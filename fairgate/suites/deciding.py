@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fairgate.errors import FairgateError
-from fairgate.measures import Cell, Cells, Drawn, GroupedRows, Limits, Measure, measure, resample
-from fairgate.metrics import NullSkew
+from fairgate.formulas.metrics import NullSkew
+from fairgate.formulas.statistics import PairedResult, Resamples
+from fairgate.ground.errors import FairgateError
+from fairgate.ground.randomness import stream
+from fairgate.metrics import Cell, Cells, Drawn, GroupedRows, Limits, Measure, measure, resample
 from fairgate.probes import ProbeScores
-from fairgate.randomness import stream
 from fairgate.records import Against, CheckResult
-from fairgate.statistics import PairedResult, Resamples
 from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.result import result_of, undecided

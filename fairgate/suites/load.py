@@ -14,14 +14,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairgate.errors import SuiteError, suggestion
-from fairgate.hashing import digest
-from fairgate.measures import METRICS, Metric, MetricSpec
+from fairgate.ground.errors import SuiteError, suggestion
+from fairgate.ground.hashing import digest
+from fairgate.ground.yaml_source import Loc, Source, parse_source, read_source
+from fairgate.metrics import METRICS, Metric, MetricSpec
 from fairgate.models import local_paths
 from fairgate.probes import PROBES, with_article
 from fairgate.suites.schema import Approved, Check, DecisionRule, Groups, Suite, Waived, own_settings
 from fairgate.suites.utility import require_utility
-from fairgate.suites.yaml_source import Loc, Source, parse_source, read_source
 
 FOLDER = "fairness_suites"
 

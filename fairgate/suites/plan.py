@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairgate.errors import SuiteError, suggestion
-from fairgate.measures import METRICS, Crossing, Metric, MetricRequest
+from fairgate.ground.errors import SuiteError, suggestion
+from fairgate.ground.yaml_source import Loc, Source
+from fairgate.metrics import METRICS, Crossing, Metric, MetricRequest
 from fairgate.probes import DatasetFacts, Probe, dataset_has
 from fairgate.records import CROSS, Against, MetricSpec, item_name
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Check, Suite
 from fairgate.suites.utility import require_utility
-from fairgate.suites.yaml_source import Loc, Source
 
 
 @dataclass(frozen=True, slots=True)

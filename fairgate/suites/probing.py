@@ -10,8 +10,8 @@ from typing import get_args
 
 import numpy as np
 
-from fairgate.errors import CapabilityError, FairgateError, ModelError, listed
-from fairgate.hashing import digest
+from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, listed
+from fairgate.ground.hashing import digest
 from fairgate.models import FAMILIES, Capability, Capable, indistinct, require_capability, schemes
 from fairgate.probes import METRIC_VERSION, PROBES, Probe, ProbeScores, Rows
 from fairgate.suites.schema import Suite

@@ -11,9 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from fairgate.checkpoints import OPEN_CLIP, Home, home_of
-from fairgate.errors import SettingsError, listed
-from fairgate.git import run_git
+from fairgate.ground.errors import SettingsError, listed
+from fairgate.ground.git import run_git
+from fairgate.models.checkpoints import OPEN_CLIP, Home, home_of
 
 Service = Literal["github", "gitlab"]
 _TEMPLATES = Path(__file__).with_name("templates")

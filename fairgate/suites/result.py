@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fairgate.errors import FairgateError, harmless
-from fairgate.measures import Crossing, GroupedRows
-from fairgate.metrics import NullSkew
+from fairgate.formulas.metrics import NullSkew
+from fairgate.ground.errors import FairgateError, harmless
+from fairgate.metrics import Crossing, GroupedRows
 from fairgate.probes import ProbeScores
 from fairgate.records import CheckResult, GroupResult, MemberResult, Misclassification, Waiver, WorstSet, status_of
 from fairgate.suites.compare import Assessed

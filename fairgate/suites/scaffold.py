@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from fairgate.errors import SuiteError
-from fairgate.measures import GroupedRows
+from fairgate.ground.errors import SuiteError
+from fairgate.metrics import GroupedRows
 from fairgate.probes import DatasetFacts
 
 FEWEST = 30

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticKnownError, core_schema
 
-from fairgate.measures import METRICS, MetricSettings
+from fairgate.metrics import METRICS, MetricSettings
 from fairgate.probes import PROBES, Name, Probe, Prose, SuiteSection, Text
 from fairgate.records import Against, ApprovalKind, Rule
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairgate.ci import event_default_branch, in_ci, target_branch
-from fairgate.errors import SettingsError, suggestion
+from fairgate.ground.ci import event_default_branch, in_ci, target_branch
+from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.suites.options import OPTIONS
 from fairgate.suites.schema import Suite
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairgate.hashing import digest
+from fairgate.ground.hashing import digest
 from fairgate.records import STRICTNESS, CheckResult, Decider, DefinitionChange, item_name
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Suite

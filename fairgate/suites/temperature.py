@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairgate.errors import FairgateError, SuiteError, listed
-from fairgate.measures import METRICS, Cells, GroupedRows, measure
-from fairgate.number_format import three_decimals
+from fairgate.ground.errors import FairgateError, SuiteError, listed
+from fairgate.ground.number_format import three_decimals
+from fairgate.metrics import METRICS, Cells, GroupedRows, measure
 from fairgate.probes import Entropies, ProbeScores
 from fairgate.records import Against
 from fairgate.suites.load import LoadedSuite

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fairgate.errors import SuiteError
-from fairgate.measures import METRICS
+from fairgate.ground.errors import SuiteError
+from fairgate.ground.yaml_source import Source
+from fairgate.metrics import METRICS
 from fairgate.probes import DatasetFacts, Rows
 from fairgate.suites.schema import Check, Suite
-from fairgate.suites.yaml_source import Source
 
 
 def require_utility(

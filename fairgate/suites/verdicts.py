@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairgate.measures import Cell, Floats, Measure
-from fairgate.number_format import three_decimals
+from fairgate.formulas.statistics import PairedResult
+from fairgate.ground.number_format import three_decimals
+from fairgate.metrics import Cell, Floats, Measure
 from fairgate.records import Verdict
-from fairgate.statistics import PairedResult
 from fairgate.suites.compare import Assessed
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Suite

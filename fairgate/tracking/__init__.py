@@ -1,5 +1,5 @@
 """MLflow: one run per evaluation, a queue for the runs that a server did not take, baselines and models from it."""
 
-from fairgate.lazy_face import lazy_face
+from fairgate.ground.lazy_face import lazy_face
 
 __getattr__, __all__ = lazy_face(__name__, __file__)

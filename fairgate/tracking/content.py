@@ -8,8 +8,8 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
-from fairgate.errors import clean, harmless
-from fairgate.hashing import digest, sha256_bytes
+from fairgate.ground.errors import clean, harmless
+from fairgate.ground.hashing import digest, sha256_bytes
 from fairgate.records import CheckResult, RunRecord, item_name
 
 RUN_KEY = "fairgate.run_key"

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from fairgate.checkpoints import repositories_of
-from fairgate.hashing import sha256_file
-from fairgate.seals import KeyTrouble, is_sealed, stored_key
-from fairgate.seals import seal as sealed
+from fairgate.ground.hashing import sha256_file
+from fairgate.ground.seals import KeyTrouble, is_sealed, stored_key
+from fairgate.ground.seals import seal as sealed
+from fairgate.models.checkpoints import repositories_of
 from fairgate.tracking.store_session import sqlite_path
 
 FILE: Final = "destination.json"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fairgate.errors import BaselineError, TrackingError
+from fairgate.ground.errors import BaselineError, TrackingError
 from fairgate.records import RESULTS, SCORES, PastRun, PastValue, Question, RecordFiles, RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.own_store import require_not_the_branchs

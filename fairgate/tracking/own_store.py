@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from fairgate.checkpoints import repositories_of
-from fairgate.ci import in_ci
-from fairgate.errors import TrackingError
-from fairgate.git import run_git
+from fairgate.ground.ci import in_ci
+from fairgate.ground.errors import TrackingError
+from fairgate.ground.git import run_git
+from fairgate.models.checkpoints import repositories_of
 from fairgate.tracking.store_session import redact, sqlite_path
 
 _BESIDE_SQLITE = ("-journal", "-wal", "-shm")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from fairgate.atomic import atomic_write
-from fairgate.ci import in_ci
-from fairgate.errors import TrackingError
-from fairgate.hashing import read_bounded
+from fairgate.ground.atomic import atomic_write
+from fairgate.ground.ci import in_ci
+from fairgate.ground.errors import TrackingError
+from fairgate.ground.hashing import read_bounded
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.destination import Destination, destination_of, plain, seal, stored_destination

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlparse
 
-from fairgate.errors import ModelError, TrackingError, listed
-from fairgate.hashing import digest, sha256_file
+from fairgate.ground.errors import ModelError, TrackingError, listed
+from fairgate.ground.hashing import digest, sha256_file
+from fairgate.ground.seals import SealedNotes, seal
 from fairgate.records import RunRecord
-from fairgate.seals import SealedNotes, seal
 from fairgate.tracking import content
 from fairgate.tracking.own_store import require_not_the_branchs
 from fairgate.tracking.store_session import READ_REMEDY, redact, session
@@ -38,7 +38,7 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
     `architecture` is the open_clip architecture of a bare .safetensors file. Raises ModelError for none, for several,
     for weights that are pickled, and for links.
     """
-    from fairgate.checkpoints import require_folder
+    from fairgate.models.checkpoints import require_folder
 
     require_folder(folder)
     files = sorted(path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
@@ -73,7 +73,7 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
 
 def gather_components(folder: Path) -> None:
     """Copy tokenizer and image processor to the weights: `mlflow.transformers.log_model` stores them elsewhere."""
-    from fairgate.checkpoints import TOKENIZER_FILES
+    from fairgate.models.checkpoints import TOKENIZER_FILES
 
     home = folder / "model"
     if not (folder / "MLmodel").is_file() or not (home / "config.json").is_file():
@@ -220,7 +220,7 @@ def _files_of(client: MlflowClient, source: str, uri: str, scratch: str, root: P
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
-    from fairgate.checkpoints import require_folder
+    from fairgate.models.checkpoints import require_folder
 
     try:
         address = _resolved(client, source)

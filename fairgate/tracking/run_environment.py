@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from fairgate.ci import github_event, on_gitlab
-from fairgate.git import run_git, tracked_files_differ
+from fairgate.ground.ci import github_event, on_gitlab
+from fairgate.ground.git import run_git, tracked_files_differ
 from fairgate.records import Environment
 from fairgate.version import __version__
 

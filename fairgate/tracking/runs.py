@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairgate.errors import TrackingError
+from fairgate.ground.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.own_store import require_not_the_branchs

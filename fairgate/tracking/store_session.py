@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from fairgate.atomic import draft_of, remove, sweep
-from fairgate.errors import TrackingError
+from fairgate.ground.atomic import draft_of, remove, sweep
+from fairgate.ground.errors import TrackingError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.errors import TrackingError, clean
+from fairgate.ground.errors import TrackingError, clean
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.queue import LogOutcome

@@ -19,8 +19,6 @@ from past import a_run, jobs
 from toy_repository import SUITE, Toy, toy_repository
 
 from fairgate import gate
-from fairgate.history import suite_history
-from fairgate.power import suite_power
 from fairgate.records import CheckResult
 from fairgate.records.comparison import AuditRecord
 from fairgate.records.history import History
@@ -30,7 +28,9 @@ from fairgate.reports.comparison_files import render_csv, render_latex
 from fairgate.reports.comparison_page import comparison_html as audit_page
 from fairgate.reports.history_page import history_html as history_page
 from fairgate.reports.power_page import power_html as power_page
+from fairgate.studies.power import suite_power
 from fairgate.suites import resolve
+from fairgate.tracking.history import suite_history
 
 NAMES = (
     *("failed", "passed", "error", "photographs", "team", "hostile team"),

@@ -35,7 +35,7 @@ def toy_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy among the recipes of this process."""
     from toy_recipe import Toy
 
-    from fairgate.recipes.registry import RECIPES
+    from fairgate.builds.recipes.registry import RECIPES
 
     monkeypatch.setitem(RECIPES._found, "toy", Toy)
 

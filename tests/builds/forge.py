@@ -59,19 +59,19 @@ def _import() -> None:
     import ray
     import toy_recipe
 
-    import fairgate.cli.build_display
-    import fairgate.cli.main
-    from fairgate.recipes import register
+    import fairgate.interfaces.cli.build_display
+    import fairgate.interfaces.cli.main
+    from fairgate.builds.recipes import register
 
     assert pyarrow.parquet
     assert ray
-    assert fairgate.cli.main
+    assert fairgate.interfaces.cli.main
     register(toy_recipe.Toy)
     assert "torch" not in sys.modules, "a forge that imports torch starts slowly"
 
 
 def _fairgate(words: Sequence[str]) -> int:
-    from fairgate.cli.main import app
+    from fairgate.interfaces.cli.main import app
 
     sys.argv = ["fairgate", *words]
     app()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from fairgate.cli.main import app
 from fairgate.data import read_dataset, read_manifest
+from fairgate.interfaces.cli.main import app
 
 Fairgate = Callable[..., Result]
 
@@ -214,14 +214,14 @@ def test_shards_are_found_again_though_their_part_cannot_say_its_plan(content: s
 
 def test_what_reads_annotations_and_pictures_and_filters_edits_is_part_of_a_recipes_code() -> None:
     from fairgate.builds.plan import code_modules
-    from fairgate.recipes import open_recipe
+    from fairgate.builds.recipes import open_recipe
 
     files = {"captions": "c.json", "instances": "i.json", "images": "images"}
     recipe = open_recipe("gensynth", {**files, "licence": "CC0-1.0", "editor": "instruct-pix2pix?variant=fp16"})
     found = code_modules(recipe)
-    assert {"fairgate.data.coco", "fairgate.pixels", "fairgate.generation.diffusion.paint"} <= set(found)
-    assert "fairgate.metrics.neighbours" in found
-    assert "fairgate.checkpoints.files" in found  # by the stub of a lazy face, and not all that the face offers
+    assert {"fairgate.data.coco", "fairgate.ground.pixels", "fairgate.models.generation.diffusion.paint"} <= set(found)
+    assert "fairgate.formulas.metrics.neighbours" in found
+    assert "fairgate.models.checkpoints.files" in found  # by the stub of a lazy face, and not all that the face offers
     assert not {"fairgate.builds.part", "fairgate.models.scores"} & set(found)
 
 
@@ -295,7 +295,9 @@ def test_status_tells_what_it_can_where_the_models_are_not(fairgate: Fairgate, m
 
 
 def test_a_status_opens_no_model_and_none_of_their_libraries() -> None:
-    words = "from fairgate.builds.plan import code_digest; from fairgate.recipes import open_recipe; import sys; "
+    words = (
+        "from fairgate.builds.plan import code_digest; from fairgate.builds.recipes import open_recipe; import sys; "
+    )
     words += "code_digest(open_recipe('occupations', {'licence': 'MIT', 'face_reader': 'fairface:x'})); "
     words += "sys.exit(any(name in sys.modules for name in ('torch', 'diffusers', 'transformers')))"
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0

@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 _TWICE = """
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 try:
     app(["build", "toys"])
 except SystemExit as leaving:

@@ -11,10 +11,10 @@ import pytest
 
 from fairgate.builds import Factory, Quiet
 from fairgate.builds.part import ShardBench
+from fairgate.builds.recipes import open_recipe
+from fairgate.builds.steps import Step
 from fairgate.engines import open_engine
-from fairgate.generation import current_offload
-from fairgate.recipes import open_recipe
-from fairgate.steps import Step
+from fairgate.models.generation import current_offload
 
 
 class Noting:

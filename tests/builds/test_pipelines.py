@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from fairgate.builds.build import build_names, read_build
+from fairgate.builds.recipes.social_counterfactuals import subjects_of
 from fairgate.builds.shard_store import slug
-from fairgate.recipes.social_counterfactuals import subjects_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIPELINES = ("dvc.yaml", "gpu/dvc.yaml")

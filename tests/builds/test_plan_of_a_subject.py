@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairgate.builds.plan import Ground
-from fairgate.recipes import open_recipe
+from fairgate.builds.recipes import open_recipe
 
 WORDS = {"subjects": {"doctor": ["doctor"], "chef": ["chef"]}}
 MAN, WOMAN = {"man": {"gender": "man"}}, {"woman": {"gender": "woman"}}

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from fairgate.builds import Ground, preflight_of
 from fairgate.builds.memory import Way
-from fairgate.cli.main import app
-from fairgate.errors import ModelError
-from fairgate.generation import PUBLISHED, PublishedModel
-from fairgate.recipes import open_recipe
+from fairgate.builds.recipes import open_recipe
+from fairgate.ground.errors import ModelError
+from fairgate.interfaces.cli.main import app
+from fairgate.models.generation import PUBLISHED, PublishedModel
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -13,10 +13,10 @@ from PIL import Image
 
 from fairgate.builds.assemble import Census
 from fairgate.builds.shards import StoredSet, decode, encode
-from fairgate.errors import RecipeError
-from fairgate.pixels import pixels_of
-from fairgate.steps import SetRows
-from fairgate.steps.pictures import mask, picture, png
+from fairgate.builds.steps import SetRows
+from fairgate.builds.steps.pictures import mask, picture, png
+from fairgate.ground.errors import RecipeError
+from fairgate.ground.pixels import pixels_of
 
 
 def a_set(name: str = "s1", **columns: Any) -> SetRows:

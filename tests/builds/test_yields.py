@@ -11,9 +11,9 @@ from PIL import Image
 
 from fairgate.builds.assemble import PartTally
 from fairgate.builds.shard_store import Ledger, SetRecord, record_of
-from fairgate.generation import Face
-from fairgate.steps import Meter, SetRows, run_steps
-from fairgate.steps.perceive import Perceive, Trait
+from fairgate.builds.steps import Meter, SetRows, run_steps
+from fairgate.builds.steps.perceive import Perceive, Trait
+from fairgate.models.generation import Face
 
 
 class SeesNobodyElse:

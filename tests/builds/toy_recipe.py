@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from fairgate.errors import ModelError
-from fairgate.recipes import Before, Part, Recipe, RecipeSettings
-from fairgate.steps import Drop, Meter, SetRows, Step, Trace
-from fairgate.steps.pictures import picture
+from fairgate.builds.recipes import Before, Part, Recipe, RecipeSettings
+from fairgate.builds.steps import Drop, Meter, SetRows, Step, Trace
+from fairgate.builds.steps.pictures import picture
+from fairgate.ground.errors import ModelError
 
 GROUPS = ("light", "tan", "dark")
 

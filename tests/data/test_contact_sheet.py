@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import Manifest, UnreadableImage, contact_sheet, read_dataset
 from fairgate.data.sheet import CELL, shown_sets
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
+from fairgate.interfaces.cli.main import app
 
 Rows = Callable[..., Iterator[dict[str, Any]]]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fairgate.data import UnreadableImage, decode, read_dataset, write_dataset
-from fairgate.errors import harmless
-from fairgate.pixels import many_pixels, pixels_of
+from fairgate.ground.errors import harmless
+from fairgate.ground.pixels import many_pixels, pixels_of
 
 
 def _rewrite(folder, **options):

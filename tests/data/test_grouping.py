@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairgate.data import MIN_SETS, Bins, ColumnGrouping, group_sizes, open_dataset
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 from fairgate.suites.schema import Groups
 
 

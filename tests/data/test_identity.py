@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from fairgate.data import open_dataset, read_dataset, verify
-from fairgate.errors import DatasetError
-from fairgate.hashing import sha256_file
-from fairgate.seals import SealedNotes
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import sha256_file
+from fairgate.ground.seals import SealedNotes
 
 
 def forge(folder, change=lambda rows: rows, **said):

@@ -11,7 +11,7 @@ import pytest
 
 from fairgate.data import import_images, open_dataset
 from fairgate.data.labels import unique_ids
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 
 REAL = Path(__file__).parents[2].parent / "shared" / "real"
 needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason="the real data lie beside the checkout only")

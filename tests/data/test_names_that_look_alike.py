@@ -8,7 +8,7 @@ import pytest
 
 from fairgate.data import open_dataset, read_dataset
 from fairgate.data.rows import look_alikes
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fairgate.data import open_dataset, read_dataset, release, versions
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 
 
 def test_a_plain_name_is_the_newest_version_by_number(root, write):

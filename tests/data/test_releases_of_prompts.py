@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import open_dataset, write_prompts
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
+from fairgate.interfaces.cli.main import app
 
 ASKED = {"doctor": "a photo of a doctor", "engineer": "a photo of an engineer"}
 

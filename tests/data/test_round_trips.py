@@ -8,12 +8,12 @@ import io
 import json
 import tarfile
 
+import datasets
 import pandas as pd
 import pytest
 
-import datasets
 from fairgate.data import export_dataset, import_images, open_dataset
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 
 SETS = {"set_column": "set_id", "member_column": "member", "subject_column": "subject"}
 TONES = {"tone": ["light", "dark"], "gender": ["man", "woman"]}

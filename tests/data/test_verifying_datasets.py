@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairgate.data import open_dataset, read_dataset
-from fairgate.errors import DatasetError
-from fairgate.hashing import sha256_file
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import sha256_file
 
 
 @pytest.fixture

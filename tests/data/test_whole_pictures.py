@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from fairgate.data import UnreadableImage, decode
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.pixels import many_pixels, pixels_of
 from fairgate.models.decoding import decode_rgb
-from fairgate.pixels import many_pixels, pixels_of
 
 ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 
@@ -145,7 +145,7 @@ def test_sixteen_bits_are_hashed_and_not_shown_to_a_model():
 
 
 def test_the_largest_pictures_are_decoded_one_after_another(monkeypatch):
-    from fairgate import pixels
+    from fairgate.ground import pixels
 
     busy, most = [], []
     whole = pixels.decode

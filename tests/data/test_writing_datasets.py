@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 
+import datasets
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
-import datasets
 from fairgate.data import Dataset, open_dataset, read_dataset
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 
 
 def test_every_column_comes_back_as_it_was_given(root, rows):

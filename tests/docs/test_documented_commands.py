@@ -11,7 +11,7 @@ import pytest
 import typer
 from documents import PAGES, fences, name_of, prose
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 
 ROOT_COMMAND = typer.main.get_command(app)
 _ENDS = {"|", ">", ">>", "&&", "||", ";", "#", "...", "&"}

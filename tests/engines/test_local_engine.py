@@ -11,7 +11,7 @@ import pytest
 
 from fairgate.engines import Task, open_engine
 from fairgate.engines.local import LocalEngine
-from fairgate.errors import DeviceError, ModelError, SettingsError
+from fairgate.ground.errors import DeviceError, ModelError, SettingsError
 
 DEVICES = [("cpu",), ("cpu", "cpu", "cpu")]
 
@@ -159,9 +159,9 @@ def test_an_engine_is_opened_by_name_with_a_device_per_worker(monkeypatch: pytes
     engine = open_engine("local", workers=3, device="cpu")
     assert isinstance(engine, LocalEngine)
     assert engine.devices == ("cpu", "cpu", "cpu")
-    monkeypatch.setattr("fairgate.checkpoints.device.cuda_generations", lambda: [9, 9])
-    monkeypatch.setattr("fairgate.checkpoints.cuda_generations", lambda: [9, 9])
-    monkeypatch.setattr("fairgate.checkpoints.device.torch_is_built_for_cuda", lambda: True)
+    monkeypatch.setattr("fairgate.models.checkpoints.device.cuda_generations", lambda: [9, 9])
+    monkeypatch.setattr("fairgate.models.checkpoints.cuda_generations", lambda: [9, 9])
+    monkeypatch.setattr("fairgate.models.checkpoints.device.torch_is_built_for_cuda", lambda: True)
     assert open_engine().devices == ("cuda:0", "cuda:1")  # type: ignore[attr-defined]
     assert open_engine(device="cuda", workers=1).devices == ("cuda:0",)  # type: ignore[attr-defined]
     assert open_engine(device="cuda:1").devices == ("cuda:1",)  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import pytest
 
 from fairgate.engines import Task
 from fairgate.engines.ray_engine import LIVES, _Crew
-from fairgate.errors import RecipeError
+from fairgate.ground.errors import RecipeError
 
 
 class Died(Exception):

@@ -63,7 +63,7 @@ def repository(toy: Toy) -> Toy:
 def fairgate(installed: Path | None, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
     paths = [str(installed or ""), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    command = [sys.executable, "-P", "-m", "fairgate.cli", *words]
+    command = [sys.executable, "-P", "-m", "fairgate.interfaces.cli", *words]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -125,7 +125,10 @@ def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, reposito
     assert "metrics,leads,weights.json,,,skin_tone,dark,standing among groups," in table
 
 
-QUICK = "import fairgate.selftest.proof as p; p._other_ways = lambda *_: []; from fairgate.cli.main import app; app()"
+QUICK = (
+    "import fairgate.gate.selftest.proof as p; p._other_ways = lambda *_: []; "
+    "from fairgate.interfaces.cli.main import app; app()"
+)
 """The doctor's first run on a planted bias and the one on an innocent change, without further ways of running it."""
 
 

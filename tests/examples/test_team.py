@@ -15,8 +15,8 @@ from scratch_git import ScratchGit
 from story_team import SHIPPED, write_portraits
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import open_dataset
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
 

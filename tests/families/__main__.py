@@ -6,7 +6,7 @@ from pathlib import Path
 
 def main() -> None:
     """Run every cell, and write the page."""
-    sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("families", "models", "generation", ".")]
+    sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("families", "models", "models/generation", ".")]
     if "--differential" in sys.argv[1:]:
         from differential import main as compare
 

@@ -23,7 +23,7 @@ from differential_variants import Edit, variants
 from model_world import Pictures, encoded, picture
 from PIL import Image
 
-from fairgate.errors import FairgateError
+from fairgate.ground.errors import FairgateError
 from fairgate.models import open_scorer
 
 GENERATIVE: dict[str, Layout] = {**SEEING, **PAINTING}

@@ -18,9 +18,9 @@ from flux_world import SIDE
 from model_world import Pictures
 from PIL import Image
 
-from fairgate.generation.diffusion.paint import working_size
-from fairgate.generation.diffusion_classifier.edits import seed_of
 from fairgate.models import Editing, Generating, generation_seed
+from fairgate.models.generation.diffusion.paint import working_size
+from fairgate.models.generation.diffusion_classifier.edits import seed_of
 
 HOW = Generating(steps=4, seed=3, guidance=5.0)
 EDIT = Editing(strength=0.7, seed=3, steps=6, guidance=5.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from family_rows import ROWS
 
-from fairgate.errors import SettingsError
+from fairgate.ground.errors import SettingsError
 from fairgate.suites import find_checkpoint
 
 pytestmark = pytest.mark.xdist_group("families")

@@ -68,7 +68,7 @@ def label_files(_: World) -> list[Any]:
 
 def use_labels(world: World, data: bytes) -> None:
     """A file of labels on a good classifier; accepted means: every name of it is found again."""
-    from fairgate.checkpoints import require_file
+    from fairgate.models.checkpoints import require_file
     from fairgate.models.classifiers.label_files import named_outputs
 
     path = world.root / "names.json"
@@ -92,7 +92,7 @@ def use_head(world: World, data: bytes) -> None:
     """A head; accepted means: it answers any features with finite numbers, or says how wide they are."""
     import numpy as np
 
-    from fairgate.checkpoints import require_weights
+    from fairgate.models.checkpoints import require_weights
     from fairgate.models.features.heads import read_head
 
     path = world.root / "head.safetensors"

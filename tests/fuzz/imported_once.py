@@ -12,10 +12,10 @@ for name in (
         for part in ("checkpoints", "data", "gate", "models.open_clip_network", "models.score_table", "suites.load")
     ),
     *(f"fairgate.reports.{part}" for part in ("results", "run_comment", "run_page", "run_terminal")),
-    *(f"fairgate.generation.{model}" for model in ("fairface", "grounding_dino", "matcher", "sam", "vilt")),
+    *(f"fairgate.models.generation.{model}" for model in ("fairface", "grounding_dino", "matcher", "sam", "vilt")),
 ):
     importlib.import_module(name)
-for face, registry in (("fairgate.measures", "METRICS"), ("fairgate.probes", "PROBES")):
+for face, registry in (("fairgate.metrics", "METRICS"), ("fairgate.probes", "PROBES")):
     known = getattr(importlib.import_module(face), registry)
     for each in known:
         known[each]  # its module is imported when it is first named

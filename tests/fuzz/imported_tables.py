@@ -48,7 +48,7 @@ def use_footer(world: World, data: bytes) -> None:
     from pyarrow import parquet as pq
 
     from fairgate.data.labels import reading
-    from fairgate.parquet_footer import require_sound_footer
+    from fairgate.data.parquet_footer import require_sound_footer
 
     path = world.root / "f.parquet"
     path.write_bytes(b"PAR1" + data + len(data).to_bytes(4, "little") + b"PAR1")

@@ -39,7 +39,7 @@ def use(world: World, data: bytes) -> None:
     """Load the folder and have it judge a picture."""
     from PIL import Image
 
-    from fairgate.generation import Box, open_model
+    from fairgate.models.generation import Box, open_model
 
     try:
         files = json.loads(data)

@@ -42,7 +42,7 @@ def unpack(name: str) -> Callable[[World, bytes], None]:
     """Unpack an archive; nothing may appear outside of its folder."""
 
     def use(world: World, data: bytes) -> None:
-        from fairgate.published import SourceFiles
+        from fairgate.data.published import SourceFiles
 
         home = world.root / "unpacking"
         shutil.rmtree(home, ignore_errors=True)
@@ -88,7 +88,7 @@ def read(dataset: str, name: str, pictures: Sequence[str] = (), others: Sequence
     """Read a file as a dataset's importer does, up to the first pictures; `others` name the edits of the seed."""
 
     def use(world: World, data: bytes) -> None:
-        from fairgate.published import SourceFiles, find_published
+        from fairgate.data.published import SourceFiles, find_published
 
         home = world.root / "reading"
         shutil.rmtree(home, ignore_errors=True)

@@ -222,7 +222,7 @@ TARGETS = (
         bytes_of(weights("m.safetensors")),
         checkpoint("m.safetensors"),
         weights("m.safetensors"),
-        ("fairgate.checkpoints",),
+        ("fairgate.models.checkpoints",),
     ),
     Target("pickled", bytes_of(weights("m.pt")), checkpoint("m.pt")),
     Target("open-clip-config", trees(model_seeds("open_clip"), as_json), model_folder("open_clip")),

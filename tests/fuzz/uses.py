@@ -128,8 +128,8 @@ def shard(world: World, data: bytes) -> None:
 
 
 def picture(world: World, data: bytes) -> None:
+    from fairgate.ground.pixels import UnreadableImage, pixels_of
     from fairgate.models.decoding import decode_rgb
-    from fairgate.pixels import UnreadableImage, pixels_of
 
     image = decode_rgb(data, one_picture(data), 0)
     assert image.mode == "RGB"
@@ -141,8 +141,8 @@ def picture(world: World, data: bytes) -> None:
 
 def checkpoint(name: str) -> Callable[[World, bytes], None]:
     def use(world: World, data: bytes) -> None:
-        from fairgate.checkpoints.files import require_weights
-        from fairgate.checkpoints.weights import read_state_dict, require_finite
+        from fairgate.models.checkpoints.files import require_weights
+        from fairgate.models.checkpoints.weights import read_state_dict, require_finite
 
         path = placed(world.root / name, data)
         require_weights(path)
@@ -237,9 +237,9 @@ def baseline_folder(world: World, data: bytes) -> None:
 
 def addresses(world: World, data: bytes) -> None:
     """Whatever is typed: a model URI, a baseline, a dataset, a suite."""
-    from fairgate.baselines import parse_baseline
     from fairgate.data import open_dataset
-    from fairgate.errors import FairgateError
+    from fairgate.gate.baselines import parse_baseline
+    from fairgate.ground.errors import FairgateError
     from fairgate.models import open_scorer
     from fairgate.suites import suite_path
 
@@ -274,7 +274,7 @@ def captions(name: str) -> Callable[[World, bytes], None]:
     """Count the words of a file of captions, and draw its pictures."""
 
     def use(world: World, data: bytes) -> None:
-        from fairgate.studies import caption_words_study
+        from fairgate.studies.papers import caption_words_study
 
         placed(world.root / name, data)
         caption_words_study(world.root / name, words=["nurse"], image="image")

@@ -52,7 +52,7 @@ class Trial:
     def _try(self, data: bytes) -> None:
         from uses import require_parts
 
-        from fairgate.errors import FairgateError
+        from fairgate.ground.errors import FairgateError
 
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         signal.alarm(SECONDS_PER_INPUT if self.tried > 3 else 6 * SECONDS_PER_INPUT)
@@ -154,9 +154,9 @@ def in_process(work: Work, folder: Path) -> None:
 
         prefixes = _prefixes(work.name)
         with atheris.instrument_imports(include=list(prefixes)):
-            import fairgate.checkpoints
             import fairgate.data
             import fairgate.models
+            import fairgate.models.checkpoints
             import fairgate.reports
             import fairgate.suites.load  # noqa: F401
     from targets import TARGETS

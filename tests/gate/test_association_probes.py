@@ -10,8 +10,8 @@ from test_gate_verdicts import by_item, evaluate, scores
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
-from fairgate.errors import SuiteError
-from fairgate.metrics import c_asc
+from fairgate.formulas.metrics import c_asc
+from fairgate.ground.errors import SuiteError
 from fairgate.probes import read_scores
 from fairgate.suites import resolve
 

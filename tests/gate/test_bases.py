@@ -15,9 +15,9 @@ from toy_repository import GENDERS, LABELS, SUITE, TONES, Toy, rows
 from typer.testing import CliRunner
 
 from fairgate import gate
-from fairgate.cli.main import app
 from fairgate.data import write_dataset
-from fairgate.errors import BaselineError, NoVerdict
+from fairgate.ground.errors import BaselineError, NoVerdict
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.suites import named_bases, resolve
 
@@ -329,7 +329,7 @@ def test_a_deleted_suite_is_never_silently_gone(toy: Toy, git: ScratchGit, way: 
         scores("biased"),
     ]
     if way == "check":
-        command = [sys.executable, "-m", "fairgate.cli", "check", "jobs", *words]
+        command = [sys.executable, "-m", "fairgate.interfaces.cli", "check", "jobs", *words]
     else:
         several = "jobs" if way == "pytest" else "all"
         spoken = [word.replace("--", "--fairness-") for word in words]

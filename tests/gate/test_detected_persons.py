@@ -12,7 +12,7 @@ from test_gate_verdicts import by_item, evaluate
 from toy_repository import SUITE, Toy, members, rows
 
 from fairgate.data import read_dataset, write_dataset
-from fairgate.errors import DatasetError, ScoresError, SuiteError
+from fairgate.ground.errors import DatasetError, ScoresError, SuiteError
 from fairgate.models import Detections
 from fairgate.probes.detection import DetectionProbe
 from fairgate.records import CheckResult

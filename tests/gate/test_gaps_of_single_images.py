@@ -13,9 +13,9 @@ from toy_repository import rows
 
 from fairgate import gate
 from fairgate.data import import_images, write_dataset
-from fairgate.errors import SuiteError
-from fairgate.power import suite_power
+from fairgate.ground.errors import SuiteError
 from fairgate.records import CheckResult, RunRecord
+from fairgate.studies.power import suite_power
 from fairgate.suites import resolve
 
 SUITE = """\

@@ -18,10 +18,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from fairgate import gate
-from fairgate.cli.main import app
 from fairgate.data import open_dataset, write_dataset, write_prompts
-from fairgate.errors import ModelError, SuiteError
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError, SuiteError
+from fairgate.ground.hashing import digest
+from fairgate.interfaces.cli.main import app
 from fairgate.models import (
     Floats,
     GeneratedPictures,

@@ -11,9 +11,9 @@ from painted_models import FAMILIES as PAINTED
 from test_gate_verdicts import by_item, evaluate
 from toy_repository import SUITE, Toy
 
-from fairgate.errors import ScoresError, SuiteError
-from fairgate.hashing import digest
-from fairgate.measures import METRICS, Cell, Measure, MetricRequest
+from fairgate.ground.errors import ScoresError, SuiteError
+from fairgate.ground.hashing import digest
+from fairgate.metrics import METRICS, Cell, Measure, MetricRequest
 from fairgate.models.registry import FAMILIES
 from fairgate.probes import ProbeScores, read_scores, scores_digest, write_scores
 from fairgate.records import CheckResult

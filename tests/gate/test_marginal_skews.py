@@ -9,8 +9,8 @@ from test_rank_metrics import similarity
 from toy_repository import QUERIES, SUITE, Toy
 
 from fairgate import gate
-from fairgate.errors import SuiteError
-from fairgate.metrics import max_skew_within
+from fairgate.formulas.metrics import max_skew_within
+from fairgate.ground.errors import SuiteError
 
 CHECK = "probe: search, metric: marginal_max_skew_at_k, over: crossed"
 

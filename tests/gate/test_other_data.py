@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from example_records import example_record
 
-from fairgate.baselines import dataset_notices, require_nothing_vanished, require_same_declaration
-from fairgate.errors import BaselineError
+from fairgate.gate.baselines import dataset_notices, require_nothing_vanished, require_same_declaration
+from fairgate.ground.errors import BaselineError
 from fairgate.records import DatasetInfo
 
 RECORD = example_record()

@@ -8,7 +8,7 @@ import pytest
 from test_gate_verdicts import by_item, evaluate, scores
 from toy_repository import SUITE, Toy
 
-from fairgate.errors import SuiteError
+from fairgate.ground.errors import SuiteError
 
 PROBE = """  pairs:
     kind: pair_association

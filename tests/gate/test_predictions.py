@@ -11,7 +11,7 @@ import pytest
 
 from fairgate import gate
 from fairgate.data import import_images, write_dataset
-from fairgate.errors import SuiteError
+from fairgate.ground.errors import SuiteError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import resolve
 

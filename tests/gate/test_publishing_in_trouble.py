@@ -12,7 +12,7 @@ from toy_repository import Toy
 from typer.testing import CliRunner
 
 from fairgate import gate
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.suites import Settings, resolve
 
 REPORT = ["comment.md", "metrics.json", "report.html", "results.json", "scores.parquet"]

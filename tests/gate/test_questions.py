@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairgate import gate
-from fairgate.baselines import scores_in_common
 from fairgate.data import write_dataset
-from fairgate.errors import SuiteError
+from fairgate.gate.baselines import scores_in_common
+from fairgate.ground.errors import SuiteError
 from fairgate.probes import ProbeScores
 from fairgate.records import CheckResult
 from fairgate.reports.formatting import coverage_words

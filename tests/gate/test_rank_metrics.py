@@ -1,4 +1,4 @@
-"""Rank metrics of a suite are those of `fairgate.metrics`, with intervals that cover or a reason, and ties told."""
+"""Rank metrics of a suite are those of `fairgate.formulas.metrics`, with intervals or a reason, and ties told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from test_gate_verdicts import by_item, evaluate, scores
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
-from fairgate.metrics import (
+from fairgate.formulas.metrics import (
     bias_at_k,
     max_skew_at_k,
     min_skew_at_k,

@@ -7,8 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from fairgate.errors import ModelError
 from fairgate.gate.counterparts import comparisons_without_pass, counterpart, stricter_reading
+from fairgate.ground.errors import ModelError
 from fairgate.models import Model, open_scorer
 from fairgate.records import CheckResult, GroupResult, ModelInfo, Verdict
 

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from fairgate import gate
+from fairgate.builds.recipes.social_counterfactuals import ATTRIBUTES, TEMPLATES, caption_set
 from fairgate.data import write_dataset
-from fairgate.recipes.social_counterfactuals import ATTRIBUTES, TEMPLATES, caption_set
 from fairgate.records import CheckResult
 from fairgate.suites import resolve
 

@@ -12,11 +12,11 @@ import pytest
 from toy_repository import LABELS, SUITE, Toy, toy_repository
 
 from fairgate import gate
-from fairgate.errors import BaselineError
-from fairgate.pytest_plugin.fixture import Fairness
+from fairgate.gate.selftest.suite_inputs import look_at_suite
+from fairgate.ground.errors import BaselineError
+from fairgate.interfaces.pytest_plugin.fixture import Fairness
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
-from fairgate.selftest.suite_inputs import look_at_suite
 from fairgate.suites import advice, resolve
 
 PROMPTS = [f"a photo of a {label}" for labels in LABELS.values() for label in labels]

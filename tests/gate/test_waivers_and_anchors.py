@@ -10,7 +10,7 @@ from test_gate_verdicts import by_item
 from toy_repository import SUITE, Toy, write_scores_table
 
 from fairgate import gate
-from fairgate.errors import SuiteError
+from fairgate.ground.errors import SuiteError
 from fairgate.records import RunRecord
 from fairgate.suites import resolve
 from fairgate.suites.result import waive

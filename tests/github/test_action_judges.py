@@ -17,7 +17,7 @@ from toy_repository import SUITE, Toy
 from typer.testing import CliRunner
 from warm_python import warm_python
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.reports import read_results
 
 BIASED = "scores:biased.csv?values=logit"
@@ -285,9 +285,9 @@ def test_steps_run_in_a_new_folder_and_relative_inputs_are_of_the_repository(
     inputs = _inputs(tracking_uri=given, python="bin/python", report="out/r")
     used = used.format(root=toy.root)
     judged = _told("Judge the checkpoint", '"$MLFLOW_TRACKING_URI" "$FAIRGATE_REPORT" "$@"', inputs, toy, tmp_path)
-    assert f"\n{used} {toy.root}/out/r -P -m fairgate.cli check --root {toy.root} -- jobs\n" in judged
+    assert f"\n{used} {toy.root}/out/r -P -m fairgate.interfaces.cli check --root {toy.root} -- jobs\n" in judged
     told = _told("Tell MLflow", '"$@"', inputs, toy, tmp_path)
-    assert f"\n-P -m fairgate.cli push --from {toy.root}/out/r --mlflow {used}\n" in told
+    assert f"\n-P -m fairgate.interfaces.cli push --from {toy.root}/out/r --mlflow {used}\n" in told
     folders = re.findall(rf"^{tmp_path}/temp/fairgate-\w{{6}}$", judged + told, re.MULTILINE)
     assert len(set(folders)) == 2
     assert not any(list(Path(folder).iterdir()) for folder in folders)
@@ -304,7 +304,7 @@ def _record(folder: Path) -> bytes:
 @pytest.mark.nightly
 def test_pytest_xdist_the_command_and_the_action_write_the_same_record_byte_for_byte(toy: Toy) -> None:
     scratch_git(toy.root)
-    fairgate = [sys.executable, "-m", "fairgate.cli", "check", "jobs", "--model", BIASED, "--mlflow", "off"]
+    fairgate = [sys.executable, "-m", "fairgate.interfaces.cli", "check", "jobs", "--model", BIASED, "--mlflow", "off"]
     by_pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", "jobs"]
     by_pytest += ["--fairness-model", BIASED, "--fairness-mlflow", "off"]
     ways = {

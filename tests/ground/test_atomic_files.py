@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairgate.atomic import atomic, atomic_write, draft_of, remove, sweep
+from fairgate.ground.atomic import atomic, atomic_write, draft_of, remove, sweep
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairgate.errors import FairgateError, did_you_mean
-from fairgate.hashing import digest, sha256_bytes, sha256_file
-from fairgate.randomness import stream
+from fairgate.ground.errors import FairgateError, did_you_mean
+from fairgate.ground.hashing import digest, sha256_bytes, sha256_file
+from fairgate.ground.randomness import stream
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairgate.seals import KeyTrouble, SealedNotes, is_sealed, seal, stored_key
+from fairgate.ground.seals import KeyTrouble, SealedNotes, is_sealed, seal, stored_key
 
 
 def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_processes_that_start_at_once_agree_on_one_key(tmp_path: Path) -> None:
-    program = "import sys; from pathlib import Path; from fairgate.seals import stored_key\n"
+    program = "import sys; from pathlib import Path; from fairgate.ground.seals import stored_key\n"
     program += "sys.stdin.readline(); print(stored_key(Path(sys.argv[1])).hex())"
     words = [sys.executable, "-c", program, str(tmp_path / "key")]
     started = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]

@@ -114,7 +114,7 @@ def save_detector(kind: str, folder: Path) -> Path:
         if kind == "grounding-dino":
             import sys
 
-            sys.path.append(str(Path(__file__).parents[1] / "generation"))
+            sys.path.append(str(Path(__file__).parents[0] / "generation"))
             from perceiver_world import save_grounding_dino
 
             save_grounding_dino(folder)

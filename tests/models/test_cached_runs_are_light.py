@@ -58,7 +58,7 @@ def test_tables_of_scores_need_no_torch(tmp_path: Path, pictures: Pictures) -> N
         import sys; sys.path.insert(0, sys.argv[1])
         from pathlib import Path
         from model_world import Pictures
-        from fairgate.errors import ScoresError
+        from fairgate.ground.errors import ScoresError
         from fairgate.models import open_scorer
         Path(sys.argv[2], "s.csv").write_text("path,a man,a woman,a gap\\nval/0.png,20.5,21,\\n")
         scorer = open_scorer("scores:s.csv?values=logit", Pictures([b"x"]), cache=None, base=Path(sys.argv[2]))

@@ -14,7 +14,7 @@ from language_world import save_language
 from model_world import Pictures
 from vlm_world import save_vlm
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import CacheWarning, EmbeddingCache, local_paths, open_scorer
 
 LABELS = ["doctor", "line cook", "x-ray technician"]

@@ -15,7 +15,7 @@ from model_world import Pictures
 from nightly import some
 from PIL import Image
 
-from fairgate.errors import CapabilityError, ModelError
+from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.models import EmbeddingCache, local_paths, open_scorer, require_capability
 
 

@@ -14,9 +14,9 @@ from hf_world import save_folder
 from model_world import Pictures, encoded
 from PIL import Image
 
-from fairgate.checkpoints import Checkpoint, Device, Encoder
-from fairgate.errors import FairgateError, MetricError, ModelError
-from fairgate.metrics import max_skew_at_k
+from fairgate.formulas.metrics import max_skew_at_k
+from fairgate.ground.errors import FairgateError, MetricError, ModelError
+from fairgate.ground.randomness import stream
 from fairgate.models import (
     FAMILIES,
     EmbeddingCache,
@@ -28,8 +28,8 @@ from fairgate.models import (
     register,
     schemes,
 )
+from fairgate.models.checkpoints import Checkpoint, Device, Encoder
 from fairgate.models.two_towers import TwoTowers
-from fairgate.randomness import stream
 
 PROMPTS = ["a photo of a doctor", "a photo of a nurse", "a chef"]
 MAN, WOMAN = "a photo of a man", "a photo of a woman"

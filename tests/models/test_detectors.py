@@ -14,7 +14,7 @@ from detector_world import KINDS, save_detector
 from model_world import Pictures, encoded, picture
 from nightly import some
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import LOWEST_SCORE, Detections, EmbeddingCache, open_scorer, require_capability
 from fairgate.models.detection.layouts import DETECTORS
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from model_world import PROMPTS, Pictures
 
-from fairgate.errors import SettingsError
+from fairgate.ground.errors import SettingsError
 from fairgate.models import CacheWarning, EmbeddingCache, open_scorer
 from fairgate.models.cache import KEY_VARIABLE
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from model_world import PROMPTS, Pictures
 
-from fairgate.errors import ScoresError
+from fairgate.ground.errors import ScoresError
 from fairgate.models import open_scorer
 
 RNG = np.random.default_rng(0)

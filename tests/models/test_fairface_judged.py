@@ -13,9 +13,9 @@ from nightly import some
 from PIL import Image
 from safetensors.torch import save_file
 
-from fairgate.errors import CapabilityError, ModelError
-from fairgate.generation import open_model
+from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.models import open_scorer, require_capability
+from fairgate.models.generation import open_model
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from model_world import Pictures
 
-from fairgate.errors import FairgateError, ModelError
+from fairgate.ground.errors import FairgateError, ModelError
 from fairgate.models import Capability, contract, indistinct, local_paths, open_scorer, register, require_capability
 from fairgate.models.registry import FAMILIES
 

@@ -18,8 +18,8 @@ from PIL import Image
 from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
-from fairgate.errors import CapabilityError, ModelError
+from fairgate.ground.errors import CapabilityError, ModelError
+from fairgate.interfaces.cli.main import app
 from fairgate.models import local_paths, open_scorer, require_capability
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -15,7 +15,7 @@ from model_world import PROMPTS, Pictures, encoded, picture
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import EmbeddingCache, open_scorer
 
 

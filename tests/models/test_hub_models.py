@@ -14,7 +14,7 @@ from hub_cache import COMMIT, put_into_cache
 from model_world import PROMPTS, Pictures
 from peft_world import save_adapter
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer, published_models, uri_options
 
 OTHER = "89abcdef" * 5

@@ -7,7 +7,7 @@ import pytest
 from model_world import Pictures, encoded, picture
 from PIL import Image
 
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 from fairgate.models.decoding import decode_rgb
 
 BASE = picture(3).resize((8, 6))

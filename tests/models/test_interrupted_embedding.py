@@ -12,9 +12,9 @@ import pytest
 import torch
 from model_world import PROMPTS, Pictures, encoded, picture
 
-from fairgate.checkpoints import Checkpoint, Device, Encoder, Halving
-from fairgate.errors import DatasetError, DeviceError
+from fairgate.ground.errors import DatasetError, DeviceError
 from fairgate.models import EmbeddingCache, open_scorer
+from fairgate.models.checkpoints import Checkpoint, Device, Encoder, Halving
 
 
 @pytest.fixture

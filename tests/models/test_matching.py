@@ -14,7 +14,7 @@ from model_world import PROMPTS, Pictures
 from peft_world import save_adapter
 from PIL import Image
 
-from fairgate.errors import CapabilityError, ModelError
+from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.models import EmbeddingCache, Floats, fit_projection, open_scorer, require_capability
 from fairgate.models.matching.family import MATCHERS
 

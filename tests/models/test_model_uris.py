@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from model_world import Pictures
 
-from fairgate.checkpoints import device
-from fairgate.checkpoints.device import Device, find_device
-from fairgate.errors import DeviceError, ModelError
+from fairgate.ground.errors import DeviceError, ModelError
 from fairgate.models import open_scorer, uri_forms
+from fairgate.models.checkpoints import device
+from fairgate.models.checkpoints.device import Device, find_device
 from fairgate.models.registry import FAMILIES
 
 

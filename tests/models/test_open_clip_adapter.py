@@ -17,9 +17,9 @@ from model_world import PROMPTS, TINY, Pictures
 from PIL import Image
 from safetensors.torch import save_file
 
-from fairgate.checkpoints import Device, encoder_of
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import EmbeddingCache, open_scorer
+from fairgate.models.checkpoints import Device, encoder_of
 
 
 def library_outputs(name: str, pictures: Pictures, state: dict[str, torch.Tensor]) -> tuple[np.ndarray, ...]:

@@ -15,9 +15,9 @@ import torch
 from model_world import PROMPTS, Pictures
 from PIL import Image
 
-from fairgate.checkpoints import split_options
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import open_scorer
+from fairgate.models.checkpoints import split_options
 from fairgate.models.open_clip_pictures import PICTURES, published_pictures
 
 SIZES = [(91, 37), (33, 200), (224, 225), (640, 333), (7, 5)]

@@ -22,7 +22,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from vlm_world import save_vlm
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer, schemes
 
 PREFIX = "base_model.model."

@@ -13,7 +13,7 @@ from model_world import PROMPTS, Pictures
 from toy_repository import Toy
 
 from fairgate.data import open_dataset
-from fairgate.errors import ScoresError
+from fairgate.ground.errors import ScoresError
 from fairgate.models import open_scorer
 
 DAMAGED = Path(__file__).parent / "damaged_codes.parquet"

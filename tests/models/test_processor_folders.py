@@ -18,9 +18,9 @@ from model_world import PROMPTS, Pictures
 from nightly import some
 from vlm_world import save_vlm
 
-from fairgate.checkpoints import IMAGE_CONFIGS, TOKENIZER_FILES
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer
+from fairgate.models.checkpoints import IMAGE_CONFIGS, TOKENIZER_FILES
 
 Answers = Callable[[Any], Any]
 

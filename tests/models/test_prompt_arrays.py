@@ -12,9 +12,9 @@ import pytest
 from hf_world import save_folder
 from model_world import Pictures
 
-from fairgate.checkpoints import find_device
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import ArrayTraining, AttributeData, embed_texts, fit_projection, fit_prompt_array, open_scorer
+from fairgate.models.checkpoints import find_device
 from fairgate.models.debiased import PromptArray
 from fairgate.models.prompt_tokens import Lesson, learn_array, prefixed
 

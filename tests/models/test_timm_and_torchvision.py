@@ -18,9 +18,9 @@ from nightly import some
 from PIL import Image
 from safetensors.torch import save_file
 
-from fairgate.checkpoints import HashedFiles, find_device
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer
+from fairgate.models.checkpoints import HashedFiles, find_device
 from fairgate.models.classifiers.bare_weights import WEIGHTS, loaded_into
 
 NET = "squeezenet1_1"

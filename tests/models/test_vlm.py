@@ -16,9 +16,9 @@ from nightly import some
 from PIL import Image
 from vlm_world import KINDS, save_vlm
 
-from fairgate.checkpoints import Device, find_folder
-from fairgate.errors import DatasetError, ModelError
+from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, open_scorer, require_capability
+from fairgate.models.checkpoints import Device, find_folder
 from fairgate.models.vlm.asking import LENS
 from fairgate.models.vlm.engine import VisionLanguage
 from fairgate.models.vlm.layouts import LAYOUTS, load

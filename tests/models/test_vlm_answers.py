@@ -15,9 +15,9 @@ from model_world import Pictures
 from nightly import some
 from vlm_world import KINDS, save_vlm
 
-from fairgate.checkpoints import Device, find_folder
-from fairgate.errors import DatasetError, ModelError
+from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, open_scorer
+from fairgate.models.checkpoints import Device, find_folder
 from fairgate.models.decoding import decode_rgb
 from fairgate.models.vlm.engine import VisionLanguage
 from fairgate.models.vlm.layouts import LAYOUTS, load

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fairgate import __version__
-from fairgate.cli.main import app
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
+from fairgate.interfaces.cli.main import app
 from fairgate.portraits.demo_files import demo_folder
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ from scipy.stats import spearmanr
 
 from fairgate import gate
 from fairgate.data import open_dataset
-from fairgate.generation.diffusion_classifier.family import DiffusionClassifier, DiffusionFamily
 from fairgate.models import EmbeddingCache, Request
+from fairgate.models.generation.diffusion_classifier.family import DiffusionClassifier, DiffusionFamily
 from fairgate.portraits.dataset import write_people
 from fairgate.portraits.professions import FEMALE_DOMINATED, MALE_DOMINATED, PLANT, PROFESSIONS, planted_log_odds
 from fairgate.portraits.world import with_article

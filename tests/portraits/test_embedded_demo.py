@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.portraits.world import planted_cells
 from fairgate.records import RunRecord
 

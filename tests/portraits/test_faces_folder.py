@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
+from fairgate.builds.recipes import open_recipe
+from fairgate.builds.steps import Meter, run_steps
 from fairgate.data.labels import read_labels
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
 from fairgate.portraits.faces_folder import LABELS_FILE, write_faces
 from fairgate.portraits.world import ATTRIBUTES, GROUPS
-from fairgate.recipes import open_recipe
-from fairgate.steps import Meter, run_steps
 
 
 def test_every_group_comes_as_often_and_each_spoilt_line_is_dropped_for_what_is_wrong_with_it(tmp_path):

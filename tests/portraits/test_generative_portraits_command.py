@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
-from fairgate.generation import Sampling, open_model
+from fairgate.interfaces.cli.main import app
+from fairgate.models.generation import Sampling, open_model
 from fairgate.portraits import editor, generator, generator_training, standin_training
 from fairgate.portraits.generator_training import GeneratorPlan
 from fairgate.portraits.pool import draw_sets

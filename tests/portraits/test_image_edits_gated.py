@@ -14,7 +14,7 @@ from fairgate.data import open_dataset
 from fairgate.portraits.dataset import write_people
 from fairgate.portraits.professions import FEMALE_DOMINATED, MALE_DOMINATED, MALE_SHARE, PROFESSIONS
 from fairgate.records import CheckResult, Estimate
-from fairgate.studies import EditingOptions, image_editing_study
+from fairgate.studies.papers import EditingOptions, image_editing_study
 from fairgate.suites import resolve
 
 ROOT = Path(__file__).parents[2]

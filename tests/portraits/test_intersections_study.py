@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.portraits.dataset import write_occupations
 
 CHECKPOINTS = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints"

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import read_dataset
+from fairgate.interfaces.cli.main import app
 
 
 def run(*words: str) -> tuple[int, str]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairgate.ground.randomness import stream
 from fairgate.portraits.classifier_training import PLANS
 from fairgate.portraits.draw import draw
 from fairgate.portraits.generator_words import new_tokenizer
@@ -25,7 +26,6 @@ from fairgate.portraits.professions import (
 )
 from fairgate.portraits.scene import scene_of
 from fairgate.portraits.world import GROUPS, LABELS, MALE_SHARE, PERSON
-from fairgate.randomness import stream
 
 
 def test_only_one_profession_of_biased_differs() -> None:

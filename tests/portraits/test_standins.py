@@ -9,8 +9,9 @@ import pytest
 from generative_world import ALL_THERE, STANDINS, paint
 from PIL import Image
 
-from fairgate.errors import ModelError
-from fairgate.generation import Box, open_model
+from fairgate.ground.errors import ModelError
+from fairgate.ground.randomness import stream
+from fairgate.models.generation import Box, open_model
 from fairgate.portraits.generator import GUIDANCE
 from fairgate.portraits.photos import draw_photo
 from fairgate.portraits.scene import scene_of
@@ -18,7 +19,6 @@ from fairgate.portraits.standin_data import blurred, distorted, noisy, portrait,
 from fairgate.portraits.standin_nets import READ
 from fairgate.portraits.standins import overlap
 from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption, with_article
-from fairgate.randomness import stream
 
 HELD_OUT = 31
 """Seed of scenes that nothing was trained on."""

@@ -7,7 +7,8 @@ import torch
 from clip_answers import embed, probabilities
 from PIL import Image
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.ground.randomness import stream
 from fairgate.portraits import clip
 from fairgate.portraits.draw import draw
 from fairgate.portraits.pool import draw_set
@@ -25,7 +26,6 @@ from fairgate.portraits.world import (
     training_caption,
     with_article,
 )
-from fairgate.randomness import stream
 
 PROMPTS = [
     *(PROMPT_TEMPLATE.format(label=label) for label in LABELS),

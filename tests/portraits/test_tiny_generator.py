@@ -8,8 +8,8 @@ from generative_world import ALL_THERE, EDITOR, GENERATOR, paint, pipeline, seen
 from PIL import Image
 from scipy.stats import binomtest
 
-from fairgate.errors import ModelError
-from fairgate.generation import Sampling, open_model
+from fairgate.ground.errors import ModelError
+from fairgate.models.generation import Sampling, open_model
 from fairgate.portraits.canvas import BACKGROUNDS
 from fairgate.portraits.draw import draw
 from fairgate.portraits.generator import GUIDANCE, contact_sheet, open_pipeline

@@ -14,8 +14,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from fairgate import gate
-from fairgate.cli.main import app
 from fairgate.data import write_dataset
+from fairgate.interfaces.cli.main import app
 from fairgate.portraits.dataset import rows
 from fairgate.portraits.world import ATTRIBUTES
 from fairgate.records import CheckResult

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from fairgate.errors import ScoresError
+from fairgate.ground.errors import ScoresError
 from fairgate.probes import PROBES, ProbeScores, classify, read_scores, scores_digest, write_scores
 
 SUBJECT = np.array(["chef", "doctor", "doctor"], dtype=object)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from fairgate.hashing import digest
+from fairgate.ground.hashing import digest
 from fairgate.probes import PROBES, association, taxonomy
 from fairgate.suites import Suite, probe_digests
 

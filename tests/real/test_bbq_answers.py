@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from outputs import OUTPUTS, judged, repository, rows_of, write_table
 
-from fairgate.metrics import stereotype_balance, stereotype_score
+from fairgate.formulas.metrics import stereotype_balance, stereotype_score
 from fairgate.records import RunRecord
 
 BBQ = OUTPUTS / "bbq_qwen2vl"

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairgate.randomness import stream
-from fairgate.steps.caption_gender import WIDER_WORDS, WORDS, image_gender, named_gender, neutralise
-from fairgate.studies.caption_context import clusters, predictable_auc, tf_idf
+from fairgate.builds.steps.caption_gender import WIDER_WORDS, WORDS, image_gender, named_gender, neutralise
+from fairgate.ground.randomness import stream
+from fairgate.studies.papers.caption_context import clusters, predictable_auc, tf_idf
 
 CAPTIONS = Path(__file__).parents[2] / "../shared/real/coco_captions_val2017_1200.json"
 LISTS = json.loads((Path(__file__).parents[1] / "golden" / "captions.json").read_text())["word_lists"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from outputs import OUTPUTS, rows_of
 
-from fairgate.metrics import group_means
+from fairgate.formulas.metrics import group_means
 
 FOLDER = OUTPUTS / "genderbias_vl"
 CONTEXTS = ("VL", "V", "L")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairgate.metrics import effect_size, permutation_p
+from fairgate.formulas.metrics import effect_size, permutation_p
 
 FOLDER = Path(__file__).parents[2] / "../shared/real/outputs/ieat_assoc"
 

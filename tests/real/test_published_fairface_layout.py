@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from fairface import PHOTOGRAPHS, SCORES
 
-from fairgate.published import get_published
-from fairgate.published.fairface import COUNTS
+from fairgate.data.published import get_published
+from fairgate.data.published.fairface import COUNTS
 
 pytestmark = pytest.mark.skipif(not PHOTOGRAPHS.is_dir(), reason="the photographs are not beside this checkout")
 

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from fairface import REAL
 
-from fairgate.published.social_counterfactuals import GENDERS, RACES, _subject
+from fairgate.data.published.social_counterfactuals import GENDERS, RACES, _subject
 
 CAPTIONS = REAL / "socialcounterfactuals_generation_metadata.csv.gz"
 

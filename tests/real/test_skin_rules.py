@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fairgate.metrics import individual_typology_angle, skin_mask
+from fairgate.formulas.metrics import individual_typology_angle, skin_mask
 
 REAL = Path(__file__).parents[2] / "../shared/real"
 SKIN, PHOTOGRAPHS = REAL / "skin", REAL / "fairface_photos"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from outputs import OUTPUTS, judged, repository, rows_of, write_table
 
-from fairgate.statistics import cluster_ols
+from fairgate.formulas.statistics import cluster_ols
 
 FOLDER = OUTPUTS / "vlm_admit_cfd"
 PROMPTS = ("baseline", "ignore", "acknowledge")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fairface import REAL
 
-from fairgate.studies import caption_words_study
+from fairgate.studies.papers import caption_words_study
 
 CAPTIONS = REAL / "coco_captions_val2017_1200.json"
 WORDS = ["skateboard", "umbrella", "tennis", "phone"]

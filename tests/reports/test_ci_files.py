@@ -23,7 +23,7 @@ from example_records import (
 from toy_repository import SUITE, Toy, toy_repository
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.reports import render_code_quality, render_sarif, write_results
 

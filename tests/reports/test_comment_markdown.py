@@ -16,8 +16,8 @@ from example_records import (
 )
 from markdown_it import MarkdownIt
 
-from fairgate.errors import FairgateError
-from fairgate.markdown import escape, fenced, web_address
+from fairgate.ground.errors import FairgateError
+from fairgate.ground.markdown import escape, fenced, web_address
 from fairgate.records import RunRecord
 from fairgate.reports import job_summary, render_comment
 

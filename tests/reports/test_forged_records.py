@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from example_records import example_record, team_record
 
-from fairgate.errors import BaselineError
+from fairgate.ground.errors import BaselineError
 from fairgate.records import RunRecord
 from fairgate.reports import read_results, write_results
 from fairgate.reports.results import contradictions

@@ -22,7 +22,7 @@ from example_records import (
 from huggingface_hub import ModelCard
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.reports import badge_json, badge_svg, model_index, render_annex, render_card, write_results
 

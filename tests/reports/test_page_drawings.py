@@ -19,7 +19,7 @@ from example_records import (
     team_record,
 )
 
-from fairgate.measures.limits import WORST
+from fairgate.metrics.limits import WORST
 from fairgate.records.history import PastValue
 from fairgate.reports import render_html
 from fairgate.reports.charts import scale_for, strips_of

@@ -16,8 +16,8 @@ from example_records import (
     skew_check,
 )
 
-from fairgate.errors import clean
-from fairgate.number_format import number, signed
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number, signed
 from fairgate.records import CheckResult, Coverage, NeededApproval, RunRecord
 from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
 from fairgate.reports.formatting import (

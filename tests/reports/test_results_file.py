@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from example_records import example_record, skew_check
 
-from fairgate.errors import BaselineError
+from fairgate.ground.errors import BaselineError
 from fairgate.records import RunRecord
 from fairgate.records.schemas import schema_file, schema_of, schema_text
 from fairgate.reports import read_results, write_results

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairgate.errors import FairgateError
+from fairgate.ground.errors import FairgateError
 from fairgate.reports import artifact
 from fairgate.reports.artifact import unpack_report
 

@@ -9,7 +9,7 @@ from full_disks import full, may_mount
 from toy_repository import Toy
 from warm_process import WarmProcess
 
-from fairgate.pytest_plugin.session import GateSession
+from fairgate.interfaces.pytest_plugin.session import GateSession
 
 pytestmark = pytest.mark.xdist_group("troubles")
 

@@ -44,7 +44,7 @@ def _command(words: Sequence[str]) -> int:
         import pytest
 
         return int(pytest.main([*words[1:]]))
-    from fairgate.cli.main import app
+    from fairgate.interfaces.cli.main import app
 
     app()
     return 0

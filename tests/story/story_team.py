@@ -11,8 +11,8 @@ from safetensors.numpy import load_file, save_file
 from scratch_git import ScratchGit
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import open_dataset, write_dataset
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
 

@@ -14,8 +14,8 @@ import yaml
 from toy_repository import toy_repository
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.interfaces.cli.main import app
 from fairgate.reports import read_results
 from fairgate.suites.probing import require_distinct
 from fairgate.suites.schema import Suite

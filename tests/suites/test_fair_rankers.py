@@ -7,8 +7,8 @@ import pytest
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
-from fairgate.errors import SuiteError
-from fairgate.metrics import NullSkew, expected_max_skew
+from fairgate.formulas.metrics import NullSkew, expected_max_skew
+from fairgate.ground.errors import SuiteError
 
 K = "k: 60"
 

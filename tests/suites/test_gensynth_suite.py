@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from fairgate import gate
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models import require_capability
 from fairgate.probes import PROBES
 from fairgate.records import RunRecord

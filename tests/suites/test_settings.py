@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from toy_repository import Toy
 
-from fairgate.errors import SettingsError
+from fairgate.ground.errors import SettingsError
 from fairgate.models import uri_forms
 from fairgate.suites import load_suite, resolve
 from fairgate.suites.schema import Suite

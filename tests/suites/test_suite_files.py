@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from toy_repository import SUITE, Toy
 
 import fairgate.suites
-from fairgate.errors import SuiteError
+from fairgate.ground.errors import SuiteError
 from fairgate.probes import with_article
 from fairgate.suites import load_suite, suite_names, suite_path
 from fairgate.suites.schema import Suite

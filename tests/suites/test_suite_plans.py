@@ -7,7 +7,7 @@ from toy_repository import SUITE, Toy, rows
 
 from fairgate import gate
 from fairgate.data import write_dataset
-from fairgate.errors import DatasetError, SuiteError
+from fairgate.ground.errors import DatasetError, SuiteError
 
 
 def test_checks_by_subject_become_one_item_per_subject_in_order(toy: Toy) -> None:

@@ -10,10 +10,10 @@ import pytest
 from toy_repository import toy_repository
 
 from fairgate import gate
+from fairgate.formulas.statistics import paired_test
+from fairgate.ground.randomness import stream
 from fairgate.probes import ProbeScores
-from fairgate.randomness import stream
 from fairgate.records import CheckResult
-from fairgate.statistics import paired_test
 from fairgate.suites import resolve
 from fairgate.suites.compare import stricter
 from fairgate.suites.deciding import decide

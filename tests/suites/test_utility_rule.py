@@ -6,7 +6,7 @@ import pytest
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
-from fairgate.errors import SuiteError
+from fairgate.ground.errors import SuiteError
 from fairgate.suites import load_suite
 
 BARE = SUITE.replace("  - {id: finds, probe: search, metric: recall_at_k, k: 1, at_least: 0.9}\n", "")

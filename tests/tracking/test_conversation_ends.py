@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tracking_records import a_record
 
-from fairgate.errors import TrackingError
+from fairgate.ground.errors import TrackingError
 from fairgate.tracking import log_or_queue, push
 from fairgate.tracking.store_session import session
 

@@ -10,7 +10,7 @@ from click.testing import Result
 from tracking_records import a_check, a_record
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.records import ModelInfo, RunRecord
 from fairgate.records.history import PastValue
 from fairgate.tracking import log_run, past_runs, past_values

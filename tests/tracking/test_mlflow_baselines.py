@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tracking_records import a_record
 
-from fairgate.errors import BaselineError
+from fairgate.ground.errors import BaselineError
 from fairgate.records import NeededApproval
 from fairgate.reports import write_results
 from fairgate.tracking import fetch_record, log_run, past_runs

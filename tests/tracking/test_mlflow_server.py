@@ -18,8 +18,8 @@ from tracking_records import a_check, a_record
 from typer.testing import CliRunner
 
 from fairgate import gate
-from fairgate.cli.main import app
 from fairgate.data import open_dataset
+from fairgate.interfaces.cli.main import app
 from fairgate.models import open_scorer
 from fairgate.reports import write_results
 from fairgate.suites import resolve

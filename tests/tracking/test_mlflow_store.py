@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tracking_records import a_check, a_record
 
-from fairgate.errors import TrackingError
+from fairgate.ground.errors import TrackingError
 from fairgate.reports import run_description
 from fairgate.tracking import log_or_queue, log_run
 from fairgate.tracking.content import RUN_KEY

@@ -11,7 +11,7 @@ from toy_repository import Toy
 from tracking_records import a_record
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.reports import read_results, write_results
 from fairgate.suites import load_suite
 from fairgate.tracking import fetch_record

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from fairgate.errors import ModelError, TrackingError
+from fairgate.ground.errors import ModelError, TrackingError
 from fairgate.tracking import fetch_model, tag_model_version
 from fairgate.tracking.registry import checkpoint_uri
 from fairgate.tracking.store_session import session

@@ -17,8 +17,8 @@ from toy_repository import Toy
 from tracking_records import a_check, a_record
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
-from fairgate.errors import TrackingError
+from fairgate.ground.errors import TrackingError
+from fairgate.interfaces.cli.main import app
 from fairgate.records import GroupResult
 from fairgate.reports import run_description, write_results
 from fairgate.tracking import content, log_to_wandb

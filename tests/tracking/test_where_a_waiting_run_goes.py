@@ -17,8 +17,8 @@ from scratch_git import scratch_git
 from tracking_records import a_record
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
-from fairgate.errors import BaselineError, TrackingError
+from fairgate.ground.errors import BaselineError, TrackingError
+from fairgate.interfaces.cli.main import app
 from fairgate.tracking import log_or_queue, past_runs, push
 from fairgate.tracking.destination import Destination, destination_of
 from fairgate.tracking.store_session import session

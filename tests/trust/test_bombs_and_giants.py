@@ -20,10 +20,10 @@ import pytest
 from toy_repository import PROMPTS, SUITE, Toy
 from trust_world import check, parts_of, png_of, refused, shut
 
-from fairgate import pixels
 from fairgate.data import open_dataset, write_dataset
 from fairgate.data.labels import read_labels
-from fairgate.errors import BaselineError, DatasetError
+from fairgate.ground import pixels
+from fairgate.ground.errors import BaselineError, DatasetError
 from fairgate.models.decoding import decode_rgb
 from fairgate.reports import read_results
 from fairgate.reports.run_pictures import album

@@ -20,9 +20,9 @@ from toy_repository import SUITE, Toy
 from trust_world import check, refused
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import write_dataset
-from fairgate.errors import DatasetError, first_harmful, harmless
+from fairgate.ground.errors import DatasetError, first_harmful, harmless
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.reports import (
     badge_json,

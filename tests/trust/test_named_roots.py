@@ -10,9 +10,9 @@ from nightly import some
 from toy_repository import SUITE, Toy
 from trust_world import check, parts_of, refused, shut
 
-from fairgate.checkpoints import resolve
-from fairgate.errors import FairgateError, ModelError
+from fairgate.ground.errors import FairgateError, ModelError
 from fairgate.models import FAMILIES, open_scorer, require_uri
+from fairgate.models.checkpoints import resolve
 from fairgate.reports import read_results
 
 HELD = SUITE.replace("model: scores:tuned.csv", "model: scores:@tables/new/tuned.csv")

@@ -12,7 +12,7 @@ from scratch_git import scratch_git
 from toy_repository import Toy, toy_repository
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
 

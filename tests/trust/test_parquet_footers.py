@@ -14,8 +14,8 @@ from toy_repository import Toy
 from trust_world import check, shut
 
 from fairgate.data import CaptionFile, import_images, open_dataset
-from fairgate.errors import DatasetError
-from fairgate.parquet_footer import LARGEST, require_sound_footer
+from fairgate.data.parquet_footer import LARGEST, require_sound_footer
+from fairgate.ground.errors import DatasetError
 
 I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
 

@@ -10,9 +10,9 @@ from toy_repository import SUITE, Toy, toy_repository
 from trust_world import check, parts_of, refused
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import open_dataset
-from fairgate.errors import DatasetError
+from fairgate.ground.errors import DatasetError
+from fairgate.interfaces.cli.main import app
 
 SECRET = "root:x:0:0:THE-SECRET"
 

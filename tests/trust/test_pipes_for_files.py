@@ -16,11 +16,11 @@ from fairgate.data import import_images, open_dataset
 from fairgate.data.coco import read_coco
 from fairgate.data.labels import read_labels
 from fairgate.data.tables import open_table
-from fairgate.errors import FairgateError
+from fairgate.ground.errors import FairgateError
+from fairgate.ground.yaml_source import read_source
 from fairgate.probes import read_scores
 from fairgate.reports import read_results
 from fairgate.reports.artifact import unpack_report
-from fairgate.suites.yaml_source import read_source
 
 SHARD, MANIFEST = "shard-00000-of-00001.parquet", "manifest.json"
 

@@ -11,10 +11,10 @@ from toy_repository import Toy, toy_repository
 from trust_world import refused
 from typer.testing import CliRunner, Result
 
-from fairgate.cli.main import app
-from fairgate.errors import TrackingError
+from fairgate.gate.selftest.machine import look_at_cache
+from fairgate.ground.errors import TrackingError
+from fairgate.interfaces.cli.main import app
 from fairgate.reports import read_results
-from fairgate.selftest.machine import look_at_cache
 from fairgate.tracking.own_store import require_not_the_branchs
 
 INSIDE = "the cache is inside of the repository"

@@ -12,10 +12,10 @@ from safetensors.numpy import save_file
 from toy_repository import SUITE, Toy
 from trust_world import check, refused
 
-from fairgate.checkpoints import hub_folder, judged_folder, judging, model_folder, named_files
-from fairgate.errors import ModelError
-from fairgate.generation.diffusion.files import PipelineAddress, find_pipeline
+from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer
+from fairgate.models.checkpoints import hub_folder, judged_folder, judging, model_folder, named_files
+from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
 from fairgate.suites import leaves
 
 COMMIT = "0123456789" * 4
@@ -176,7 +176,7 @@ def test_a_root_above_the_repository_gives_no_file_of_it(
 def test_a_link_out_of_the_folder_of_a_lora_is_refused(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from fairgate.generation.diffusion import files
+    from fairgate.models.generation.diffusion import files
 
     lora = repository / "lora"
     lora.mkdir()

@@ -13,8 +13,8 @@ from typing import Any
 from toy_repository import Toy
 from typer.testing import CliRunner, Result
 
-from fairgate.cli.main import app
-from fairgate.errors import FairgateError
+from fairgate.ground.errors import FairgateError
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
 

@@ -50,7 +50,7 @@ def answers() -> dict[str, str]:
 
 def streams() -> dict[str, list[int]]:
     """First draws of streams with names of several kinds."""
-    from fairgate.randomness import stream
+    from fairgate.ground.randomness import stream
 
     names: dict[str, tuple[str | int, ...]] = {"none": (), "text": ("sets", "doctor"), "numbers": ("k", 8, 0)}
     return {name: stream(7, *words).integers(1 << 40, size=3).tolist() for name, words in names.items()}

@@ -7,7 +7,7 @@ set -euo pipefail
 
 artifacts=$1
 folder=$2
-fairgate() { "$PYTHON" -P -m fairgate.cli "$@"; }
+fairgate() { "$PYTHON" -P -m fairgate.interfaces.cli "$@"; }
 
 origin=(--commit "$HEAD_SHA")
 for number in $PULL_REQUESTS; do

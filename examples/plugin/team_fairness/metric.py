@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairgate.measures import Answers, Cell, Drawn, Measure, Metric, MetricRequest, MetricSpec
+from fairgate.metrics import Answers, Cell, Drawn, Measure, Metric, MetricRequest, MetricSpec
 
 
 class WorstMember(Metric):

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.errors import ModelError
-from fairgate.hashing import sha256_file
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import sha256_file
 from fairgate.models import Capability, ImageSource, Request
 
 CAN: frozenset[Capability] = frozenset({"log_probabilities"})

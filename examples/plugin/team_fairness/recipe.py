@@ -14,8 +14,8 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from fairgate.recipes import Before, Part, Recipe, RecipeSettings
-from fairgate.steps import Drop, Meter, SetRows, Step, Trace
+from fairgate.builds.recipes import Before, Part, Recipe, RecipeSettings
+from fairgate.builds.steps import Drop, Meter, SetRows, Step, Trace
 
 TONES = {"light": 1.0, "dark": 0.4}
 LEAST_DIFFERENCE = 20.0  # gray levels, of 255

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from fairgate.checkpoints import Device, HashedFiles, read_state_dict, require_finite, require_fit
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import Device, HashedFiles, read_state_dict, require_finite, require_fit
 from fairgate.models.classifiers.fixed_labels import Loaded
 
 WEIGHTS = "weights"

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from fairgate.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
-from fairgate.hashing import digest
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
 from fairgate.models.classifiers.fairface_layout import FairFaceLayout
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import LabelNames

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 
 
 class FairFaceLayout:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairgate.checkpoints import Device, Embeddings, find_device, naming
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import Device, Embeddings, find_device, naming
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.reading import ReadingMisfit
@@ -189,7 +189,7 @@ class FixedLabelModel:
 
     def _classifier(self) -> Loaded:
         if self._loaded is None:
-            from fairgate.checkpoints import require_device
+            from fairgate.models.checkpoints import require_device
 
             require_device(self._device)
             with naming(self.uri, "be loaded"):

@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from fairgate.checkpoints import is_hub_id, read_options, require_file, resolve
-from fairgate.errors import ModelError
-from fairgate.hashing import sha256_file
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import sha256_file
+from fairgate.models.checkpoints import is_hub_id, read_options, require_file, resolve
 from fairgate.models.classifiers.label_names import LabelNames, require_plain
 
 MAX_BYTES = 16 << 20

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairgate.errors import ModelError, did_you_mean, harmless, listed
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError, did_you_mean, harmless, listed
+from fairgate.ground.hashing import digest
 
 MOST = 100_000
 """Labels of a model: ImageNet-21k has 21,843."""

@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import (
     Device,
     HashedFiles,
     judged_folder,
@@ -24,8 +26,6 @@ from fairgate.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.errors import ModelError, did_you_mean
-from fairgate.hashing import digest
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register

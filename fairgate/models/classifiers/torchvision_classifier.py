@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairgate.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
-from fairgate.errors import ModelError, did_you_mean
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register

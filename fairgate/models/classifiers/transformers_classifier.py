@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import (
     IMAGE_CONFIGS,
     LOCAL,
     Device,
@@ -22,8 +24,6 @@ from fairgate.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register

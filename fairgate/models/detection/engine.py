@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from fairgate.checkpoints import LOCAL, Device, TransformersFolder, load_model, loading, naming
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import LOCAL, Device, TransformersFolder, load_model, loading, naming
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
 from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import (
     IMAGE_CONFIGS,
     TOKENIZER_FILES,
     Device,
@@ -22,8 +24,6 @@ from fairgate.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
 from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
@@ -140,7 +140,7 @@ class DetectorModel:
         return work.merged(source)
 
     def _fill(self, work: RowParts, what: str) -> None:
-        from fairgate.checkpoints import scoring
+        from fairgate.models.checkpoints import scoring
 
         source, engine = self._request.source, self._engine()
         for rows, blobs in source.image_batches(_BATCH):
@@ -156,7 +156,7 @@ class DetectorModel:
 
     def _engine(self) -> DetectorEngine:
         if self._engine_ is None:
-            from fairgate.checkpoints import require_device
+            from fairgate.models.checkpoints import require_device
             from fairgate.models.detection.engine import DetectorEngine
 
             require_device(self._device)

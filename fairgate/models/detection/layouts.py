@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairgate.errors import ModelError, did_you_mean, listed
+from fairgate.ground.errors import ModelError, did_you_mean, listed
 
 
 @dataclass(frozen=True, slots=True)

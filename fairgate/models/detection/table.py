@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.checkpoints import require_file, resolve
-from fairgate.errors import ScoresError, did_you_mean, listed
-from fairgate.hashing import digest, sha256_file
+from fairgate.ground.errors import ScoresError, did_you_mean, listed
+from fairgate.ground.hashing import digest, sha256_file
+from fairgate.models.checkpoints import require_file, resolve
 from fairgate.models.contract import (
     LOWEST_SCORE,
     MOST_BOXES,

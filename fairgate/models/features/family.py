@@ -11,7 +11,9 @@ from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest, sha256_file
+from fairgate.models.checkpoints import (
     IMAGE_CONFIGS,
     LOCAL,
     Device,
@@ -30,8 +32,6 @@ from fairgate.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.errors import ModelError
-from fairgate.hashing import digest, sha256_file
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register
@@ -127,7 +127,7 @@ class Backbone:
 
     def features(self) -> Embeddings:
         """Of every image, (images, width) float32. Raises ModelError for one that is not finite."""
-        from fairgate.checkpoints import require_device
+        from fairgate.models.checkpoints import require_device
         from fairgate.models.embeddings import numbers_of_images
 
         require_device(self._device)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models.contract import Model
 from fairgate.models.features.family import Backbone
 from fairgate.models.features.heads import NEIGHBOURS, Head, Kind, Table

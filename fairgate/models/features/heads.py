@@ -15,9 +15,9 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.atomic import atomic
-from fairgate.checkpoints import MAX_SIDE
-from fairgate.errors import ModelError, clean
+from fairgate.ground.atomic import atomic
+from fairgate.ground.errors import ModelError, clean
+from fairgate.models.checkpoints import MAX_SIDE
 from fairgate.models.contract import ImageSource
 
 Kind = Literal["linear", "knn"]

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
-from fairgate.checkpoints import Device
+from fairgate.models.checkpoints import Device
 from fairgate.models.contract import Floats
 
 _AT_ONCE = 64  # texts that are matched with a picture at once

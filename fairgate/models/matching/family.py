@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairgate.checkpoints import (
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import (
     IMAGE_CONFIGS,
     LOCAL,
     TOKENIZER_FILES,
@@ -30,8 +32,6 @@ from fairgate.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
 from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Floats, Request, register
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
@@ -139,7 +139,7 @@ def _checkpoint(found: TransformersFolder) -> Checkpoint:
 
 
 def _towers(found: TransformersFolder, device: Device) -> Encoder:
-    from fairgate.checkpoints import encoder_of
+    from fairgate.models.checkpoints import encoder_of
     from fairgate.models.matching.engine import prepared
 
     model, processor, tokenizer = _loaded(found, device)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models.vlm.judged import Average
 
 IMAGE = "{image}"

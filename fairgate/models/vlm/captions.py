@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairgate.checkpoints import TransformersFolder, find_folder, judged_folder, local_folder, split_options
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import TransformersFolder, find_folder, judged_folder, local_folder, split_options
 from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
@@ -102,7 +102,7 @@ class DescribedModel(LabelLikelihoods):
     def _load(self) -> LabelEngine:
         import transformers
 
-        from fairgate.checkpoints import LOCAL, load_model, loading
+        from fairgate.models.checkpoints import LOCAL, load_model, loading
         from fairgate.models.vlm.layouts import require_one_context
         from fairgate.models.vlm.reader import LanguageReader
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.checkpoints import TransformersFolder, naming
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import TransformersFolder, naming
 from fairgate.models.contract import Capability, Request
 from fairgate.models.vlm.asking import IMAGE, QUESTION, Asking
 from fairgate.models.vlm.seeing import SeeingModel
@@ -34,7 +34,7 @@ class ConversingModel(SeeingModel):
 
         Answers that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """
-        from fairgate.checkpoints import require_device, scoring
+        from fairgate.models.checkpoints import require_device, scoring
 
         texts = self._texts(prompts)
         cache = self._request.cache

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairgate.checkpoints import GENERATION_CONFIG, TransformersFolder, read_config
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import GENERATION_CONFIG, TransformersFolder, read_config
 
 _ENDS = "eos_token_id"
 _MOST = 64

@@ -11,8 +11,8 @@ from PIL import Image
 from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
-from fairgate.checkpoints import Device
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import Device
 from fairgate.models.contract import Floats
 from fairgate.models.vlm.asking import IMAGE
 from fairgate.models.vlm.layouts import Layout

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from fairgate.checkpoints import find_folder, judged_folder, local_folder, split_options
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import find_folder, judged_folder, local_folder, split_options
 from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.vlm.asking import Asking, read_asking, read_chat

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.checkpoints import Device, find_device, naming, versions
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import Device, find_device, naming, versions
 from fairgate.models.contract import Capability, Floats, Request, log_softmax
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.row_parts import RowParts
@@ -109,7 +109,7 @@ class LabelLikelihoods(ABC):
 
     def _table(self, parts: str, labels: Sequence[str]) -> Table:
         """Likelihoods of labels on every picture, (images, labels) float32; done pieces are cached below `parts`."""
-        from fairgate.checkpoints import scoring
+        from fairgate.models.checkpoints import scoring
 
         request = self._request
         work, engine = RowParts(request.cache, parts, len(request.source)), self._engine()
@@ -165,7 +165,7 @@ class LabelLikelihoods(ABC):
 
     def _engine(self) -> LabelEngine:
         if self._engine_ is None:
-            from fairgate.checkpoints import require_device
+            from fairgate.models.checkpoints import require_device
 
             require_device(self._device)
             with naming(self.uri, "be loaded"):

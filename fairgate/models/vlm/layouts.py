@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairgate.checkpoints import LOCAL, Device, TransformersFolder, load_model, loading
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import LOCAL, Device, TransformersFolder, load_model, loading
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _grid(sides: Sequence[int], patch: int) -> int:
 
 def processor_options(found: TransformersFolder, config: Any) -> dict[str, Any]:
     """The options of a processor besides its parts: from processor_config.json, else as the model's config implies."""
-    from fairgate.checkpoints import read_config
+    from fairgate.models.checkpoints import read_config
 
     if found.kind in ("llava", "llava_next"):
         vision = config.vision_config

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models.contract import Floats
 
 _CACHE_BYTES = {"cpu": 1 << 29, "cuda": 1 << 32}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers.modeling_outputs import BaseModelOutput
 
-from fairgate.checkpoints import Device
+from fairgate.models.checkpoints import Device
 from fairgate.models.contract import Floats
 from fairgate.models.vlm.asking import CAPTION
 from fairgate.models.vlm.likelihood import Prefix, decoded, label_tokens, require_end

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairgate.checkpoints import (
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import (
     IMAGE_CONFIGS,
     TOKENIZER_FILES,
     TransformersFolder,
     naming,
 )
-from fairgate.hashing import digest
 from fairgate.models.contract import Request
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.vlm.asking import Asking
@@ -57,7 +57,7 @@ class SeeingModel(LabelLikelihoods):
 
         Captions that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """
-        from fairgate.checkpoints import require_device, scoring
+        from fairgate.models.checkpoints import require_device, scoring
 
         cache, source = self._request.cache, self._request.source
         name = f"captions/{self._key()}/{longest}"

@@ -19,7 +19,7 @@ from scratch_git import ScratchGit, scratch_git
 from typer.testing import CliRunner
 from warm_python import warm_python
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
 

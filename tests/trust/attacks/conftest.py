@@ -15,7 +15,7 @@ from story_team import write_portraits
 from toy_repository import SUITE as TOY_SUITE
 from toy_repository import toy_repository
 
-from fairgate.hashing import sha256_bytes, sha256_file
+from fairgate.ground.hashing import sha256_bytes, sha256_file
 
 TABLES = ("base", "tuned", "biased")
 

@@ -10,7 +10,7 @@ from peft_world import save_adapter
 from story_team import write_portraits
 from typer.testing import CliRunner, Result
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 
 SUITE = """\
 schema: 1

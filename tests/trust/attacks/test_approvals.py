@@ -12,7 +12,7 @@ from test_base_branch import merge
 from test_gate_definition import edited, loose, pytest_in
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.reports import read_results
 
 

@@ -14,8 +14,8 @@ from test_data_identity import Rows, forge
 from toy_repository import release, toy_repository
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import open_dataset
+from fairgate.interfaces.cli.main import app
 
 FACES = "datasets/faces"
 

@@ -18,7 +18,7 @@ from story_team import write_portraits
 from toy_repository import rows as toy_rows
 
 from fairgate.data import open_dataset, write_dataset
-from fairgate.hashing import sha256_file
+from fairgate.ground.hashing import sha256_file
 
 Rows = list[dict[str, Any]]
 

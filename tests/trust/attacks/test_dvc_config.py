@@ -241,7 +241,7 @@ def outside(root: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", ["../../action/evil.py", "lib/python3.12/site-packages/evil.pth"])
 def test_a_folder_that_lists_paths_elsewhere_is_refused_before_anything_is_written(team: Team, path: str) -> None:
-    """More of them, and of what follows: tests/remote."""
+    """More of them, and of what follows: tests/data/remote."""
     md5 = team.store.add_folder({"a-good-one": b"x", path: b"evil", "z": b"y"})
     team.point("extra", f"{md5}.dir")
     team.repo.push("data")
@@ -293,7 +293,18 @@ def test_files_of_git_and_files_of_somebody_are_not_written_over(team: Team) -> 
     (work / "extra" / "stale.txt").write_text("of an earlier job", encoding="utf-8")
     refused(team.pull(targets="extra.dvc"), "extra/a.txt, extra/stale.txt", "--force")
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "fairgate.cli", "dataset", "pull", "--force", "--base", "origin/main", "extra"],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "fairgate.interfaces.cli",
+            "dataset",
+            "pull",
+            "--force",
+            "--base",
+            "origin/main",
+            "extra",
+        ],
         cwd=work,
         capture_output=True,
         text=True,

@@ -10,7 +10,7 @@ from attack_world import ToyRepository, suite_with
 from dvc_objects_by_hand import Objects, config, pointer
 from test_approvals import approve
 
-from fairgate.hashing import sha256_file
+from fairgate.ground.hashing import sha256_file
 
 
 def unapproved(repository: ToyRepository) -> None:

@@ -10,9 +10,9 @@ import pytest
 from attack_world import ROOT, Repository, ToyRepository
 from scratch_git import ScratchGit, scratch_git
 
-from fairgate.baselines import Repository as Baselines
-from fairgate.baselines import check_out
-from fairgate.errors import BaselineError
+from fairgate.gate.baselines import Repository as Baselines
+from fairgate.gate.baselines import check_out
+from fairgate.ground.errors import BaselineError
 from fairgate.tracking.run_environment import environment
 
 
@@ -190,4 +190,4 @@ def test_git_is_started_in_one_place() -> None:
     started = [
         path for path in (ROOT / "fairgate").rglob("*.py") if re.search(r"(?<!Literal)\[\s*\"git\"", path.read_text())
     ]
-    assert [path.relative_to(ROOT).as_posix() for path in started] == ["fairgate/git.py"]
+    assert [path.relative_to(ROOT).as_posix() for path in started] == ["fairgate/ground/git.py"]

@@ -15,8 +15,8 @@ from toy_repository import release as toy_release
 from toy_repository import write_scores_table
 from typer.testing import CliRunner
 
-from fairgate.baselines import baseline_folder
-from fairgate.cli.main import app
+from fairgate.gate.baselines import baseline_folder
+from fairgate.interfaces.cli.main import app
 
 
 def test_a_change_of_documentation_passes_and_says_that_the_checkpoint_is_the_baselines(

@@ -12,7 +12,7 @@ from story_team import write_portraits
 from test_adapters import SUITE
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 from fairgate.reports import read_results
 
 OTHER = "89abcdef" * 5

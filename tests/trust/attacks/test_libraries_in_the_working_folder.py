@@ -47,7 +47,9 @@ def test_one_that_would_leave_a_mark_does_not_run(team_repo: Repository, tmp_pat
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("words", [["fairgate.cli", "check", "jobs"], ["pytest", "--fairness-suite", "jobs"]])
+@pytest.mark.parametrize(
+    "words", [["fairgate.interfaces.cli", "check", "jobs"], ["pytest", "--fairness-suite", "jobs"]]
+)
 def test_on_a_machine_of_ones_own_the_run_is_refused_before_pytorch_is_imported(
     team_repo: Repository, tmp_path: Path, words: list[str]
 ) -> None:

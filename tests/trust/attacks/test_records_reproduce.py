@@ -15,8 +15,8 @@ from attack_world import Repository, ToyRepository, suite_with
 from test_approvals import approve, kinds
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
 from fairgate.data import open_dataset
+from fairgate.interfaces.cli.main import app
 from fairgate.probes import read_scores, scores_digest
 
 RECORD = "fairness_suites/baselines/jobs"

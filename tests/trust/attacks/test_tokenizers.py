@@ -12,7 +12,7 @@ from attack_world import Judged, Repository
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
-from fairgate.errors import ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models.registry import FAMILIES
 from fairgate.models.scores import PrecomputedScores, ScoreTables
 from fairgate.probes import write_scores

@@ -13,8 +13,8 @@ from attack_world import Repository, ToyRepository, suite_with
 from test_gate_definition import Suite, edited, merged
 from test_temperature import scaled
 
-from fairgate.baselines import baseline_folder
 from fairgate.data import write_dataset
+from fairgate.gate.baselines import baseline_folder
 
 FINDS = {"id": "finds", "probe": "search", "metric": "recall_at_k", "k": 1, "at_least": 0.9}
 GAPS = {"id": "gaps", "probe": "labels", "metric": "group_gap", "over": "crossed", "by": "subject"}

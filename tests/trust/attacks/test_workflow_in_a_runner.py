@@ -12,7 +12,7 @@ from local_runner import ACT, Outcome, run_workflow
 from test_gate_definition import loose
 from typer.testing import CliRunner
 
-from fairgate.cli.main import app
+from fairgate.interfaces.cli.main import app
 
 PAGE = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
 GATE = re.search(r"`\.github/workflows/fairness-gate\.yml`:\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)

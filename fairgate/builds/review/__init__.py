@@ -1,0 +1,36 @@
+"""People look at a build: a local page, a blind sample, records of marks, figures for the card, and the release."""
+
+from __future__ import annotations
+
+from fairgate.builds.review.builds import FinishedBuild, find_build, review_command
+from fairgate.builds.review.figures import figures_of, percent
+from fairgate.builds.review.instructions import INSTRUCTIONS
+from fairgate.builds.review.marks import Keeper, read_records
+from fairgate.builds.review.releasing import ReleaseOptions, release, reviewed
+from fairgate.builds.review.sample import Sample, draw_sample
+from fairgate.builds.review.section import review_section
+from fairgate.builds.review.server import ReviewServer
+from fairgate.builds.review.session import Session, opened_line
+from fairgate.builds.review.zero_shot import SENTENCE, ZeroShot
+
+__all__ = [
+    "INSTRUCTIONS",
+    "SENTENCE",
+    "FinishedBuild",
+    "Keeper",
+    "ReleaseOptions",
+    "ReviewServer",
+    "Sample",
+    "Session",
+    "ZeroShot",
+    "draw_sample",
+    "figures_of",
+    "find_build",
+    "opened_line",
+    "percent",
+    "read_records",
+    "release",
+    "review_command",
+    "review_section",
+    "reviewed",
+]

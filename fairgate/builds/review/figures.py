@@ -1,0 +1,254 @@
+"""What the marks say: shares with intervals per category and group, agreement of raters, and of filters with them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairgate.builds.review.agreement import (
+    Agreement,
+    GroupAgreement,
+    ScoreAgreement,
+    agreement,
+    group_agreement,
+    score_agreement,
+)
+from fairgate.builds.review.instructions import QUALITIES
+from fairgate.builds.review.marks import Key, Record
+from fairgate.builds.review.rows import read_rows
+from fairgate.builds.review.sample import ImageItem, Sample, SetItem
+from fairgate.data import CROSS, Dataset, is_text
+from fairgate.ground.errors import StatisticsError
+from fairgate.ground.number_format import ABSENT
+
+ALPHA: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """`count` of `of`, with Wilson's limits. `value`, `lo` and `hi` are None where nothing was looked at."""
+
+    count: int
+    of: int
+    value: float | None
+    lo: float | None
+    hi: float | None
+
+
+def share(count: int, of: int, *, alpha: float = ALPHA) -> Share:
+    """A share with the score interval of Wilson (1927), which holds near 0 and 1 too, at 1 - alpha.
+
+    >>> share(9, 10)
+    Share(count=9, of=10, value=0.9, lo=0.5958499732047615, hi=0.9821237869049271)
+    """
+    if not 0 <= count <= of or not 0 < alpha < 1:
+        raise StatisticsError(
+            f"{count} of {of} at alpha {alpha} is no share.",
+            where="share",
+            remedy="count among what was looked at, alpha between 0 and 1",
+        )
+    if not of:
+        return Share(0, 0, None, None, None)
+    from scipy.stats import binomtest  # 0.5 s to import
+
+    limits = binomtest(count, of).proportion_ci(1 - alpha, method="wilson")
+    return Share(count, of, count / of, float(limits.low), float(limits.high))
+
+
+def percent(found: Share) -> str:
+    """`90.8% (89.1 to 92.3)`; a dash where nothing was looked at."""
+    if found.value is None or found.lo is None or found.hi is None:
+        return ABSENT
+    return f"{100 * found.value:.1f}% ({100 * found.lo:.1f} to {100 * found.hi:.1f})"
+
+
+SCORES: Final = ("clip_", "vqa_", "perceived_", "p_", "directional")
+"""Numeric columns that begin so are held against what people call good."""
+_DISAGREED: Final = "\x00"
+"""No majority: no group and no answer is called so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An image and its raters' majority: the group perceived per attribute (None: none could be), and what is wrong.
+
+    Groups are those of the blind answers. `blind` is whether everybody gave one before the prompt was shown, `changed`
+    whether somebody's last answer is another one.
+    """
+
+    item: ImageItem
+    perceived: dict[str, str | None]
+    quality: str
+    blind: bool
+    changed: bool
+
+    @property
+    def good(self) -> bool:
+        """Nothing wrong, and every attribute perceived as recorded."""
+        return self.quality == "good" and self.perceived == self.item.recorded
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """Shares of one slice of the sample: everything, a subject, or a recorded group."""
+
+    kind: str
+    name: str
+    shares: dict[str, Share]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Everything that the dataset card reports of a review. Images and sets without a complete mark are not in it."""
+
+    images: int
+    sets: int
+    rows: tuple[ShareRow, ...]
+    intersections: tuple[ShareRow, ...]
+    same_scene: Share
+    agreement: dict[str, Agreement]
+    groups: tuple[GroupAgreement, ...]
+    scores: tuple[ScoreAgreement, ...]
+    changed: int
+    no_majority: int
+
+
+Labels = Mapping[str, tuple[str, Mapping[int, str | None]]]
+"""Groups that something else gives to images: name -> (attribute, row -> group)."""
+
+
+def figures_of(
+    dataset: Dataset, records: Sequence[Record], sample: Sample, label: Callable[[Sequence[int]], Labels] | None = None
+) -> Figures:
+    """The figures of all raters' marks on a sample.
+
+    `label` returns the groups of the marked rows, which are compared with the people's like a filter's column.
+    """
+    attributes = dataset.manifest.attributes
+    seen = [found for item in sample.images if (found := _seen(item, records)) is not None]
+    scenes = [scene for item in sample.sets if (scene := _scene(item, records)) is not None]
+    groups, scores = _filters(dataset, seen, label)
+    rows = [_row("all", "all", seen, attributes)]
+    for name in dataset.manifest.subjects:
+        rows.append(_row("subject", name, [one for one in seen if one.item.subject == name], attributes))
+    for attribute, names in attributes.items():
+        for name in names:
+            inside = [one for one in seen if one.item.recorded[attribute] == name]
+            rows.append(_row(attribute, name, inside, attributes))
+    cells: dict[tuple[int, ...], list[Seen]] = defaultdict(list)
+    for one in seen if len(attributes) > 1 else ():
+        cells[tuple(names.index(one.item.recorded[attribute]) for attribute, names in attributes.items())].append(one)
+    crossed = [(CROSS.join(inside[0].item.recorded.values()), inside) for _, inside in sorted(cells.items())]
+    return Figures(
+        images=len(seen),
+        sets=len(scenes),
+        rows=tuple(rows),
+        intersections=tuple(_row(CROSS.join(attributes), name, inside, attributes) for name, inside in crossed),
+        same_scene=share(sum(scene == "same" for scene in scenes), len(scenes)),
+        agreement=_agreement(records, sample, list(attributes)),
+        groups=tuple(groups),
+        scores=tuple(scores),
+        changed=sum(one.changed for one in seen),
+        no_majority=sum(_DISAGREED in (one.quality, *one.perceived.values()) for one in seen),
+    )
+
+
+def columns(attributes: Iterable[str]) -> list[str]:
+    """What is counted: good images, how each attribute was perceived, and every other fault."""
+    perceived = [
+        text for name in attributes for text in (f"{name} as recorded", f"cannot discern {name}", f"another {name}")
+    ]
+    return ["good", *perceived, *(answer.label.lower() for answer in QUALITIES[1:])]
+
+
+def _columns_of(one: Seen) -> Iterator[str]:
+    """The columns in which an image counts: several, or none; a good one is in none of the faults."""
+    if one.good:
+        yield "good"
+    for name, recorded in one.item.recorded.items():
+        group = one.perceived[name]
+        if group == recorded:
+            yield f"{name} as recorded"
+        elif group != _DISAGREED:
+            yield f"cannot discern {name}" if group is None else f"another {name}"
+    yield from (answer.label.lower() for answer in QUALITIES[1:] if answer.key == one.quality)
+
+
+def _seen(item: ImageItem, records: Sequence[Record]) -> Seen | None:
+    key = (item.set_id, item.member)
+    marked = [one for one in records if key in one.perceived and key in one.qualities]
+    if not marked:
+        return None
+    counted = [one.counted(key) for one in marked]
+    return Seen(
+        item,
+        perceived={name: majority([mark.perceived[name] for mark in counted]) for name in item.recorded},
+        quality=majority([one.qualities[key].quality for one in marked]) or _DISAGREED,
+        blind=all(mark.blind for mark in counted),
+        changed=any(one.perceived[key].perceived != one.counted(key).perceived for one in marked),
+    )
+
+
+def _scene(item: SetItem, records: Sequence[Record]) -> str | None:
+    said = [one.scenes[item.set_id].scene for one in records if item.set_id in one.scenes]
+    return majority(list(said)) if said else None
+
+
+def majority(answers: Sequence[str | None]) -> str | None:
+    """What more than half say; without that, something that equals no answer."""
+    answer, count = Counter(answers).most_common(1)[0]
+    return answer if 2 * count > len(answers) else _DISAGREED
+
+
+def _row(kind: str, name: str, seen: Sequence[Seen], attributes: Iterable[str]) -> ShareRow:
+    counts = Counter(column for one in seen for column in _columns_of(one))
+    return ShareRow(kind, name, {column: share(counts[column], len(seen)) for column in columns(attributes)})
+
+
+def _agreement(records: Sequence[Record], sample: Sample, attributes: Sequence[str]) -> dict[str, Agreement]:
+    if len(records) < 2:
+        return {}
+    images: set[Key] = {(item.set_id, item.member) for item in sample.images}
+    sets = {item.set_id for item in sample.sets}
+    said: dict[str, dict[str, Mapping[Any, Hashable]]] = {}
+    for one in records:
+        for name in attributes:
+            perceived = {key: one.counted(key).perceived[name] for key in one.perceived if key in images}
+            said.setdefault(f"{name} perceived", {})[one.rater] = perceived
+        wrong = {key: mark.quality for key, mark in one.qualities.items() if key in images}
+        said.setdefault("what is wrong", {})[one.rater] = wrong
+        if sets:
+            scenes = {key: mark.scene for key, mark in one.scenes.items() if key in sets}
+            said.setdefault("same scene", {})[one.rater] = scenes
+    return {question: agreement(answers) for question, answers in said.items()}
+
+
+def _filters(
+    dataset: Dataset, seen: Sequence[Seen], label: Callable[[Sequence[int]], Labels] | None
+) -> tuple[list[GroupAgreement], list[ScoreAgreement]]:
+    """Everything that names groups (a filter's `perceived_ATTRIBUTE`, `label`), and every score, against the people."""
+    if not seen:
+        return [], []
+    rows, attributes = [one.item.row for one in seen], dataset.manifest.attributes
+    stored = {each.name: is_text(each.type) for each in dataset.parquet(dataset.manifest.shards[0]).schema_arrow}
+    named = {f"perceived_{name}": name for name in attributes if stored.get(f"perceived_{name}")}
+    scored = [column for column, text in stored.items() if not text and column.startswith(SCORES)]
+    held = read_rows(dataset, rows, [*named, *scored]) if named or scored else {}
+    labels = {name: (attribute, {row: held[row][name] for row in rows}) for name, attribute in named.items()}
+    groups: list[GroupAgreement] = []
+    for column, (attribute, said) in {**labels, **(label(rows) if label else {})}.items():
+        names = attributes[attribute]
+        sure = [one for one in seen if one.blind and one.perceived[attribute] in names]
+        filtered = [said.get(one.item.row) for one in sure]
+        if not set(names).isdisjoint(filtered):  # else it never names a group of the attribute
+            people = [one.perceived[attribute] for one in sure]
+            groups += group_agreement(column, attribute, names, filtered, people)
+    scores: list[ScoreAgreement] = []
+    for column in scored:
+        measured = [one for one in seen if isinstance(held[one.item.row][column], int | float)]
+        if measured:
+            values = [float(held[one.item.row][column]) for one in measured]
+            scores.append(score_agreement(column, values, [one.good for one in measured]))
+    return groups, scores

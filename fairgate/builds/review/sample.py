@@ -1,0 +1,154 @@
+"""Which images a person looks at: the same for every rater, as many of each subject and group as can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairgate.data import Dataset, Manifest
+from fairgate.ground.randomness import stream
+
+SCENE_EVERY: Final = 10
+"""After so many images, a whole set is shown."""
+DEFAULT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ImageItem:
+    """One image of the sample, by its row in the dataset; `recorded` is its group of every attribute."""
+
+    row: int
+    set_id: str
+    member: str
+    subject: str
+    caption: str
+    recorded: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SetItem:
+    """A whole set; `rows` of its members are shuffled, so that a position is not informative of a group."""
+
+    set_id: str
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a rater is shown, in order. `images` and `sets` of a smaller sample are part of every larger one."""
+
+    items: tuple[ImageItem | SetItem, ...]
+
+    @property
+    def images(self) -> list[ImageItem]:
+        """The single images."""
+        return [item for item in self.items if isinstance(item, ImageItem)]
+
+    @property
+    def sets(self) -> list[SetItem]:
+        """The whole sets."""
+        return [item for item in self.items if isinstance(item, SetItem)]
+
+
+def draw_sample(dataset: Dataset, size: int = DEFAULT) -> Sample:
+    """`size` images of a dataset (all of them, where it has fewer), and one whole set after every tenth.
+
+    Subjects and full intersections of groups take turns, so that any two differ by one image where none runs out. What
+    is drawn depends on content alone: two raters see the same. Of a set, one image is taken if possible.
+    """
+    index = dataset.index
+    names = (dataset.manifest.fingerprint, "review")
+    shown = [
+        taken[place]
+        for number, taken in enumerate(_rounds(dataset, names, size))
+        for place in stream(0, *names, "order", number, len(taken)).permutation(len(taken))
+    ]
+    images = [
+        ImageItem(
+            row=row,
+            set_id=index.set_id[row],
+            member=index.member[row],
+            subject=index.subject[row],
+            caption=index.caption[row],
+            recorded={attribute: values[row] for attribute, values in index.attributes.items()},
+        )
+        for row in shown
+    ]
+    sets = _sets(dataset, names, len(images) // SCENE_EVERY)
+    items: list[ImageItem | SetItem] = []
+    for number, image in enumerate(images, start=1):
+        items.append(image)
+        if number % SCENE_EVERY == 0 and (found := next(sets, None)) is not None:
+            items.append(found)
+    return Sample(tuple(items))
+
+
+def has_sets(manifest: Manifest) -> bool:
+    """Whether there are whole sets to be shown: they are counterfactual, and more than single images."""
+    return manifest.counterfactual and (manifest.members_per_set or 1) > 1
+
+
+def _rounds(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[list[int]]:
+    """Rows, round after round over all cells of subject and intersection, `size` in all."""
+    index = dataset.index
+    subjects = list(dataset.manifest.subjects)
+    groups, group_names = index.codes(list(index.attributes)) if index.attributes else (np.zeros(len(index), int), [""])
+    place = {subject: number for number, subject in enumerate(subjects)}
+    cells = np.array([place[subject] for subject in index.subject], dtype=np.intp) * len(group_names) + groups
+    order = np.argsort(cells, kind="stable")
+    starts = np.searchsorted(cells[order], np.arange(len(subjects) * len(group_names) + 1))
+    waiting: dict[int, list[int]] = {}
+    used: set[str] = set()
+    left, number = min(size, len(index)), 0
+    while left:
+        taken: list[int] = []
+        for subject, group in _turns(stream(0, *names, "turns", number), len(subjects), len(group_names)):
+            cell = subject * len(group_names) + group
+            if cell not in waiting:
+                rows = order[starts[cell] : starts[cell + 1]]
+                mixed = stream(0, *names, "images", subjects[subject], group_names[group]).permutation(len(rows))
+                waiting[cell] = [int(row) for row in rows[mixed]][::-1]
+            if waiting[cell] and len(taken) < left:
+                taken.append(_unseen(waiting[cell], index.set_id, used))
+                used.add(index.set_id[taken[-1]])
+        yield taken
+        left, number = left - len(taken), number + 1
+
+
+def _unseen(waiting: list[int], set_ids: npt.NDArray[np.object_], used: set[str]) -> int:
+    """The next row of a cell whose set was not seen; the next of all where every set was."""
+    for place in range(len(waiting) - 1, -1, -1):
+        if set_ids[waiting[place]] not in used:
+            return waiting.pop(place)
+    return waiting.pop()
+
+
+def _turns(rng: np.random.Generator, subjects: int, groups: int) -> Iterator[tuple[int, int]]:
+    """Every pair of a subject and a group once; subjects take turns, and groups do, at every step of the way."""
+    subject_order, group_order = rng.permutation(subjects), rng.permutation(groups)
+    together = math.lcm(subjects, groups)
+    for turn in range(subjects * groups):
+        group = (turn + turn // together) % groups
+        yield int(subject_order[turn % subjects]), int(group_order[group])
+
+
+def _sets(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[SetItem]:
+    """Whole sets, subjects taking turns. None where sets are single images, or not counterfactual."""
+    if not has_sets(dataset.manifest):
+        return
+    index, members = dataset.index, dataset.manifest.members_per_set or 1
+    by_subject: dict[str, list[int]] = {}
+    for number in stream(0, *names, "sets").permutation(dataset.manifest.n_sets):
+        first = int(number) * members  # every set has them all, and they are stored one after the other
+        by_subject.setdefault(index.subject[first], []).append(first)
+    columns = [by_subject[subject] for subject in sorted(by_subject)]
+    longest = max(map(len, columns))
+    in_turn = [column[depth] for depth in range(longest) for column in columns if depth < len(column)]
+    for first in in_turn[:size]:
+        mixed = stream(0, *names, "members", index.set_id[first]).permutation(members)
+        yield SetItem(index.set_id[first], tuple(first + int(place) for place in mixed))

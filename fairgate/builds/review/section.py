@@ -1,0 +1,166 @@
+"""The dataset card's sections on review and balance, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fairgate.builds.review.figures import Figures, ShareRow, columns, percent
+from fairgate.builds.review.instructions import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
+from fairgate.builds.review.marks import Record
+from fairgate.builds.review.sample import has_sets
+from fairgate.data import Dataset
+from fairgate.ground.markdown import escape, table
+from fairgate.ground.number_format import ABSENT
+from fairgate.reports import share_words
+
+_MOST_ROWS: Final = 200
+
+
+def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures) -> str:
+    """`## Review`: raters, their answers with 95% intervals, the instructions, and what was not reviewed."""
+    names, sets = list(dataset.manifest.attributes), has_sets(dataset.manifest)
+    whole = f" and {share_words(figures.sets, 'whole set')}" if sets else ""
+    parts = [
+        "## Review",
+        f"People looked at {share_words(figures.images, 'image')}{whole}: a random sample that is drawn "
+        "from every subject and group alike. Their answers say what they perceived, and are no facts about a person. "
+        "Shares are of the sample, with 95% intervals (Wilson).",
+        table(
+            ["rater (pseudonym)", "images", *["sets"] * sets, "from", "to"],
+            [
+                [escape(record.rater), f"{len(record.images):,}"]
+                + [f"{len(record.scenes):,}"] * sets
+                + [record.opened[0].at[:10], record.last[:10]]
+                for record in records
+            ],
+        ),
+        "### What people found",
+        table(["", "images", "share"], _everything(figures, names)),
+        "An image can count in several lines. A good image is in none of the lines of faults. A question without a "
+        f"majority counts in no line of its own, and its image is not good ({figures.no_majority} such). After the "
+        f"prompt had been shown, {share_words(figures.changed, 'image')} had a perceived group changed; what had been "
+        "said before counts.",
+        "### By subject and recorded group",
+        _slices(figures.rows, names),
+    ]
+    if figures.intersections:
+        parts += ["### By intersection", _slices(figures.intersections, names)]
+    if figures.agreement:
+        parts += ["### Agreement of raters", *_agreement(figures)]
+    if figures.groups or figures.scores:
+        parts += ["### Automatic filters against people", *_filters(figures)]
+    return "\n\n".join([*parts, *_shown(records, sets=sets), *_open(dataset, figures)])
+
+
+def unreviewed_section(dataset: Dataset, reason: str) -> str:
+    """`## Review` of a dataset that nobody looked at, with the reason that was given."""
+    return (
+        f"## Review\n\n**Nobody reviewed this dataset**: {escape(reason, 500)}\n\nNone of its "
+        f"{share_words(len(dataset), 'image')} was looked at by a person for this release."
+    )
+
+
+def balance_section(lowest: float, tolerance: float) -> str:
+    """`## Balance`: how far counts may lie apart, and how far they do."""
+    return (
+        "## Balance\n\nOf the counts that are compared (subjects; groups; groups of each subject; intersections) the "
+        f"smallest is never below {100 * lowest:.1f}% of the largest. {100 * (1 - tolerance):.1f}% were allowed."
+    )
+
+
+def _everything(figures: Figures, attributes: Sequence[str]) -> list[list[str]]:
+    everything = figures.rows[0].shares
+    rows = [
+        [_named(column), f"{everything[column].count:,}", percent(everything[column])] for column in columns(attributes)
+    ]
+    scene = figures.same_scene
+    if scene.of:
+        rows.append(["sets that show one scene", f"{scene.count:,} of {scene.of:,} sets", percent(scene)])
+    return rows
+
+
+def _slices(rows: Sequence[ShareRow], attributes: Sequence[str]) -> str:
+    shown = columns(attributes)
+    lines = [
+        [
+            escape(row.name if row.kind in ("all", "subject") else f"{row.kind}: {row.name}"),
+            f"{row.shares['good'].of:,}",
+            *(percent(row.shares[column]) for column in shown),
+        ]
+        for row in rows[:_MOST_ROWS]
+    ]
+    more = f"\n\n{len(rows) - _MOST_ROWS:,} more are not shown." if len(rows) > _MOST_ROWS else ""
+    return table(["", "images", *map(_named, shown)], lines) + more
+
+
+def _named(column: str) -> str:
+    return escape(column.replace("_", " "))
+
+
+def _agreement(figures: Figures) -> list[str]:
+    rows = [
+        [_named(question), f"{found.units:,}", _plain(found.raw), _plain(found.kappa), _plain(found.alpha)]
+        for question, found in figures.agreement.items()
+    ]
+    note = (
+        "Units were answered by two raters or more. Raw agreement is a share; Cohen's kappa (two raters) and "
+        "Krippendorff's alpha are 1 for perfect agreement and 0 for chance. “Cannot tell” is an answer like the others."
+    )
+    return [note, table(["question", "units", "raw", "kappa", "alpha"], rows)]
+
+
+def _filters(figures: Figures) -> list[str]:
+    parts = []
+    if figures.groups:
+        rows = [
+            [
+                escape(one.column),
+                escape(one.group),
+                *map(_plain, (one.precision, one.recall, one.f1)),
+                f"{one.support:,}",
+            ]
+            for one in figures.groups
+        ]
+        parts += [
+            "People's blind answers are taken as right; images of which they could not tell are left out.",
+            table(["column", "group", "precision", "recall", "F1", "support"], rows),
+        ]
+    if figures.scores:
+        parts += [
+            "The chance that a score is higher for a good image than for another one (0.5: it says nothing; below: it "
+            "is higher where people find fault).",
+            table(
+                ["column", "good", "not good", "AUC"],
+                [[escape(one.column), f"{one.good:,}", f"{one.other:,}", _plain(one.auc)] for one in figures.scores],
+            ),
+        ]
+    return parts
+
+
+def _plain(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.2f}"
+
+
+def _shown(records: Sequence[Record], *, sets: bool) -> Iterable[str]:
+    yield "### Instructions for raters"
+    yield "\n".join(f"- {line}" for line in INSTRUCTIONS)
+    quality = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in QUALITIES)
+    scene = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in SCENES)
+    yield f"Of an image: {quality}." + (f" Of a set: {scene}." if sets else "")
+    other = [
+        record.rater for record in records if {one.instructions for one in record.opened} != {instructions_digest()}
+    ]
+    if other:
+        yield f"Other wording was shown to {', '.join(map(escape, other))}: by an earlier or later fairgate."
+
+
+def _open(dataset: Dataset, figures: Figures) -> Iterable[str]:
+    manifest = dataset.manifest
+    yield "### What was not reviewed"
+    whole = f", and {manifest.n_sets - figures.sets:,} of {manifest.n_sets:,} sets by nobody as a whole"
+    yield (
+        f"{manifest.n_rows - figures.images:,} of {manifest.n_rows:,} images were judged by nobody on their own"
+        f"{whole if has_sets(manifest) else ''}. What filters had dropped before is not in "
+        "the dataset and was not looked at either: nothing here says how much of it was good."
+    )

@@ -1,5 +1,0 @@
-"""Checkpoints: files that are hashed before anything loads them, their weights, and the device they run on."""
-
-from fairgate.lazy_face import lazy_face
-
-__getattr__, __all__ = lazy_face(__name__, __file__)

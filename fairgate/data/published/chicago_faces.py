@@ -1,0 +1,99 @@
+"""The Chicago Face Database (Ma et al. 2015): faces before one background, groups as people named theirs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import partial
+from typing import Final
+
+from fairgate.data import unique_ids
+from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.ground.errors import DatasetError
+
+RACES: Final = {"A": "Asian", "B": "Black", "L": "Latino", "W": "White", "M": "Multiracial", "I": "Indian"}
+GENDERS: Final = {"F": "Female", "M": "Male"}
+EXPRESSIONS: Final = {"N": "neutral", "HO": "happy, open", "HC": "happy, closed", "A": "angry", "F": "fearful"}
+BROKEN: Final = "file name does not say race, gender, target and expression"
+_NAME: Final = re.compile(
+    r"CFD-(?P<race>[ABILMW])(?P<gender>[FM])-(?P<target>\d+)-\d+(?:-\d+)?-(?P<expression>N|HO|HC|A|F)\.jpe?g",
+    re.IGNORECASE,
+)
+_MAIN: Final = "ABLW"
+
+
+def read(files: SourceFiles, part: str) -> Reading:
+    """Rows of the photographs that the part has; names that say too little are counted."""
+    races = RACES if part == "all" else _MAIN
+    left_out: Counter[str] = Counter()
+    found = []
+    for tail, path in sorted(files.by_tail(1).items()):
+        if not tail.lower().endswith((".jpg", ".jpeg")):
+            continue
+        said = _NAME.fullmatch(tail)
+        if said is None:
+            left_out[BROKEN] += 1
+        elif said["race"].upper() in races and (part == "expressions" or said["expression"].upper() == "N"):
+            found.append((tail, path, {name: text.upper() for name, text in said.groupdict().items()}))
+    if not found:
+        raise DatasetError(
+            "the folder holds no photograph of the Chicago Face Database.",
+            where=str(files.folder),
+            remedy="give `CFD Version 3.0`, or its folder Images: photographs are called CFD-AF-200-228-N.jpg",
+        )
+    ids = unique_ids([tail for tail, *_ in found])
+    rows = (
+        PublishedRow(
+            set_id=ids[tail],
+            member="only",
+            subject="person",
+            caption="",
+            path=tail,
+            groups={"race": RACES[said["race"]], "gender": GENDERS[said["gender"]]}
+            | ({"expression": EXPRESSIONS[said["expression"]]} if part == "expressions" else {}),
+            image=partial(read_image, path),
+            extra={"model": f"{said['race']}{said['gender']}-{said['target']}"},
+        )
+        for tail, path, said in found
+    )
+    return Reading(rows, len(found), left_out, files.archives)
+
+
+_SOURCE: Final = ByHand(
+    "https://www.chicagofaces.org/",
+    "Ask for it by the form on that page (research use; the archive may not be passed on), and unpack it.",
+)
+_GROUPS: Final = {"race": [RACES[code] for code in _MAIN], "gender": list(GENDERS.values())}
+_SIZE: Final = "not confirmed; by form"
+
+DATASET = Published(
+    name="chicago_faces",
+    title="Chicago Face Database 3.0: photographs of faces before one background",
+    licence="research use, by form; not to be passed on",
+    terms="Chicago Face Database: for research, not to be passed on; keep reports where its photographs may be seen.",
+    citation="Ma, Correll and Wittenbrink, The Chicago Face Database, Behavior Research Methods 2015, "
+    "10.3758/s13428-014-0532-5 (CFD-MR: 10.3758/s13428-020-01482-5; CFD-INDIA: 10.3389/fpsyg.2021.627678).",
+    counterfactual=False,
+    read=read,
+    parts={
+        "main": PublishedPart("Neutral faces of the 597 people of the main set.", _SIZE, _SOURCE, _GROUPS),
+        "all": PublishedPart(
+            "Neutral faces of all three sets, with CFD-MR and CFD-INDIA.",
+            _SIZE,
+            _SOURCE,
+            {"race": list(RACES.values()), "gender": list(GENDERS.values())},
+        ),
+        "expressions": PublishedPart(
+            "Faces of the main set with every expression that somebody has.",
+            _SIZE,
+            _SOURCE,
+            {**_GROUPS, "expression": list(EXPRESSIONS.values())},
+        ),
+    },
+    notes=(
+        "Groups are from the file names: how people identified themselves. The ratings of the norming tables (.xlsx) "
+        "are not read; `model` (AF-200) is their key, which India's write without the hyphen.",
+        "Expressions other than neutral are of a part of the Black and White people: compare within an expression.",
+    ),
+)

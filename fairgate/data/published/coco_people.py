@@ -1,0 +1,113 @@
+"""COCO people (Zhao, Wang and Russakovsky 2021): photographs of COCO with perceived gender and skin tone.
+
+The annotations come by a form, the photographs and captions from COCO.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from fairgate.data import read_labels, reading
+from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.pictures_by_address import ABSENT
+from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import read_bounded
+
+GENDERS: Final = ("Female", "Male")
+TONES: Final = ("Light", "Dark")
+UNSURE: Final = "image whose gender or skin tone is not one of two"
+_TABLE: Final = "images_val2014.csv"
+_CAPTIONS: Final = "captions_val2014.json"
+_MOST: Final = 512 << 20
+
+
+def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is one part
+    """Photographs with one perceived gender and one skin tone; the others are counted by reason."""
+    labels = read_labels(files.one(_TABLE))
+    for column in ("id", "bb_gender", "bb_skin"):
+        labels.column(column, "the authors' table has")
+    tables = [labels.path, *files.matching(_CAPTIONS)[:1]]
+    captions = _captions(tables[1]) if len(tables) > 1 else {}
+    photographs = files.by_tail(1)
+    left_out: Counter[str] = Counter()
+    rows: list[PublishedRow] = []
+    seen: set[int] = set()
+    for line, fields in labels:
+        if not (fields["id"].isascii() and fields["id"].isdecimal() and len(fields["id"]) <= 12):
+            raise DatasetError(
+                f"'{fields['id'][:40]}' is no number of a photograph.",
+                where=labels.place(line),
+                remedy="take the authors' table, whole numbers without a decimal point",
+            )
+        number = int(fields["id"])
+        if number in seen:
+            raise DatasetError(
+                f"photograph {number} has two lines.", where=labels.place(line), remedy="take the authors' table"
+            )
+        seen.add(number)
+        name = f"COCO_val2014_{number:012d}.jpg"
+        if fields["bb_gender"] not in GENDERS or fields["bb_skin"] not in TONES:
+            left_out[UNSURE] += 1
+        elif name not in photographs:
+            left_out[ABSENT] += 1
+        else:
+            groups = {"gender": fields["bb_gender"], "skin": fields["bb_skin"]}
+            image, caption = partial(read_image, photographs[name]), captions.get(number, "")
+            rows.append(PublishedRow(f"{number:012d}", "only", "person", caption, name, groups, image))
+    if not rows:
+        raise DatasetError(
+            "none of the photographs is there.",
+            where=str(files.folder),
+            remedy="put COCO's val2014.zip, or what it unpacks to, into the folder of the table",
+        )
+    facts = {"captions": bool(captions)}
+    return Reading(iter(rows), len(rows), left_out, [*tables, *files.archives], facts)
+
+
+def _captions(path: Path) -> dict[int, str]:
+    """The first caption of every photograph, by the captions' numbers."""
+    with reading("the file of captions", path, "COCO's captions_val2014.json"):
+        held: Any = json.loads(read_bounded(path, _MOST))
+        notes = held.get("annotations") if isinstance(held, dict) else None
+        if not isinstance(notes, list):
+            raise ValueError("it has no list 'annotations'")
+        first: dict[int, tuple[int, str]] = {}
+        for note in (one if isinstance(one, dict) else {} for one in notes):
+            image, number, text = (note.get(key) for key in ("image_id", "id", "caption"))
+            if not isinstance(image, int) or not isinstance(number, int) or not isinstance(text, str):
+                raise ValueError("an annotation has no image_id, id and caption")
+            first[image] = min(first.get(image, (number, text)), (number, text))
+    return {image: text.strip() for image, (_, text) in first.items()}
+
+
+DATASET = Published(
+    name="coco_people",
+    title="COCO people: photographs of COCO with perceived gender and skin tone",
+    licence="annotations by form; photographs under the terms of Flickr, captions CC-BY-4.0",
+    citation="Zhao, Wang and Russakovsky, Understanding and Evaluating Racial Biases in Image Captioning, ICCV 2021; "
+    "Lin et al., Microsoft COCO, ECCV 2014.",
+    counterfactual=False,
+    read=read,
+    parts={
+        "images": PublishedPart(
+            "Photographs of val2014 whose people are of one perceived gender and one skin tone.",
+            "6.6 GB of photographs",
+            ByHand(
+                "https://princetonvisualai.github.io/imagecaptioning-bias/",
+                "Ask for images_val2014.csv by the form on that page, and put it into a folder with val2014.zip and, "
+                "for captions, captions_val2014.json of annotations_trainval2014.zip (images.cocodataset.org).",
+            ),
+            {"gender": GENDERS, "skin": TONES},
+        )
+    },
+    notes=(
+        "Gender and skin tone are what annotators perceived, of all people of a photograph together; those that are "
+        "unsure or of both are left out and counted.",
+        "The caption is the first of five; without captions_val2014.json it is empty.",
+    ),
+)

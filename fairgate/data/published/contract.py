@@ -1,0 +1,132 @@
+"""What one published dataset is: its terms and origin, its parts, and how downloaded files become rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairgate.data.published.source_files import SourceFiles
+from fairgate.ground.errors import DatasetError, suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class HubFiles:
+    """Files of a dataset repository of the Hugging Face hub. `commit` is a full one, or None where none is known: then
+    that of the first download is recorded."""
+
+    repository: str
+    patterns: tuple[str, ...]
+    commit: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Where a person finds it."""
+        return f"https://huggingface.co/datasets/{self.repository}"
+
+
+@dataclass(frozen=True, slots=True)
+class WebFile:
+    """One file and where it is saved, relative to the downloads. `sha256` as somebody published it; `most` in bytes."""
+
+    name: str
+    url: str
+    most: int
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebFiles:
+    """Files at plain addresses."""
+
+    files: tuple[WebFile, ...]
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """What a program cannot or may not fetch. `how` tells a person how to get it."""
+
+    address: str
+    how: str
+
+
+Source = HubFiles | WebFiles | ByHand
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPart:
+    """One release that can be made of a dataset: a split, or sets of one shape. `attributes` are declared groups in
+    their order; `size` is that of its download, as its source says."""
+
+    about: str
+    size: str
+    source: Source
+    attributes: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """A member of a set. `image` reads its encoded bytes; None: labels only."""
+
+    set_id: str
+    member: str
+    subject: str
+    caption: str
+    path: str
+    groups: Mapping[str, str]
+    image: Callable[[], bytes] | None
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rows of a part, those of a set one after another, and what was left out, by reason. `files` are the tables and
+    archives that they are from, `loose` single pictures; `facts` is what the manifest should say of how they were
+    read."""
+
+    rows: Iterator[PublishedRow]
+    total: int
+    left_out: Mapping[str, int]
+    files: Sequence[Path]
+    facts: Mapping[str, object] = field(default_factory=dict)
+    loose: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A dataset that somebody published. The first of its parts is the default one.
+
+    `terms` is shown wherever the data are shown; `notes` are traps that the importer knows. `images_by_url` gives name
+    and address of each image of a list, of which none is fetched unless somebody asks for it.
+    """
+
+    name: str
+    title: str
+    licence: str
+    citation: str
+    parts: Mapping[str, PublishedPart]
+    read: Callable[[SourceFiles, str], Reading]
+    counterfactual: bool
+    notes: tuple[str, ...]
+    terms: str | None = None
+    images_by_url: Callable[[SourceFiles, str], Sequence[tuple[str, str]]] | None = None
+
+    def part(self, name: str | None) -> tuple[str, PublishedPart]:
+        """A part by name, the default one for None. Raises DatasetError for one that there is not."""
+        wanted = name or next(iter(self.parts))
+        if wanted not in self.parts:
+            raise DatasetError(
+                f"'{self.name}' has no part '{wanted}'.",
+                where="--part",
+                remedy=suggestion(wanted, self.parts, f"parts: {', '.join(self.parts)}"),
+            )
+        return wanted, self.parts[wanted]
+
+    def release_name(self, part: str) -> str:
+        """The name of a part's release, where nobody gives one: the dataset's, and the part's where it is no default.
+
+        Letters, digits, `-` and `_` alone.
+        """
+        first = next(iter(self.parts))
+        return self.name if part == first else f"{self.name}_{part.replace('.', '')}".replace("-", "_")

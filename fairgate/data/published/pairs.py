@@ -1,0 +1,124 @@
+"""PAIRS (Fraser and Kiritchenko 2024): generated pictures of one scene with a Black or White man or woman in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
+from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.ground.errors import DatasetError
+
+ADDRESS: Final = "https://github.com/katiefraser/PAIRS"
+_COMMITS: Final = {
+    "occupations": "ba607c5a60f43479a397386a32630f4a517d2f65",
+    "status": "fb6fa43cb301ef246d772aa6eb76b2b33ec03b51",
+    "potential_crime": "3ff93b424e69683db959a7c5c63a5d4dcf7d4742",
+}
+_SCENES: Final = {
+    "occupations": "airplane apron bank black_apron blackboard clipboard coffee computer dental_office desk headset "
+    "lab_coat law_office mopping overalls restaurant scrubs studying taxi vest",
+    "status": "basketball brick_wall bus casual city cooking guitar hoodie microphone phone professional shopping "
+    "smiling stroller tattoo tent train university white_shirt wine",
+    "potential_crime": "bandanna baseball_bat convenience_store courtroom jumpsuit money running ski_mask smoking "
+    "window",
+}
+MEMBERS: Final = ("black_man", "black_woman", "white_man", "white_woman")
+_ODD: Final = {("status", "phone", "white_man"): "white_man1.png"}
+"""The one file that is named otherwise."""
+_NAME: Final = re.compile(r"(?P<member>(?:black|white)_(?:man|woman))\d?\.png")
+INCOMPLETE = "images of a set that lacks a member"
+_GROUPS: Final = {"race": ("Black", "White"), "gender": ("man", "woman")}
+
+
+def read(files: SourceFiles, part: str) -> Reading:
+    """Sets of four of the themes that the part has; those that are not whole are counted."""
+    themes = list(_SCENES) if part == "all" else [part]
+    found: dict[tuple[str, str], dict[str, Path]] = defaultdict(dict)
+    for name, path in files.paths.items():
+        theme, scene, file = ("", "", "", *PurePosixPath(name).parts)[-3:]
+        named = _NAME.fullmatch(file)
+        if theme not in themes or named is None:
+            continue
+        if named["member"] in found[theme, scene]:
+            raise DatasetError(
+                f"two images are the {named['member']} of '{theme}/{scene}'.",
+                where=f"{found[theme, scene][named['member']]} and {path}",
+                remedy="keep the one that was published",
+            )
+        found[theme, scene][named["member"]] = path
+    if not found:
+        raise DatasetError(
+            "the folder holds no picture of PAIRS.",
+            where=str(files.folder),
+            remedy="give a clone of its repository: pictures are in data/THEME/SCENE/black_man.png",
+        )
+    left_out: Counter[str] = Counter()
+    rows: list[PublishedRow] = []
+    for (theme, scene), members in sorted(found.items()):
+        if len(members) < len(MEMBERS):
+            left_out[INCOMPLETE] += len(members)
+            continue
+        rows += [_row(theme, scene, member, members[member]) for member in MEMBERS]
+    scenes = sum(len(_SCENES[theme].split()) for theme in themes)
+    facts = {"sets_as_published": len(rows) == len(MEMBERS) * scenes, "published_sets": scenes}
+    loose = [path for members in found.values() for path in members.values()]
+    return Reading(iter(rows), len(rows), left_out, [], facts, loose)
+
+
+def _row(theme: str, scene: str, member: str, path: Path) -> PublishedRow:
+    race, gender = member.split("_")
+    return PublishedRow(
+        set_id=f"{theme}-{scene}",
+        member=member,
+        subject=scene.replace("_", " "),
+        caption="",
+        path=f"{theme}/{scene}/{path.name}",
+        groups={"race": race.capitalize(), "gender": gender},
+        image=partial(read_image, path),
+        extra={"theme": theme},
+    )
+
+
+def _source(themes: list[str]) -> WebFiles:
+    """Every picture at the commit that brought its theme."""
+    wanted = []
+    for theme in themes:
+        for scene in _SCENES[theme].split():
+            for member in MEMBERS:
+                path = f"data/{theme}/{scene}/{_ODD.get((theme, scene, member), f'{member}.png')}"
+                url = f"https://raw.githubusercontent.com/katiefraser/PAIRS/{_COMMITS[theme]}/{path}"
+                wanted.append(WebFile(path, url, 4 << 20))
+    return WebFiles(tuple(wanted), ADDRESS)
+
+
+def _part(themes: list[str], about: str) -> PublishedPart:
+    scenes = sum(len(_SCENES[theme].split()) for theme in themes)
+    size = f"{scenes * len(MEMBERS)} PNG files of 256 x 256 pixels"
+    return PublishedPart(about.format(scenes), size, _source(themes), _GROUPS)
+
+
+DATASET = Published(
+    name="pairs",
+    title="PAIRS: generated pictures of the same scene with people of other race and gender",
+    licence="unknown (no licence file; its data sheet allows use as a test set only)",
+    terms="PAIRS: for testing only, not for training (its data sheet).",
+    citation="Fraser and Kiritchenko, Examining Gender and Racial Bias in Large Vision-Language Models Using a Novel "
+    "Dataset of Parallel Images, EACL 2024.",
+    counterfactual=True,
+    read=read,
+    parts={
+        "all": _part(list(_SCENES), "All {} scenes: occupations, status and potential crime."),
+        "occupations": _part(["occupations"], "{} scenes in which a man and a woman may be taken for other jobs."),
+        "status": _part(["status"], "{} scenes in which somebody may be taken for rich or poor."),
+        "potential_crime": _part(["potential_crime"], "{} scenes in which somebody may be taken for a criminal."),
+    },
+    notes=(
+        "Made with Midjourney: groups are those that were prompted. One file is named otherwise (white_man1.png).",
+        "The authors' questions are in their paper, not in the repository. A theme alone has 10 or 20 sets, which is "
+        "less than the 30 that a suite asks for unless it says otherwise (min_sets).",
+    ),
+)

@@ -1,0 +1,110 @@
+"""PATA (Seth et al. 2023): scenes with people of other perceived race, gender and age, as a list of addresses."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from fairgate.data import reading
+from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
+from fairgate.data.published.pictures_by_address import ABSENT, pictures_by_name
+from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.hashing import read_bounded
+
+RACES: Final = ("black", "caucasian", "eastasian", "hispanic", "indian")
+_GROUPS: Final = {"race": RACES, "gender": ("female", "male"), "age": ("young", "old")}
+_ADDRESS: Final = "https://github.com/pata-fairness/pata_dataset"
+_COMMIT: Final = "4fad61d322263154e6b5a643a01ec858abb864c4"
+_LIST: Final = "pata_fairness.files.lst"
+_MOST: Final = 16 << 20
+_URL: Final = f"https://raw.githubusercontent.com/pata-fairness/pata_dataset/{_COMMIT}/{_LIST}"
+REPEATED = "same address as an earlier line"
+
+
+def _lines(files: SourceFiles) -> Iterator[tuple[str, str, dict[str, str], str]]:
+    """(name of the picture, scene, groups, address) of every line; scenes may have `_` in them."""
+    path = files.one(_LIST)
+    with reading("the list", path, "the list as it was published"):
+        lines = read_bounded(path, _MOST).decode("utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        labels, bar, url = line.partition("|")
+        scene, *groups = labels.rsplit("_", len(_GROUPS))
+        named = dict(zip(_GROUPS, groups, strict=False))
+        if not bar or not scene or len(named) < len(_GROUPS) or any(named[name] not in _GROUPS[name] for name in named):
+            raise DatasetError(
+                f"the line is not scene_race_gender_age|address: '{line[:80]}'.",
+                where=f"{path}:{number}",
+                remedy="take the list as it was published",
+            )
+        yield f"pata_{number:05d}", scene.replace("_", " "), named, html.unescape(url.strip())
+
+
+def addresses(files: SourceFiles, part: str) -> list[tuple[str, str]]:  # noqa: ARG001 -- one list, whatever the part
+    """Name and address of every picture, each address once."""
+    first: dict[str, str] = {}
+    for name, _, _, url in _lines(files):
+        first.setdefault(url, name)
+    return [(name, url) for url, name in first.items()]
+
+
+def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- one list, whatever the part
+    """Rows whose pictures are there; the others are counted, and in no denominator."""
+    pictures = pictures_by_name(files)
+    left_out: Counter[str] = Counter()
+    seen: set[str] = set()
+    rows, loose = [], []
+    for name, scene, groups, url in _lines(files):
+        if url in seen:
+            left_out[REPEATED] += 1
+        elif name not in pictures:
+            left_out[ABSENT] += 1
+        else:
+            picture = pictures[name]
+            loose.append(picture)
+            rows.append(PublishedRow(name, "only", scene, "", picture.name, groups, partial(read_image, picture)))
+        seen.add(url)
+    if not rows:
+        raise DatasetError(
+            "none of the pictures is there: the list has their addresses only.",
+            where=str(files.folder),
+            remedy="fetch them with --fetch-images, or put them into the folder as pata_00001.jpg, by their line",
+        )
+    return Reading(iter(rows), len(rows), left_out, [files.one(_LIST)], {}, loose)
+
+
+DATASET = Published(
+    name="pata",
+    title="PATA: scenes with people of other perceived race, gender and age",
+    licence="unknown (no licence file; pictures are of stock agencies and others)",
+    citation="Seth, Hemani and Agarwal, DeAR: Debiasing Vision-Language Models with Additive Residuals, CVPR 2023.",
+    counterfactual=False,
+    read=read,
+    parts={
+        "all": PublishedPart(
+            "4,934 addresses of pictures of 24 scenes.",
+            "a list of 0.7 MB; pictures by --fetch-images",
+            WebFiles(
+                (
+                    WebFile(
+                        _LIST, f"https://raw.githubusercontent.com/pata-fairness/pata_dataset/{_COMMIT}/{_LIST}", _MOST
+                    ),
+                ),
+                _ADDRESS,
+            ),
+            _GROUPS,
+        )
+    },
+    notes=(
+        "The list has addresses, which break: pictures are fetched by --fetch-images alone, and those that do not come "
+        "are counted and in no denominator. Repeated addresses count once.",
+        "Some addresses are of pornographic sites, and many of stock agencies: look at the list before you fetch it.",
+        "Of pictures that you have: put them next to the list as pata_00001.jpg, by their line, and name the folder.",
+    ),
+    images_by_url=addresses,
+)

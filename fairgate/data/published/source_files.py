@@ -1,0 +1,269 @@
+"""The files of a download: a folder, and what its archives unpack to; nothing leaves either."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import stat
+import tarfile
+import uuid
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from fairgate.data import TarHeader, inside, reading
+from fairgate.ground.errors import DatasetError, listed
+from fairgate.ground.hashing import read_bounded, require_regular, sha256_file
+
+LARGEST_IMAGE = 64 << 20
+MOST_FILES = 2_000_000
+GROWTH = 30
+"""How many times its own size an archive may unpack to; pictures hardly shrink, and JSON does about tenfold."""
+SPARE = 64 << 20
+_TOO_LARGE = f"it unpacks to more than {GROWTH} times its size"
+_PIECE = 1 << 20
+_LARGEST_HEADER = 2 << 20
+"""Bytes of a tar up to a file's content, with the names and notes before it, which are held in memory."""
+
+
+class SourceFiles:
+    """Regular files below a folder, and those in its archives, which are unpacked into `scratch` once.
+
+    Archives (.zip, .tar, .tar.gz, .tgz) are those that `archives` names as patterns. They may hold plain files only: no
+    link, no device, no path that leads out, no file twice. Links below the folder are followed to files in it. Files of
+    `further` folders count, too. `name` is the dataset's, for messages.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scratch: Path,
+        archives: tuple[str, ...] = (),
+        further: tuple[Path, ...] = (),
+        name: str = "NAME",
+    ) -> None:
+        if not folder.is_dir():
+            raise DatasetError(
+                "the folder does not exist.", where=str(folder), remedy="give the folder that holds the download"
+            )
+        self.folder = folder
+        self.archives = sorted({path for pattern in archives for path in folder.glob(pattern) if path.is_file()})
+        self._scratch = scratch
+        self._further = further
+        self._name = name
+
+    @cached_property
+    def paths(self) -> dict[str, Path]:
+        """Every file by its path below the folder, or in its archive, with `/`. Raises DatasetError for an archive
+        that holds something else than plain files, and for a path that two of them have."""
+        found: dict[str, Path] = {}
+        for root in (self.folder, *self._further, *(_unpacked(each, self._scratch) for each in self.archives)):
+            for path in _walk(root):
+                name = path.relative_to(root).as_posix()
+                if name in found:
+                    raise DatasetError(
+                        f"'{name}' is there twice.",
+                        where=f"{found[name]} and {path}",
+                        remedy="keep one: an archive or what it unpacks to, and one download in a folder",
+                    )
+                found[name] = path
+        return found
+
+    def matching(self, *patterns: str) -> list[Path]:
+        """The files whose path ends as one of the patterns says (`*.parquet`, `OO/OO_*.tsv`), by path."""
+        return [path for name, path in sorted(self.paths.items()) if any(map(PurePosixPath(name).match, patterns))]
+
+    def one(self, *patterns: str) -> Path:
+        """The only file that matches. Raises DatasetError where there is none, or there are several."""
+        found = self.matching(*patterns)
+        if len(found) != 1:
+            what = f"{len(found)} files are called" if found else "no file is called"
+            raise DatasetError(
+                f"{what} {' or '.join(patterns)}.",
+                where=str(self.folder),
+                remedy=f"keep one of {listed([str(path) for path in found])}"
+                if found
+                else f"give the folder that the download is in; `fairgate dataset get {self._name}` says what it holds",
+            )
+        return found[0]
+
+    def by_tail(self, parts: int) -> dict[str, Path]:
+        """Files by the last parts of their path: `val/1.jpg`. Raises DatasetError where two share theirs."""
+        tails: dict[str, Path] = {}
+        for name, path in self.paths.items():
+            tail = "/".join(PurePosixPath(name).parts[-parts:])
+            if tail in tails and PurePosixPath(name).suffix.lower() in _PICTURES:
+                raise DatasetError(
+                    f"two images are called '{tail}'.",
+                    where=f"{tails[tail]} and {path}",
+                    remedy="keep one: an archive or what it unpacks to, and one download in a folder",
+                )
+            tails[tail] = path
+        return tails
+
+    def relative(self, path: Path) -> str:
+        """A file's name in the manifest."""
+        return path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else path.name
+
+
+_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
+
+
+def read_image(path: Path) -> bytes:
+    """A picture's bytes. Raises DatasetError where the file cannot be read or is very large."""
+    require_regular(path, DatasetError)
+    try:
+        return read_bounded(path, LARGEST_IMAGE)
+    except OSError as error:
+        raise DatasetError(
+            f"the image file cannot be read: {error.strerror or error}.",
+            where=str(path),
+            remedy="replace the file, or fetch the download again",
+        ) from error
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    """Regular files below a folder; hidden ones and links that lead out of it are passed over."""
+    home, count = root.resolve(), 0
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__MACOSX")))
+        for name in sorted(files):
+            path = Path(folder, name)
+            if name.startswith(".") or not stat.S_ISREG(_mode(path)) or not path.resolve().is_relative_to(home):
+                continue
+            count += 1
+            if count > MOST_FILES:
+                raise DatasetError(
+                    f"the folder holds more than {MOST_FILES:,} files.",
+                    where=str(root),
+                    remedy="give the folder of this download alone",
+                )
+            yield path
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except OSError:  # a link to nothing, or in a ring
+        return 0
+
+
+def _unpacked(archive: Path, scratch: Path) -> Path:
+    """The folder that holds an archive's files, named by the archive's content: unpacked once, whole or not at all."""
+    require_regular(archive, DatasetError)
+    target = scratch / sha256_file(archive)[:32]
+    if target.is_dir():
+        return target
+    partial = scratch / f".{uuid.uuid4().hex}.partial"
+    try:
+        partial.mkdir(parents=True)
+        with _archive(archive):
+            budget = _most(archive)
+            for name, source in _members(archive):
+                budget -= _copy(source, partial / inside(name, str(archive)), budget)
+        partial.rename(target)
+    except OSError as error:
+        raise DatasetError(
+            f"the archive cannot be unpacked: {error.strerror or error}.",
+            where=str(scratch),
+            remedy="make room there, or name another folder with --downloads",
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return target
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[None]:
+    """Raises DatasetError where the block cannot read an archive."""
+    with reading("the archive", path, "the archive as it was published"):
+        try:
+            yield
+        except (zipfile.BadZipFile, tarfile.TarError, RuntimeError) as error:  # RuntimeError: encrypted
+            raise ValueError(str(error)) from error
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """(path, content) of each file of an archive; ValueError for anything else than files and folders."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as held:
+            if len(held.infolist()) > MOST_FILES:
+                raise ValueError(f"it holds more than {MOST_FILES:,} files and folders")
+            for entry in held.infolist():
+                kind = stat.S_IFMT(entry.external_attr >> 16)
+                if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                    raise ValueError(f"'{entry.filename}' is a link or a device")
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError(f"'{entry.filename}' is compressed in a way that is not read")
+                if not entry.is_dir():
+                    with held.open(entry) as source:
+                        yield entry.filename, source
+        return
+    yield from _tar_members(archive)
+
+
+def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    # gzip's own reader: that of tarfile raises TypeError for a header that is cut short
+    opened: IO[bytes] = archive.open("rb") if archive.suffix == ".tar" else gzip.open(archive)  # type: ignore[assignment] # noqa: SIM115
+    with opened:
+        packed = _Rationed(opened, _most(archive))
+        with tarfile.open(fileobj=packed, mode="r|", tarinfo=TarHeader) as stream:  # type: ignore[call-overload]
+            count = 0
+            while (member := stream.next()) is not None:
+                stream.members.clear()  # tarfile would remember every one, and what holds for all after it
+                stream.pax_headers.clear()
+                count += 1
+                if count > MOST_FILES:
+                    raise ValueError(f"it holds more than {MOST_FILES:,} files and folders")
+                if not member.isdir():
+                    plain = member.isreg() and member.sparse is None
+                    content = stream.extractfile(member) if plain else None
+                    if content is None:
+                        raise ValueError(f"'{member.name}' is a link or a device, or sparse")
+                    packed.ahead = packed.left
+                    yield member.name.removeprefix("./"), content
+                packed.ahead = _LARGEST_HEADER
+
+
+class _Rationed:
+    """Gives tarfile `left` bytes at most, and `ahead` until the next file's content: what a packed archive unpacks to
+    is known only as it comes."""
+
+    def __init__(self, source: IO[bytes], left: int) -> None:
+        self._source = source
+        self.left = left
+        self.ahead = _LARGEST_HEADER
+
+    def read(self, size: int) -> bytes:
+        piece = self._source.read(size)
+        self.left -= len(piece)
+        self.ahead -= len(piece)
+        if self.left < 0:
+            raise ValueError(_TOO_LARGE)
+        if self.ahead < 0:
+            raise ValueError(f"a header in it has more than {_LARGEST_HEADER:,} bytes")
+        return piece
+
+
+def _most(archive: Path) -> int:
+    return archive.stat().st_size * GROWTH + SPARE
+
+
+def _copy(source: IO[bytes], target: Path, most: int) -> int:
+    """Write one file of an archive and return its bytes; what its header says of its size is not believed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    written = 0
+    try:
+        with target.open("xb") as out:
+            while piece := source.read(_PIECE):
+                written += len(piece)
+                if written > most:
+                    raise ValueError(_TOO_LARGE)
+                out.write(piece)
+    except FileExistsError:
+        raise ValueError(f"'{target.name}' is in it twice") from None
+    return written

@@ -1,0 +1,103 @@
+"""Shares of groups among pictures that somebody perceived with errors, and how far shares are from wanted ones.
+
+Rogan and Gladen 1978 ("Estimating prevalence from the results of a screening test") for two groups; the inverse of the
+confusion matrix for more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairgate.formulas.metrics._checks import BoolArray, FloatArray, at_least_two
+from fairgate.ground.errors import MetricError
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedShares:
+    """`shares` (..., groups), which add up to 1, and where they were `clipped` (...): the inverse left 0..1."""
+
+    shares: FloatArray
+    clipped: BoolArray
+
+
+def corrected_shares(perceived: ArrayLike, confusion: ArrayLike) -> CorrectedShares:
+    """Shares of groups from how often each is perceived, (..., groups), and from the reader's confusion.
+
+    `confusion` (..., groups, groups) counts pictures of a known group (row) by the group that is perceived (column); a
+    further column counts those in which none is perceived, so that a reader that overlooks a group does not hide it.
+    Rows may be of any size. Of two groups, (q - f) / (s - f), with q the share perceived as the first, s that of its
+    own pictures and f that of the other's. A share that falls below 0 is 0, and the others are scaled. Shapes
+    broadcast. Rogan and Gladen 1978. Raises MetricError for counts that are negative or not finite, where nothing is
+    perceived, for a group without a picture in the confusion, and where the matrix has no inverse.
+
+    >>> corrected_shares([30, 70], [[80, 20], [5, 95]]).shares.round(4)
+    array([0.3333, 0.6667])
+    >>> corrected_shares([30, 70], [[80, 0, 20], [0, 100, 0]]).shares.round(4)
+    array([0.3488, 0.6512])
+    """
+    seen, known = (np.asarray(one, dtype=np.float64) for one in (perceived, confusion))
+    groups = seen.shape[-1] if seen.ndim else 0
+    at_least_two(groups)
+    if known.ndim < 2 or known.shape[-2] != groups or known.shape[-1] not in (groups, groups + 1):
+        raise MetricError(
+            f"the confusion has shape {known.shape}, and {groups} groups are perceived.",
+            where="confusion",
+            remedy="give a row per group and a column per group, with one more for pictures in which none is perceived",
+        )
+    totals = known.sum(axis=-1, keepdims=True)
+    for name, counts, amounts in (("perceived", seen, seen.sum(axis=-1)), ("confusion", known, totals)):
+        if not (np.isfinite(counts).all() and (counts >= 0).all() and (amounts > 0).all()):
+            raise MetricError(
+                f"{name} holds counts that are negative or no numbers, or a row that counts nothing.",
+                where=name,
+                remedy="count pictures; every group needs some with a known group, and some have to be perceived",
+            )
+    rates = (known / totals)[..., :groups]
+    found = _solved(rates, seen / seen.sum(axis=-1, keepdims=True))
+    clipped = np.asarray((found < 0).any(axis=-1))
+    shares = np.maximum(found, 0.0)
+    return CorrectedShares(shares / shares.sum(axis=-1, keepdims=True), clipped)
+
+
+def _solved(rates: FloatArray, seen: FloatArray) -> FloatArray:
+    """The x of x @ rates = seen, (..., groups), scaled so that its sum is above 0."""
+    try:
+        found = np.linalg.solve(np.swapaxes(rates, -1, -2), seen[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        found = np.full(1, np.nan)
+    total = found.sum(axis=-1, keepdims=True)
+    if not np.isfinite(found).all() or not (np.maximum(found, 0.0).sum(axis=-1) > 0).all():
+        raise MetricError(
+            "the reader perceives two groups alike, so that their shares cannot be told apart.",
+            where="confusion",
+            remedy="use a reader that tells the groups apart, and measure it on pictures of every group",
+        )
+    scaled: FloatArray = found / np.where(total > 0, total, 1.0)
+    return scaled
+
+
+def share_distance(shares: ArrayLike, desired: ArrayLike) -> FloatArray:
+    """Total variation between shares (..., groups) and wanted shares: half the sum of absolute differences, in 0..1.
+
+    0 means that the shares are the wanted ones; it is the share of pictures that would have to show another group.
+    Both are scaled to a sum of 1. Shapes broadcast. Raises MetricError for shares that are negative, not finite, or all
+    0.
+
+    >>> share_distance([0.9, 0.1], [1, 1])
+    array(0.4)
+    """
+    found, wanted = (np.asarray(one, dtype=np.float64) for one in (shares, desired))
+    at_least_two(found.shape[-1] if found.ndim else 0)
+    if found.shape[-1:] != wanted.shape[-1:] or not all(
+        np.isfinite(one).all() and (one >= 0).all() and (one.sum(axis=-1) > 0).all() for one in (found, wanted)
+    ):
+        raise MetricError(
+            f"shares of shape {found.shape} and {wanted.shape} are negative, not finite, all 0, or of other groups.",
+            where="shares",
+            remedy="give the share of every group, found and wanted, in the same order",
+        )
+    difference = found / found.sum(axis=-1, keepdims=True) - wanted / wanted.sum(axis=-1, keepdims=True)
+    return np.asarray(np.abs(difference).sum(axis=-1) / 2)

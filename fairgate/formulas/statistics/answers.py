@@ -1,0 +1,143 @@
+"""Right-or-wrong answers of two runs on the same images: an exact test of the share lost, at a margin.
+
+Of n images, `lost` were right before and are wrong now, `won` the other way round. The test compares lost - won with
+the margin by the score statistic for paired proportions (Tango 1998), and takes its exact probability under the
+trinomial at the margin: the largest over the share of images that turn either way, within its exact confidence limits
+(Berger and Boos 1994). The score statistic keeps its size at the border of the hypothesis (Sidik 2003), and unlike a
+bootstrap it knows what answers no image happened to show.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import betainc, betaincinv, gammaln, ndtri
+
+from fairgate.formulas.statistics.resampling import FloatArray
+
+_MISSED = 1e-6
+"""Probability that the share of turning images lies outside the range that is searched; added to p."""
+
+_SEARCHED = 20
+"""Shares searched, half a standard error apart."""
+
+_STEPS = 5
+
+
+def score(lost: FloatArray, won: FloatArray, images: int, margin: float) -> FloatArray:
+    """Tango's score statistic of lost - won over its margin (0 <= margin < 1), any shape; 0 where nothing turned.
+
+    >>> score(np.array([15.0]), np.array([5.0]), 100, 0.0).round(4)  # McNemar's: 10 / sqrt(20)
+    array([2.2361])
+    """
+    turned = lost + won
+    # The likelihood at p(lost) - p(won) = margin is greatest at this p(won), the root of a quadratic.
+    half = 2 * (images - turned) * margin - turned * (1 - margin) + 2 * won * margin
+    share = (np.sqrt(half**2 + 8 * images * won * margin * (1 - margin)) - half) / (4 * images)
+    variance = images * np.maximum(2 * share + margin - margin**2, 0.0)
+    moved = lost - won - images * margin
+    found: FloatArray = np.divide(moved, np.sqrt(variance), out=np.zeros(moved.shape), where=variance > 0)
+    return found
+
+
+@lru_cache(maxsize=65_536)
+def p_lost_more(lost: int, won: int, images: int, margin: float) -> float:
+    """Evidence that the share lost less the share won is above the margin (-1..1).
+
+    >>> round(p_lost_more(6, 0, 50, 0.0), 4)
+    0.0069
+    """
+    return _p(lost, won, images, margin, more=True) if margin >= 0 else _p(won, lost, images, -margin, more=False)
+
+
+@lru_cache(maxsize=65_536)
+def p_lost_less(lost: int, won: int, images: int, margin: float) -> float:
+    """Evidence that the share lost less the share won is below the margin (-1..1)."""
+    return _p(lost, won, images, margin, more=False) if margin >= 0 else _p(won, lost, images, -margin, more=True)
+
+
+@lru_cache(maxsize=65_536)
+def least_lost(lost: int, won: int, images: int, level: float) -> float:
+    """Lower limit, at a one-sided level, of the share lost less the share won: a margin that is rejected.
+
+    In the score -Phi^-1(p), which is nearly linear in the margin, so that a few steps come near it; from there in
+    growing steps to a margin on the other side of the level, and back by halves.
+    """
+    wanted = -ndtri(level)
+    unit = math.sqrt(lost + won + wanted**2) / images
+    at = _near_limit(lost, won, images, level, wanted, unit)
+    above, step = at, 0.005 * unit
+    while at > -1 and p_lost_more(lost, won, images, at) > level:
+        above, at, step = at, at - step, 2 * step
+    at = max(at, -1.0)
+    if above == at:  # what the first steps came to is rejected itself
+        above = at + step
+        while p_lost_more(lost, won, images, above) <= level:
+            step *= 2
+            at, above = above, above + step
+    while above - at > 0.01 * unit:
+        middle = (above + at) / 2
+        above, at = (above, middle) if p_lost_more(lost, won, images, middle) <= level else (middle, at)
+    return at
+
+
+def _near_limit(lost: int, won: int, images: int, level: float, wanted: float, unit: float) -> float:
+    """By secants, in the score; where nothing turned, from the chance that nothing does."""
+    if lost + won == 0:
+        return float(np.expm1(np.log(level) / images))
+    at, slope = (lost - won) / images, 1 / unit
+    for _ in range(_STEPS):
+        found = _score(lost, won, images, max(at, -1.0))
+        ahead = at - (wanted - found) / slope
+        if not -1 < ahead < 1 or abs(ahead - at) < 0.01 * unit:
+            break
+        beyond = _score(lost, won, images, ahead)
+        slope = max((beyond - found) / (at - ahead), 0.2 / unit)
+        at = ahead
+    return at
+
+
+def _score(lost: int, won: int, images: int, margin: float) -> float:
+    return -float(ndtri(min(p_lost_more(lost, won, images, margin), 1 - 1e-9)))
+
+
+def _p(lost: int, won: int, images: int, margin: float, *, more: bool) -> float:
+    """Largest probability, over shares of turning images, of a score at least (`more`) or at most as large."""
+    if margin >= 1:
+        return 1.0 if more else 2.0**-images
+    seen = score(np.array([float(lost)]), np.array([float(won)]), images, margin)[0]
+    share = _shares(lost + won, images, margin)
+    top = min(images, math.ceil(images * share[-1] + 7 * math.sqrt(images * share[-1] + 1)))
+    turned = np.arange(top + 1.0)
+    within = 1e-9 * max(1.0, abs(seen))
+    # Of each number of turning images, the fewest lost whose score is beyond what was seen; the score grows with lost.
+    few, enough = np.zeros(top + 1), turned + 1
+    while (few < enough).any():
+        middle = np.floor((few + enough) / 2)
+        lost_of = np.minimum(middle, turned)
+        found = score(lost_of, turned - lost_of, images, margin)
+        beyond = (found >= seen - within if more else found > seen + within) & (few < enough)
+        few, enough = np.where(beyond | (few >= enough), few, middle + 1), np.where(beyond, middle, enough)
+    chance = (share + margin) / 2 / share  # that a turning image is a lost one
+    tail = betainc(np.maximum(few, 1), np.maximum(turned - few + 1, 1e-300), chance[:, None])
+    tail = np.where(few <= 0, 1.0, np.where(few > turned, 0.0, tail))
+    log = gammaln(images + 1) - gammaln(turned + 1) - gammaln(images - turned + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = (
+            log
+            + turned * np.log(share[:, None])
+            + np.where(turned < images, (images - turned) * np.log1p(-share[:, None]), 0.0)
+        )
+    p = (np.exp(log) * (tail if more else 1 - tail)).sum(axis=1).max()
+    return float(min(p + _MISSED, 1.0))
+
+
+def _shares(turned: int, images: int, margin: float) -> FloatArray:
+    """Shares of turning images to search, ascending: from the margin, within exact limits; even in arcsine scale."""
+    low = betaincinv(turned, images - turned + 1, _MISSED / 2) if turned else 0.0
+    high = betaincinv(turned + 1, images - turned, 1 - _MISSED / 2) if turned < images else 1.0
+    first, last = np.arcsin(np.sqrt(np.clip([max(low, margin), max(high, margin)], 1e-9, 1.0)))
+    found: FloatArray = np.maximum(np.sin(np.linspace(first, last, _SEARCHED)) ** 2, margin)
+    return found

@@ -1,0 +1,245 @@
+"""Did the candidate grow worse than the baseline by more than a margin? Paired by counterfactual set.
+
+A group *fails* where it is clearly worse than the margin, *passes* where it clearly is not, and is *inconclusive*
+otherwise. Of these two verdicts only one can be wrong, so that each is decided one-sided at alpha: failures among all
+groups of all comparisons of a suite (`family`), passes among the groups of the comparison. Limits hold on each side
+with confidence 1 - alpha for all groups of the comparison at once; both together, with 1 - 2 alpha (where either
+direction harms, with 1 - alpha).
+
+Means get the evidence of `_limits` (a studentised bootstrap of the sets; an exact test of rare answers), other
+statistics that of their own bootstrap draws. n sets whose signs alone cannot reach alpha (2^(1-n) > alpha) decide
+nothing, unless all their values are identical: at alpha 0.05, fewer than 6 sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairgate.formulas.statistics._limits import SimultaneousLimits, is_mute, limits, mean_evidence
+from fairgate.formulas.statistics.family import MOST_CERTAIN, Evidence, Hypothesis, Side, adjusted
+from fairgate.formulas.statistics.paired_result import Design, Harm, Method, Outcome, PairedResult
+from fairgate.formulas.statistics.resampling import FloatArray, Source
+from fairgate.ground.errors import StatisticsError
+
+_ODDS = 1.28
+"""Normal quantile of 0.9: `sets_needed` settles the question with these odds, if the estimate is the truth."""
+
+_HOPELESS = 1000
+"""`sets_needed` beyond this many times the present sets is no advice."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedComparison:
+    """Evidence where lower is worse, and what it is to decide: a part of a family."""
+
+    design: Design
+    evidence: Evidence
+    method: Method
+    draws: int
+
+    @property
+    def harms(self) -> list[Hypothesis]:
+        """Every way in which a group can be worse."""
+        evidence, margin = self.evidence, self.design.margin
+        harms = [(evidence, evidence.under, -margin)]
+        return [*harms, (evidence, evidence.over, margin)] if self.design.harm == "either" else harms
+
+    @property
+    def goods(self) -> list[Hypothesis]:
+        """Everything that must hold for a group to pass."""
+        evidence, margin = self.evidence, self.design.margin
+        goods = [(evidence, evidence.over, -margin)]
+        return [*goods, (evidence, evidence.under, margin)] if self.design.harm == "either" else goods
+
+
+def paired_test(
+    candidate: ArrayLike,
+    baseline: ArrayLike,
+    *,
+    margin: float,
+    rng: Source,
+    alpha: float = 0.05,
+    draws: int = 4000,
+    harm: Harm = "lower",
+) -> PairedResult:
+    """Test the mean difference of values (sets,) or (sets, groups), one family, at the margin.
+
+    Row i of both is the same counterfactual set; NaN is a group that the set lacks, in both alike. For an
+    intersectional regression pass deviations from the set's own mean. `harm` says which direction is worse.
+    Identical values give exactly 0 within [0, 0], and pass. Raises StatisticsError for shapes or gaps that differ,
+    infinite values, a group with fewer than two sets, and a margin or alpha out of range.
+    """
+    design = Design(margin, alpha, harm)
+    return decided([compare_means(candidate, baseline, design=design, rng=rng, draws=draws)])[0]
+
+
+def compare_means(
+    candidate: ArrayLike, baseline: ArrayLike, *, design: Design, rng: Source, draws: int = 4000
+) -> PairedComparison:
+    """The comparison of `paired_test`, before its family is decided."""
+    difference = design.sign * differences(candidate, baseline)
+    evidence = mean_evidence(difference, alpha=design.alpha, draws=draws, rng=rng)
+    return PairedComparison(design, evidence, "max-t bootstrap", draws)
+
+
+def paired_statistic_test(
+    delta_hat: ArrayLike,
+    delta_draws: ArrayLike,
+    *,
+    n_sets: int,
+    margin: float,
+    alpha: float = 0.05,
+    harm: Harm = "lower",
+) -> PairedResult:
+    """Test statistics that are no means (fairness, MaxSkew) at the margin, from draws of the difference.
+
+    delta_hat () or (groups,) is the difference in the data; delta_draws (draws,) or (draws, groups) the difference
+    in resamples, where each draw takes the *same* sets for both runs. Limits are the wider of the percentile and the
+    basic ("reflected") interval, at each end; p-values are the larger of the two. Several groups are one family.
+    Nothing is smoothed: a median of few sets has few values, and its limits say so. Raises StatisticsError for values
+    that are not numbers, shapes that do not fit, and a margin or alpha out of range.
+    """
+    design = Design(margin, alpha, harm)
+    return decided([compare_draws(delta_hat, delta_draws, n_sets=n_sets, design=design)])[0]
+
+
+def compare_draws(
+    delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int | NDArray[np.int64], design: Design
+) -> PairedComparison:
+    """The comparison of `paired_statistic_test`, before its family is decided; `n_sets` of all groups, or (groups,)."""
+    delta = design.sign * np.atleast_1d(np.asarray(delta_hat, dtype=np.float64))
+    table = design.sign * np.asarray(delta_draws, dtype=np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.shape[1:] != delta.shape or not np.isfinite(delta).all() or not np.isfinite(table).all():
+        raise StatisticsError(
+            f"{int((~np.isfinite(table)).sum())} of {table.size} drawn differences, of shape {table.shape}, are not "
+            f"finite or do not fit estimates of shape {delta.shape}.",
+            where="delta_draws",
+            remedy="give finite draws (draws, groups); for MinSkew choose a k that shows every group, or another zero",
+        )
+    error = table.std(axis=0, ddof=1)
+    away = np.abs(table - delta).max(axis=0)
+    scale = np.where(np.ptp(table, axis=0) > 0, error, np.where(away > 0, away, np.finfo(np.float64).tiny))
+    score = (table - delta) / scale
+    n = np.broadcast_to(np.asarray(n_sets, dtype=np.int64), delta.shape)
+    judged = ~(is_mute(n, design.alpha) & ((table != 0).any(axis=0) | (delta != 0)))
+
+    def side(direction: float) -> Side:
+        return Side(
+            z=lambda bound: np.clip(direction * (delta - bound) / scale, -MOST_CERTAIN, MOST_CERTAIN),
+            reach=lambda critical_z: critical_z * np.where(away > 0, scale, 0.0),
+            drawn=_wider(direction * score),
+            columns=np.arange(delta.size),
+        )
+
+    evidence = Evidence(delta, error, n, judged, under=side(-1.0), over=side(1.0), least=np.zeros(delta.size))
+    return PairedComparison(design, evidence, "percentile and basic bootstrap", len(table))
+
+
+def _wider(score: FloatArray) -> FloatArray:
+    """Draws (draws, groups) whose upper tail is the longer one of the two, in the order of the given draws.
+
+    The tail above is that of the basic interval, the one below that of the percentile interval.
+    """
+    order = np.argsort(score, axis=0, kind="stable")
+    ascending = np.take_along_axis(score, order, axis=0)
+    wider = np.empty_like(score)
+    np.put_along_axis(wider, order, np.maximum(ascending, -ascending[::-1]), axis=0)
+    return wider
+
+
+def differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
+    """Candidate minus baseline, (sets, groups), after the checks that make the pairs pairs."""
+    new, old = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    if new.shape != old.shape or new.ndim not in (1, 2) or new.size == 0:
+        raise StatisticsError(
+            f"the candidate's values have shape {new.shape}, the baseline's {old.shape}.",
+            where="paired test",
+            remedy="pass (sets,) or (sets, groups) over the sets that both runs scored, in the same order",
+        )
+    gaps = np.isnan(new)
+    if (gaps != np.isnan(old)).any() or np.isinf(new).any() or np.isinf(old).any():
+        first = int(np.argwhere((gaps != np.isnan(old)) | np.isinf(new) | np.isinf(old))[0][0])
+        raise StatisticsError(
+            "the two runs do not lack the same groups in the same sets, or hold infinite values.",
+            where=f"paired test: first in set {first}",
+            remedy="score both runs on the same images; NaN may stand only for a group that a set does not have",
+        )
+    difference: FloatArray = (new - old).reshape(len(new), -1)
+    few = np.flatnonzero((~np.isnan(difference)).sum(axis=0) < 2)
+    if few.size:
+        raise StatisticsError(
+            f"fewer than two sets hold the groups {few.tolist()}.",
+            where="paired test",
+            remedy="leave out groups below the suite's min_sets, and report them as not tested",
+        )
+    return difference
+
+
+def decided(comparisons: Sequence[PairedComparison], *, steps: bool = True) -> list[PairedResult]:
+    """Decide comparisons of one alpha as a family: a group fails by its p among the groups of all of them.
+
+    A group passes by its p among the groups of its own comparison. `steps=False`: failures take a single step.
+    """
+    if not comparisons:
+        return []
+    p_worse = iter(adjusted([harm for one in comparisons for harm in one.harms], steps=steps))
+    return [_decided(one, np.min([next(p_worse) for _ in one.harms], axis=0)) for one in comparisons]
+
+
+def _decided(one: PairedComparison, p_worse: FloatArray) -> PairedResult:
+    """Verdicts where lower is worse, then everything turned back to the metric's own direction."""
+    design, evidence, margin = one.design, one.evidence, one.design.margin
+    found = limits(evidence, design.alpha_each_side)
+    p_not_worse = np.max([adjusted([good])[0] for good in one.goods], axis=0)
+    worse = p_worse <= design.alpha
+    # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
+    still = (found.mean == 0) & (found.below == 0) & (found.above == 0)
+    not_worse = ~worse & ((p_not_worse <= design.alpha) | still)
+    verdict = np.where(worse, "fail", np.where(not_worse, "pass", "inconclusive"))
+    overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
+    low, high = found.mean - found.below, found.mean + found.above
+    # What a step settled lies beyond the margin (Hsu and Berger 1999), also where a single step would not say so.
+    low = np.where(not_worse, np.maximum(low, np.minimum(-margin, found.mean)), low)
+    if design.harm == "either":
+        high = np.where(not_worse, np.minimum(high, np.maximum(margin, found.mean)), high)
+        low = np.where(worse & (found.mean > 0), np.maximum(low, margin), low)
+    high = np.where(worse & (found.mean < 0), np.minimum(high, -margin), high)
+    lo, hi = (-high, -low) if design.harm == "higher" else (low, high)
+    return PairedResult(
+        delta=design.sign * found.mean + 0.0,  # no negative zero
+        lo=lo + 0.0,
+        hi=hi + 0.0,
+        p_adjusted=p_worse,
+        p_not_worse=p_not_worse,
+        verdict=verdict,
+        overall=overall,
+        n_sets=found.n_sets,
+        sets_needed=np.where(verdict == "inconclusive", _sets_needed(found, design), np.nan),
+        margin=margin,
+        alpha=design.alpha,
+        harm=design.harm,
+        method=one.method,
+        draws=one.draws,
+    )
+
+
+def _sets_needed(limits: SimultaneousLimits, design: Design) -> FloatArray:
+    """Per group, the number of sets that settles on which side of the margin the estimate lies."""
+    distance, reach = _toward(limits.mean + design.margin, limits.below, limits.above)
+    if design.harm == "either":  # the nearer margin is the last to be settled
+        mirrored = _toward(design.margin - limits.mean, limits.above, limits.below)
+        nearer = np.abs(mirrored[0]) < np.abs(distance)
+        distance, reach = np.where(nearer, mirrored[0], distance), np.where(nearer, mirrored[1], reach)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.ceil(((reach + _ODDS * limits.error) / distance) ** 2 * limits.n_sets)
+    return np.where(needed <= _HOPELESS * limits.n_sets, needed, np.inf)
+
+
+def _toward(distance: FloatArray, below: FloatArray, above: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Distance of the estimates above a margin, and the reach of the limit on that side."""
+    return distance, np.where(distance < 0, above, below)

@@ -1,0 +1,144 @@
+"""What a paired test decides: its design, and the result of every group."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.formulas.statistics.resampling import FloatArray
+from fairgate.ground.errors import StatisticsError
+
+Harm: TypeAlias = Literal["lower", "higher", "either"]
+Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
+Method: TypeAlias = Literal["max-t bootstrap", "percentile and basic bootstrap"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedResult:
+    """Candidate minus baseline per group, in the metric's own unit, with what may be concluded at the margin."""
+
+    delta: FloatArray
+    """(groups,)"""
+    lo: FloatArray
+    """(groups,), lower limits that hold at 1 - alpha for all groups at once"""
+    hi: FloatArray
+    """(groups,), upper limits, likewise; the two together hold at 1 - 2 alpha"""
+    p_adjusted: FloatArray
+    """(groups,), that the group is not worse than the margin, adjusted for the whole family (of a suite's comparisons);
+    at most alpha exactly where the group fails"""
+    p_not_worse: FloatArray
+    """(groups,), that the group is worse than the margin, adjusted for the groups of this comparison; at most alpha
+    where the group passes, unless identical"""
+    verdict: NDArray[np.str_]
+    """(groups,), "pass", "fail" or "inconclusive" """
+    overall: Outcome
+    """Of the family: *fail* where a group fails, else *inconclusive* where one is, else *pass*"""
+    n_sets: NDArray[np.int64]
+    """(groups,), sets that hold the group"""
+    sets_needed: FloatArray
+    """(groups,), sets with which an inconclusive group would settle, nine times in ten, were its estimate the truth.
+    NaN where it is settled; infinite where the estimate sits so near the margin that no number of sets helps."""
+    margin: float
+    alpha: float
+    harm: Harm
+    method: Method
+    draws: int
+
+    @property
+    def p(self) -> float:
+        """The smallest adjusted p-value of its groups."""
+        return float(self.p_adjusted.min())
+
+    @property
+    def harmful(self) -> FloatArray:
+        """(groups,), how harmful each difference is: the more, the worse."""
+        return {"lower": -self.delta, "higher": self.delta, "either": np.abs(self.delta)}[self.harm]
+
+    @property
+    def clear_alone(self) -> NDArray[np.bool_]:
+        """(groups,), whether a group that does not fail would, were this comparison the whole family."""
+        beyond = {"lower": self.hi < -self.margin, "higher": self.lo > self.margin}
+        either = beyond["lower"] | beyond["higher"]
+        clear: NDArray[np.bool_] = beyond.get(self.harm, either) & (self.verdict != "fail")
+        return clear
+
+    @property
+    def worst(self) -> int:
+        """The group with the most harmful difference."""
+        return int(np.argmax(self.harmful))
+
+    @property
+    def sets_to_settle(self) -> int | None:
+        """Sets that would settle an inconclusive family: until its first group fails, or else until all have passed.
+
+        None where the verdict is settled, or where no number of sets helps.
+        """
+        if self.overall != "inconclusive":
+            return None
+        open_, falling = self.verdict == "inconclusive", self.harmful > self.margin
+        needed = np.where(self.clear_alone, np.inf, self.sets_needed)  # how many, the rest of the family says
+        answer = needed[open_ & falling].min() if (open_ & falling).any() else needed[open_].max()
+        return int(answer) if np.isfinite(answer) else None
+
+    def outcome(self, group: int) -> Outcome:
+        """The verdict of one group."""
+        outcome: Outcome = self.verdict[group].item()
+        return outcome
+
+
+BY_GROUP = ("delta", "lo", "hi", "p_adjusted", "p_not_worse", "verdict", "n_sets", "sets_needed")
+"""Fields of `PairedResult` that have an entry for every group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The margin of a test, its level, and the direction that harms."""
+
+    margin: float
+    alpha: float
+    harm: Harm
+
+    def __post_init__(self) -> None:
+        fits = math.isfinite(self.margin) and self.margin >= 0 and 0 < self.alpha < 1
+        if not fits or self.harm not in ("lower", "higher", "either"):
+            raise StatisticsError(
+                f"margin {self.margin}, alpha {self.alpha} and harm '{self.harm}' are no design of a test.",
+                where="paired test",
+                remedy="give a margin of at least 0 in the metric's unit, alpha between 0 and 1, harm lower, higher "
+                "or either",
+            )
+
+    @property
+    def alpha_each_side(self) -> float:
+        """Of limits: where either direction harms, a truth on the margin can be failed on both sides."""
+        return self.alpha / 2 if self.harm == "either" else self.alpha
+
+    @property
+    def sign(self) -> float:
+        """Turns differences so that lower is worse."""
+        return -1.0 if self.harm == "higher" else 1.0
+
+
+def not_judged(design: Design, delta: FloatArray, n_sets: NDArray[np.int64], *, draws: int) -> PairedResult:
+    """Groups that are too small to compare: how far they moved (groups,), and no verdict."""
+    one, never = np.ones(delta.size), np.full(delta.size, np.inf)
+    return PairedResult(
+        delta=delta,
+        lo=-never,
+        hi=never,
+        p_adjusted=one,
+        p_not_worse=one,
+        verdict=np.full(delta.size, "inconclusive"),
+        overall="inconclusive",
+        n_sets=n_sets,
+        sets_needed=never,
+        margin=design.margin,
+        alpha=design.alpha,
+        harm=design.harm,
+        method="max-t bootstrap",
+        draws=draws,
+    )

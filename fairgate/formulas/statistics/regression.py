@@ -1,0 +1,209 @@
+"""Did a group fall behind the others between two checkpoints, on images that form no sets?
+
+Every group is compared with the groups of the same checkpoint, not with its own past alone. (Inside counterfactual
+sets the paired test of deviations from the set's mean says so.) The same resampled t and the same guard for sparse
+groups as in `_limits` apply, with each group resampled by itself: the groups are independent samples, and a group's
+contrast carries the noise of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri, stdtrit
+
+from fairgate.formulas.statistics._limits import SKEWED, SPARSE, departures, hidden, is_mute, signs
+from fairgate.formulas.statistics.family import Evidence, Side, normal_score, student_t
+from fairgate.formulas.statistics.paired import PairedComparison
+from fairgate.formulas.statistics.paired_result import Design
+from fairgate.formulas.statistics.resampling import FloatArray, weight_pieces
+from fairgate.ground.errors import StatisticsError
+
+_LEVELS = 200
+"""p-values next to sparse groups are the smallest of so many levels, 4% apart, at which the limit clears the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sparse:
+    """How far limits of contrasts (groups,) reach next to sparse groups: noise of the dense ones, and unseen change."""
+
+    error: FloatArray
+    freedom: FloatArray
+    part: float
+    """Of the groups, those that are dense; their noise gets this part of a level"""
+    departing: NDArray[np.int64]
+    n_sparse: NDArray[np.int64]
+    leverage: FloatArray
+    """(groups, sparse), the largest departure times the weight of each sparse group in each contrast"""
+
+    def at(self, drawn: FloatArray, levels: FloatArray) -> FloatArray:
+        """(levels, groups) for one-sided levels (levels,), each group by itself; `drawn` (draws, groups) ascending."""
+        far = hidden(self.departing, self.n_sparse, levels[:, None] * (1 - self.part) / self.n_sparse.size)
+        reach = far @ self.leverage.T
+        if self.part:
+            beyond = np.maximum(np.floor(levels * self.part * (len(drawn) + 1) + 1e-9).astype(int) - 1, 0)
+            student = stdtrit(self.freedom, 1 - levels[:, None] * self.part)
+            reach = reach + np.maximum(drawn[len(drawn) - 1 - beyond], student) * self.error
+        return np.asarray(reach)
+
+    def p_value(self, distance: FloatArray, drawn: FloatArray) -> FloatArray:
+        """The smallest level at which the limit of a group clears a bound this far away, 1 where none does."""
+        levels = np.geomspace(min(1.0 / ((self.part or 1.0) * (len(drawn) + 1)), 1.0), 1.0, _LEVELS)
+        clears = distance > self.at(drawn, levels)
+        p: FloatArray = np.where(clears, levels[:, None], 1.0).min(axis=0)
+        return p
+
+
+def contrast_evidence(samples: Sequence[FloatArray], *, alpha: float, draws: int, rng: np.random.Generator) -> Evidence:
+    """Evidence on each group's mean less the mean of all groups' means, from samples (images of the group,).
+
+    Two images per group at least. Where a group has too few to show alpha, no contrast is judged: each leans on all
+    groups.
+    """
+    groups = len(samples)
+    n = np.array([sample.size for sample in samples])
+    means = np.array([np.clip(sample.mean(), sample.min(), sample.max()) for sample in samples])
+    mean = means - np.clip(means.mean(), means.min(), means.max())
+    contrast = np.eye(groups) - 1.0 / groups
+    departing, largest = departures(samples)
+    sparse = (departing < SPARSE) & (departing < n - 1)
+    variance, third, freedom = _moments(samples, contrast, ~sparse)
+    error = np.sqrt(variance)
+    t = np.empty((draws, 0)) if sparse.all() else _drawn(samples, contrast, ~sparse, draws, rng)
+    hides = _Sparse(
+        error, freedom, float((~sparse).mean()), departing[sparse], n[sparse], np.abs(contrast[:, sparse]) * largest
+    )
+    judged = np.full(groups, not (is_mute(n, alpha).any() and any(sample.any() for sample in samples)))
+
+    def side(direction: float) -> Side:
+        # As in `_limits`: the squared skewness of a mean is of the order 1 / images.
+        skewness = np.divide(third, variance**1.5, out=np.zeros(groups), where=variance > 0)
+        stretch = 1 + SKEWED * np.maximum(-direction * skewness, 0.0) ** 2
+        own = np.sort(direction * t * stretch, axis=0) if sparse.any() and not sparse.all() else t
+
+        def z(bound: float) -> FloatArray:
+            distance = direction * (mean - bound)
+            if sparse.any():
+                return np.asarray(-ndtri(hides.p_value(distance, own)))
+            return normal_score(distance / error / stretch, freedom)
+
+        def reach(critical_z: float) -> FloatArray:
+            if sparse.any():
+                return np.asarray(hides.at(own, np.array([float(ndtr(-critical_z))]))[0])
+            return student_t(critical_z, freedom) * stretch * error
+
+        if sparse.any():
+            return Side(z, reach, np.empty((draws, 0)), np.empty(0, dtype=np.intp))
+        return Side(z, reach, normal_score(direction * t, freedom), np.arange(groups))
+
+    return Evidence(mean, error, n, judged, under=side(-1.0), over=side(1.0), least=signs(n))
+
+
+def _moments(
+    samples: Sequence[FloatArray], contrast: FloatArray, dense: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Variance, third central moment, and Welch and Satterthwaite's degrees of freedom of each contrast (groups,)."""
+    squares, cubes, weighed = np.zeros(len(samples)), np.zeros(len(samples)), np.zeros(len(samples))
+    for group in np.flatnonzero(dense).tolist():
+        sample, weights = samples[group], contrast[:, group]
+        own = weights**2 * sample.var(ddof=1) / sample.size
+        squares += own
+        cubes += weights**3 * ((sample - sample.mean()) ** 3).mean() / sample.size**2
+        weighed += own**2 / (sample.size - 1)
+    freedom = np.divide(squares**2, weighed, out=np.full(len(samples), np.inf), where=weighed > 0)
+    return squares, cubes, freedom
+
+
+def _drawn(
+    samples: Sequence[FloatArray],
+    contrast: FloatArray,
+    dense: NDArray[np.bool_],
+    draws: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """The t of every contrast in each resample of the images (draws, groups), infinite where it shows no spread."""
+    held = np.flatnonzero(dense)
+    moved, variance = np.empty((draws, held.size)), np.empty((draws, held.size))
+    for column, group in enumerate(held.tolist()):
+        sample = samples[group]
+        centred = sample - sample.mean()
+        columns = np.stack([centred, centred**2], axis=1)
+        sums = np.concatenate([weights @ columns for weights in weight_pieces(sample.size, draws, rng)])
+        drawn = sums / sample.size
+        moved[:, column] = drawn[:, 0]
+        variance[:, column] = np.maximum(drawn[:, 1] - drawn[:, 0] ** 2, 0.0) / (sample.size - 1)
+    weights = contrast[:, held]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = (moved @ weights.T) / np.sqrt(variance @ (weights**2).T)
+    t[~np.isfinite(t)] = np.inf
+    return t
+
+
+_ROUND_OFF = 8 * np.finfo(np.float64).eps
+"""Changes under this share of the largest score are rounding."""
+
+
+def compare_images(
+    candidate: ArrayLike,
+    baseline: ArrayLike,
+    labels: ArrayLike,
+    *,
+    groups: int,
+    design: Design,
+    rng: np.random.Generator,
+    draws: int = 4000,
+) -> PairedComparison:
+    """The change of each group's mean score against the other groups', on images that form no sets.
+
+    candidate, baseline: (images,), entry i of both the same image; labels (images,) its group 0..groups-1, or -1 where
+    unknown (left out). Compared is the change of a group's mean less the mean change of all groups, every group
+    weighing the same: negative = fell behind. Images are resampled within groups, and counted as sets. Raises
+    StatisticsError as `image_changes` does.
+    """
+    samples = [design.sign * change for change in image_changes(candidate, baseline, labels, groups=groups)]
+    evidence = contrast_evidence(samples, alpha=design.alpha, draws=draws, rng=rng)
+    return PairedComparison(design, evidence, "max-t bootstrap", draws)
+
+
+def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, *, groups: int) -> list[FloatArray]:
+    """How far each image of every group moved, (images of the group,): what `compare_images` compares the means of.
+
+    Changes that are mere rounding are exactly 0. Raises StatisticsError for scores that are not finite, shapes that
+    differ, labels out of range, fewer than two groups, and a group with fewer than two images.
+    """
+    new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
+    label = np.asarray(labels)
+    if new.ndim != 1 or not new.shape == old.shape == label.shape:
+        raise StatisticsError(
+            f"candidate, baseline and labels have shapes {new.shape}, {old.shape} and {label.shape}.",
+            where="image_changes",
+            remedy="pass (images,) each, over the images that both runs scored, in the same order",
+        )
+    finite = np.isfinite(new) & np.isfinite(old)
+    if not finite.all():
+        raise StatisticsError(
+            f"{int((~finite).sum())} of {new.size} images have no finite score.",
+            where=f"image_changes: first in image {int(finite.argmin())}",
+            remedy="score both runs on the same images; drop images without a score from both, and count them",
+        )
+    integral = label.dtype.kind in "iu"
+    if groups < 2 or not integral or (label.size and not -1 <= label.min() <= label.max() < groups):
+        raise StatisticsError(
+            f"labels of type {label.dtype} do not name {groups} groups.",
+            where="image_changes",
+            remedy="pass whole numbers 0..groups-1, -1 for unknown, and at least two groups",
+        )
+    rounding = _ROUND_OFF * max(np.abs(new).max(initial=0.0), np.abs(old).max(initial=0.0))
+    change = np.where(np.abs(new - old) <= rounding, 0.0, new - old)
+    samples = [change[label == group] for group in range(groups)]
+    few = [group for group, sample in enumerate(samples) if sample.size < 2]
+    if few:
+        raise StatisticsError(
+            f"fewer than two images show the groups {few}.",
+            where="image_changes",
+            remedy="leave out groups below the suite's min_sets (label their images -1), and report them as not tested",
+        )
+    return samples

@@ -1,0 +1,256 @@
+"""Where a baseline comes from, and whether its record can be compared with a run: same data, same probes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from fairgate.data import difference, skeleton
+from fairgate.ground.errors import BaselineError, suggestion
+from fairgate.probes import ProbeScores
+from fairgate.records import DatasetInfo, Environment, RunRecord
+
+Kind = Literal["git", "file", "mlflow", "model", "none"]
+
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_KINDS = (
+    "write git:REF (the baseline committed at the merge base), git:REF@HASH (at that commit), "
+    "file:PATH (a results.json or its folder), mlflow:latest, mlflow:RUN_ID, model:URI (a checkpoint), or none"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineSpec:
+    """A parsed `--fairness-baseline`: `git:REF`, `git:REF@HASH`, `file:PATH`, `mlflow:latest|RUN_ID`, `model:URI` or
+    `none`."""
+
+    kind: Kind
+    target: str = ""
+
+    @property
+    def pinned(self) -> tuple[str, str] | None:
+        """The name and the full hash of `git:REF@HASH`, of which the hash decides; None without a hash."""
+        name, at, commit = self.target.rpartition("@")
+        return (name, commit) if self.kind == "git" and at and name and _HASH.fullmatch(commit) else None
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "none" else f"{self.kind}:{self.target}"
+
+
+def parse_baseline(text: str, where: str = "--fairness-baseline") -> BaselineSpec:
+    """Parse a baseline option. Raises BaselineError for a kind that is not known."""
+    kind, _, target = text.partition(":")
+    known = {name: name for name in get_args(Kind)}
+    if kind in known and bool(target) == (kind != "none"):
+        return BaselineSpec(known[kind], target)
+    remedy = _KINDS if kind in known else suggestion(kind, known, _KINDS)
+    raise BaselineError(f"'{text}' is not a baseline.", where=where, remedy=remedy)
+
+
+def mismatch(
+    record: RunRecord,
+    dataset: DatasetInfo,
+    probes: Sequence[Mapping[str, str]],
+    *,
+    preparation: str | None = None,
+    name: str = "baseline",
+) -> str | None:
+    """Why a record cannot be compared as it is, or None: other data, other probes, or images prepared otherwise.
+
+    Each of `probes` maps those that checks compare to their digests (prompts, labels, metric version); `preparation` is
+    the candidate's, where it is known, and `name` the record's role.
+    """
+    if record.dataset.fingerprint != dataset.fingerprint:
+        return (
+            f"the {name} was scored on dataset '{record.dataset.name}/{record.dataset.version}' "
+            f"({record.dataset.fingerprint[:12]}), this run on '{dataset.name}/{dataset.version}' "
+            f"({dataset.fingerprint[:12]})"
+        )
+    differing = dict.fromkeys(name for one in probes for name, key in one.items() if record.probes.get(name) != key)
+    if differing:
+        named = ", ".join(differing)
+        return f"the {name} was scored with other probes: prompts, labels or metric version of {named} differ"
+    adapter, _, code = (preparation or "").partition("/")
+    adapter_then, _, code_then = (record.model.preparation or "").partition("/")
+    if adapter and adapter == adapter_then and code != code_then:
+        return f"the {name}'s images were prepared by version {code_then} of {adapter}:, this run's by version {code}"
+    return None
+
+
+def require_nothing_vanished(record: RunRecord, dataset: DatasetInfo, subjects: Sequence[str], where: str) -> None:
+    """Raise BaselineError where this dataset lacks groups or subjects of the record.
+
+    A release without a group would pass every check of that group.
+    """
+    then = [
+        (f"{name} ", groups, dataset.attributes.get(name, [])) for name, groups in record.dataset.attributes.items()
+    ]
+    judged = dict.fromkeys(check.subject for check in record.checks if check.subject is not None)
+    then.append(("subject ", list(judged), list(subjects)))
+    missing = [(what, one, now) for what, before, now in then for one in before if one not in now]
+    gone = [f"{what}'{one}'" for what, one, _ in missing]
+    alike = [
+        f"'{other}' is there, which only looks like '{one}': {difference(one, other)}"
+        for _, one, now in missing
+        for other in now
+        if skeleton(one) == skeleton(other)
+    ]
+    if gone:
+        raise BaselineError(
+            f"{', '.join(gone)} {'was' if len(gone) == 1 else 'were'} in the baseline's dataset "
+            f"'{record.dataset.name}/{record.dataset.version}', and '{dataset.name}/{dataset.version}' does not show "
+            f"{'it' if len(gone) == 1 else 'them'} any more{''.join(f'; {words}' for words in alike)}.",
+            where=where,
+            remedy="judge on a release that shows them; or, if they are left out on purpose, make a new baseline "
+            "there by itself, reviewed: `fairgate baseline update SUITE --baseline none --reason TEXT`",
+        )
+
+
+def require_same_declaration(record: RunRecord, dataset: DatasetInfo, where: str) -> None:
+    """Raise BaselineError where a release of the same content declares other attributes, groups or sets than it did.
+
+    They are in the manifest alone, and decide who is compared and how many comparisons a verdict is corrected for.
+    """
+    then = record.dataset
+    if then.fingerprint != dataset.fingerprint:
+        return
+    said = [
+        f"{name}: {', '.join(dataset.attributes.get(name, ['-']))} (was: {', '.join(then.attributes.get(name, ['-']))})"
+        for name in {**then.attributes, **dataset.attributes}
+        if then.attributes.get(name) != dataset.attributes.get(name)
+    ]
+    if then.counterfactual != dataset.counterfactual:
+        said.append(f"counterfactual: {dataset.counterfactual} (was: {then.counterfactual})")
+    if said:
+        raise BaselineError(
+            f"'{dataset.name}/{dataset.version}' has the content that the baseline was made on "
+            f"({dataset.fingerprint[:12]}), and its manifest declares otherwise: {'; '.join(said)}.",
+            where=where,
+            remedy="take the release again (`fairgate dataset pull --force datasets.dvc`); other groups need a "
+            "new version",
+        )
+
+
+def dataset_notices(
+    record: RunRecord, dataset: DatasetInfo, n_images: int, sets: Set[str], sets_then: Set[str], name: str
+) -> list[str]:
+    """What of the data is not what a record was made on, where the content is another one.
+
+    `sets` and `sets_then` are the ids of the dataset's sets now and in the record, `name` what the record serves as.
+    """
+    then = record.dataset
+    gone, new = len(sets_then - sets), len(sets - sets_then)
+    moved = [f"{gone:,} of its {len(sets_then):,} sets {'is' if gone == 1 else 'are'} gone"] if gone else []
+    moved += [f"{new:,} {'set is' if new == 1 else 'sets are'} new"] if new else []
+    moved = moved or ["the sets have the same names, and other images or labels"]
+    moved += _declared_otherwise(then, dataset)
+    return [
+        f"dataset: this change is judged on {_named(dataset, len(sets), n_images)}, the {name} was made on "
+        f"{_named(then, record.coverage.expected_sets, record.coverage.expected_images)}: {', '.join(moved)}. "
+        f"The {name}'s checkpoint was scored again on the new one"
+    ]
+
+
+def _named(dataset: DatasetInfo, sets: int, images: int) -> str:
+    return f"{dataset.name}/{dataset.version} ({dataset.fingerprint[:12]}, {sets:,} sets, {images:,} images)"
+
+
+def _declared_otherwise(then: DatasetInfo, now: DatasetInfo) -> list[str]:
+    added = [attribute for attribute in now.attributes if attribute not in then.attributes]
+    added += [
+        f"{attribute} '{group}'"
+        for attribute, groups in now.attributes.items()
+        for group in groups
+        if attribute in then.attributes and group not in then.attributes[attribute]
+    ]
+    words = [f"{', '.join(added)} {'is' if len(added) == 1 else 'are'} added to what it records"] if added else []
+    if then.counterfactual != now.counterfactual:
+        words.append("its sets are counterfactual now" if now.counterfactual else "its sets are not counterfactual now")
+    return words
+
+
+def environment_warnings(
+    name: str, here: tuple[Environment, str | None], there: tuple[Environment | None, str | None]
+) -> list[str]:
+    """Differences between the environments of two runs, which alone can move scores; `name` is the other run's role.
+
+    Each side is an environment, where it is known, and the precision of its scores.
+    """
+    now, before = here[0], there[0]
+    pairs: list[tuple[str, str | None, str | None]] = [("precision", here[1], there[1])]
+    if before is not None:
+        pairs += [
+            ("device", now.device.partition(":")[0], before.device.partition(":")[0]),
+            ("fairgate", now.fairgate, before.fairgate),
+        ]
+        pairs += [(one, version, before.packages.get(one)) for one, version in now.packages.items() if one != "numpy"]
+    return [
+        f"the {name} was scored with {what} {then}, this run with {what} {this}: scores can differ by that alone"
+        for what, this, then in pairs
+        if this is not None and then is not None and this != then
+    ]
+
+
+def require_own_scores(record: RunRecord, digest: str, where: str) -> None:
+    """Raise BaselineError unless the saved scores are, to the bit, those that the record was made from."""
+    if record.scores_digest != digest:
+        raise BaselineError(
+            "the per-image scores are not those that the baseline's results.json was made from.",
+            where=where,
+            remedy="take results.json and scores.parquet from one run, or make the baseline again",
+        )
+
+
+def require_another_checkpoint(
+    candidate: tuple[str, Mapping[str, ProbeScores]],
+    baseline: tuple[str, Mapping[str, ProbeScores]],
+    where: str,
+) -> None:
+    """Raise BaselineError when candidate and baseline (each a fingerprint and its scores) are one and the same, or two
+    checkpoints with identical scores: either way nothing was compared."""
+    if candidate[0] == baseline[0]:
+        raise BaselineError(
+            f"the baseline is the candidate: both are checkpoint {candidate[0][:12]}.",
+            where=where,
+            remedy="name the checkpoint from before the change as the baseline, or `none`",
+        )
+    if scores_in_common(candidate[1], baseline[1]) == "identical":
+        raise BaselineError(
+            f"two different checkpoints ({candidate[0][:12]} and {baseline[0][:12]}) gave identical scores.",
+            where=where,
+            remedy="one of the files is probably not the model that was meant: check both URIs. If files of the same "
+            "model were only written again, keep the old ones",
+        )
+
+
+def scores_in_common(
+    one: Mapping[str, ProbeScores], other: Mapping[str, ProbeScores]
+) -> Literal["differ", "same words", "identical"]:
+    """How the scores of two checkpoints compare on the probes that both ran, image by image.
+
+    Two networks never have all probabilities, cosines or other fractions alike: such scores are `identical` by mistake.
+    Answers in words are counted as 0 and 1, and two checkpoints may well say the `same words` of every image.
+    """
+    shared = [name for name in one if name in other]
+    if not shared or not all(_same(one[name], other[name]) for name in shared):
+        return "differ"
+    return "same words" if all(_counts_words(one[name]) for name in shared) else "identical"
+
+
+def _counts_words(scores: ProbeScores) -> bool:
+    """Whether all numbers are whole: -1, 0 or 1, or none for an image."""
+    numbers = [scores.value, *scores.more.values()]
+    return all(bool(np.isin(each[~np.isnan(each)], (-1, 0, 1)).all()) for each in numbers)
+
+
+def _same(one: ProbeScores, other: ProbeScores) -> bool:
+    """Whether two runs gave every image the same numbers, and the same label where they give one."""
+    labels = [None if run.predicted is None else [str(label) for label in run.predicted] for run in (one, other)]
+    further = one.more.keys() == other.more.keys() and all(
+        np.array_equal(numbers, other.more[name], equal_nan=True) for name, numbers in one.more.items()
+    )
+    return further and labels[0] == labels[1] and np.array_equal(one.value, other.value, equal_nan=True)

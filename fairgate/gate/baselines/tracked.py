@@ -1,0 +1,308 @@
+"""What DVC tracks, here and at other commits: fetched without DVC, and compared.
+
+Pointers are the branch's and are reported where they change; which remote they are read from is not (.dvc/config): that
+is decided by the default branch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fairgate.data.remote import (
+    Fetched,
+    Progress,
+    Store,
+    Tracked,
+    fetch,
+    file_names,
+    is_pointer,
+    open_store,
+    read_file,
+    read_pointers,
+)
+from fairgate.gate.baselines.git import Repository
+from fairgate.ground.ci import event_default_branch, in_ci
+from fairgate.ground.errors import BaselineError, DatasetError, FairgateError, did_you_mean
+from fairgate.ground.git import run_git
+
+CONFIG, OWN = ".dvc/config", ".dvc/config.local"
+_MOST_BYTES = 32 << 20
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A repository of DVC: the folder with `.dvc`, at `repository.root` or above it; `inner` leads from there to it."""
+
+    repository: Repository
+    inner: str
+
+    def path(self, path: str) -> str:
+        """A path of the judged folder from the project's root."""
+        return os.path.normpath(f"{self.inner}/{path}") if self.inner else os.path.normpath(path)
+
+
+def project_of(repository: Repository) -> Project:
+    """The project of DVC around a folder; the folder itself where there is none."""
+    root = repository.root.resolve()
+    for folder in (root, *root.parents):
+        if (folder / ".dvc").is_dir():
+            inner = root.relative_to(folder).as_posix()
+            return Project(Repository(folder), "" if inner == "." else inner)
+        if (folder / ".git").exists():
+            break
+    return Project(Repository(root), "")
+
+
+def work_tree_of(repository: Repository) -> Project:
+    """The whole work tree of git around a folder: a `.dvc` that a branch adds hides no pointer above it."""
+    root = repository.root.resolve()
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    inner = root.relative_to(top).as_posix()
+    return Project(Repository(top), "" if inner == "." else inner)
+
+
+def pull(
+    repository: Repository,
+    targets: Sequence[str] = (),
+    *,
+    base: str | None = None,
+    force: bool = False,
+    environment: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> list[Fetched]:
+    """Fetch what this working tree's pointers track: all of it, or the targets (pointers, tracked paths, or below).
+
+    `base` names the commit whose .dvc/config counts. Without it, that is the default branch in CI, and this working
+    tree elsewhere. Raises DatasetError or BaselineError where that is impossible.
+    """
+    env = os.environ if environment is None else environment
+    project = project_of(repository)
+    here, known = project.repository, pointers_here(project.repository)
+    wanted = [one for target in targets for one in _targeted(project, target, known)] or [(one, None) for one in known]
+    if not wanted:
+        return []
+    _require_not_in_git(here, [one for one, _ in wanted])
+    with _settings(here, base or (_default_branch(env) if in_ci(env) else None), env) as store:
+        done = []
+        for only in dict.fromkeys(only for _, only in wanted):
+            some = list(dict.fromkeys(one for one, path in wanted if path == only))
+            done += fetch(some, here.root.resolve(), store, only=only, force=force, progress=progress)
+    return done
+
+
+def check_out(repository: Repository, commit: str, path: str, into: Path) -> None:
+    """Bring a file or folder back as it was at a commit, from git or from DVC, to `into/path`.
+
+    Raises BaselineError where neither has it. Links are not brought back: they may point anywhere.
+    """
+    entries = repository.tree(commit, path)
+    if not entries:
+        _fetch_at(repository, commit, path, into)
+        return
+    for entry in entries:
+        target = into / entry.name
+        if entry.kind != "file" or not target.resolve().is_relative_to(into.resolve()):
+            raise BaselineError(
+                f"{entry.name} is a link or a module at {commit[:7]}, and is not brought back.",
+                where=path,
+                remedy="commit the checkpoint's files themselves, or track them with `dvc add`",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(repository.read(commit, entry.name) or b"")
+
+
+def _fetch_at(repository: Repository, commit: str, path: str, into: Path) -> None:
+    """Bring what DVC tracked under a path at a commit to `into/path`. Raises BaselineError where that fails."""
+    project, env, into = project_of(repository), os.environ, into.resolve()
+    there, wanted = project.repository, project.path(path)
+    try:
+        found = [one for one in pointers_at(there, commit) if related(one.path, wanted)]
+        if not found:
+            raise BaselineError(
+                f"neither git nor DVC has {path} at {commit[:7]}.",
+                where=path,
+                remedy="name a checkpoint with model:URI, or make the baseline again",
+            )
+        with _settings(there, _trusted(there, commit, env), env) as store:
+            target = into / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=into, prefix="fetched-") as scratch:
+                fetch(found, Path(scratch).resolve(), store, only=wanted)
+                shutil.move(Path(scratch, wanted), target)
+    except DatasetError as error:
+        raise BaselineError(error.problem, where=f"{error.where} at {commit[:7]}", remedy=error.remedy) from error
+    except OSError as error:
+        raise BaselineError(
+            f"{path} at {commit[:7]} could not be brought to this disk: {error.strerror or error}.",
+            where=str(into),
+            remedy="make room there, or set TMPDIR to a folder that can be written",
+        ) from error
+
+
+def names_at(repository: Repository, commit: str, path: str) -> list[str]:
+    """What DVC tracked under a path at a commit: pointers below it, and the files of a folder at or above it.
+
+    Raises DatasetError or BaselineError if a folder's listing is not to be had.
+    """
+    project, env = project_of(repository), os.environ
+    there, top = project.repository, project.path(path)
+    wanted = [each for each in pointers_at(there, commit) if related(each.path, top)]
+    names = [each.path for each in wanted if each.path.startswith(f"{top}/")]
+    if above := [each for each in wanted if not each.path.startswith(f"{top}/")]:
+        with _settings(there, _trusted(there, commit, env), env) as store:
+            names += file_names(above, store)
+    return [name.removeprefix(f"{project.inner}/") for name in names]
+
+
+def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = ()) -> list[str]:
+    """Sentences about pointers of DVC that are not as they were at a commit, but for the candidate's own (`own`)."""
+    project, configured = work_tree_of(repository), project_of(repository).repository
+    here = project.repository
+    try:
+        now, then = ({one.path: one for one in some} for some in (pointers_here(here), pointers_at(here, commit)))
+        edited = read_file(configured.root, CONFIG, _MOST_BYTES) != configured.read(commit, CONFIG)
+    except FairgateError as error:
+        return [f"DVC: the pointers cannot be compared with the merge base's: {error.problem} ({error.where})"]
+    except OSError as error:
+        return [f"DVC: the pointers cannot be compared with the merge base's: {error}"]
+    mine = [project.path(path.as_posix()) for path in own if not path.is_absolute()]
+    changed, releases = [], project.path("datasets")
+    for path in sorted(now.keys() | then.keys(), key=lambda path: (path not in then, path)):  # new ones hide no others
+        after, before = now.get(path), then.get(path)
+        if any(_is_candidates(path, one, releases) for one in mine) or (after and before and after.md5 == before.md5):
+            continue
+        if after and before:
+            what = f"has other content than at the merge base ({before.md5[:7]}, now {after.md5[:7]})"
+        else:
+            what = f"is new ({after.md5[:7]})" if after else "is no longer tracked"
+        changed.append(f"{(after or then[path]).pointer}: {path} {what}")
+    more = f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    found = [f"DVC: {'; '.join(changed[:_SHOWN])}{more}"] if changed else []
+    return found + ([f"DVC: this change edits {CONFIG}, which has no effect here before it is merged"] * edited)
+
+
+def pointers_at(repository: Repository, commit: str) -> list[Tracked]:
+    """What DVC tracked at a commit."""
+    names = [entry.name for entry in repository.tree(commit) if entry.kind == "file"]
+    return read_pointers(names, partial(repository.read, commit))
+
+
+def pointers_here(repository: Repository) -> list[Tracked]:
+    """What DVC tracks in this working tree: by the pointers that git has, or all of them where there is no git."""
+    root = repository.root.resolve()
+    listed = _git(root, "ls-files", "-z")
+    if listed is None:
+        listed = []
+        for top, folders, names in os.walk(root):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            listed += [Path(top, name).relative_to(root).as_posix() for name in names]
+    return read_pointers(listed, lambda name: read_file(root, name, _MOST_BYTES))
+
+
+def pointers_over(repository: Repository, path: str, commit: str | None) -> dict[str, str]:
+    """What DVC tracks at, above or below a path, at a commit or (None) here: paths in the work tree, and their MD5s."""
+    project = work_tree_of(repository)
+    there = project.repository
+    known = pointers_here(there) if commit is None else pointers_at(there, commit)
+    return {each.path: each.md5 for each in known if related(each.path, project.path(path))}
+
+
+def _targeted(project: Project, target: str, known: Sequence[Tracked]) -> list[tuple[Tracked, str | None]]:
+    """What a target means: the outputs of a pointer, or those at, above or below a path."""
+    path = project.path(target)
+    if path == ".":
+        return [(one, None) for one in known]
+    if is_pointer(path):
+        found = [one for one in known if one.pointer == path]
+        if not found:  # one that is not in git yet
+            root = project.repository.root.resolve()
+            found = read_pointers([path], lambda name: read_file(root, name, _MOST_BYTES))
+        if found:
+            return [(one, None) for one in found]
+    some: list[tuple[Tracked, str | None]] = [(one, path) for one in known if related(one.path, path)]
+    if some:
+        return some
+    near = did_you_mean(path, [*(one.path for one in known), *(one.pointer for one in known)])
+    raise DatasetError(
+        f"DVC tracks nothing called '{target}'.",
+        where=target,
+        remedy=near or "name a pointer (NAME.dvc, dvc.lock), or a path that one tracks",
+    )
+
+
+def _require_not_in_git(repository: Repository, wanted: Sequence[Tracked]) -> None:
+    """Raise DatasetError for a path that git tracks too: files that were checked out would be overwritten."""
+    names = _git(repository.root, "ls-files", "-z") or []
+    folders = {name.rsplit("/", depth)[0] for name in names for depth in range(1, name.count("/") + 1)}
+    files = set(names)
+    for one in wanted:
+        above = {one.path.rsplit("/", depth)[0] for depth in range(1, one.path.count("/") + 1)}
+        if one.path in files or one.path in folders or above & files:
+            raise DatasetError(
+                f"git has files at {one.path}, which DVC tracks too: nothing is written over them.",
+                where=one.pointer,
+                remedy=f"let one of both have it: `git rm -r --cached {one.path}`, or remove the pointer",
+            )
+
+
+def _settings(repository: Repository, base: str | None, env: Mapping[str, str]) -> AbstractContextManager[Store]:
+    """The caches and remotes that a commit configures; with this machine's own settings outside of CI."""
+    if base is None:
+        return open_store(repository.root, None, own_settings=True, shown="this working tree")
+    try:
+        commit = repository.tip(base)
+    except BaselineError as error:
+        remedy = f"{error.remedy}; or name the branch whose {CONFIG} counts: --base origin/main"
+        raise BaselineError(error.problem, where=error.where, remedy=remedy) from error
+    committed = _git(repository.root, "ls-files", "-z", "--", OWN)
+    return open_store(
+        repository.root,
+        partial(repository.read, commit),
+        own_settings=not in_ci(env) and committed == [],
+        shown=f"{base} ({commit[:7]})" if base != commit else commit[:7],
+    )
+
+
+def _trusted(repository: Repository, commit: str, env: Mapping[str, str]) -> str:
+    """Where the configuration for an older commit is read: on the default branch, where it is known and has one.
+
+    A merge base is on that branch too, but may be a commit of a merged branch that was not reviewed by itself.
+    """
+    try:
+        tip = repository.tip(_default_branch(env))
+    except BaselineError:
+        return commit
+    return tip if repository.read(tip, CONFIG) is not None else commit
+
+
+def _default_branch(env: Mapping[str, str]) -> str:
+    """The remote's default branch, as the CI service names it; `origin/HEAD` where none does."""
+    scheduled = env.get("GITHUB_EVENT_NAME") == "schedule"  # whose event names nothing, and which runs there alone
+    named = env.get("GITHUB_REF_NAME") if scheduled else env.get("CI_DEFAULT_BRANCH")  # the latter is GitLab's
+    return f"origin/{event_default_branch(env) or named or 'HEAD'}"
+
+
+def _is_candidates(path: str, mine: str, releases: str) -> bool:
+    """Whether a pointer brings the candidate's files, at its path, below or above it, and no release of data."""
+    return mine != "." and related(path, mine) and not related(path, releases)
+
+
+def related(one: str, other: str) -> bool:
+    """Whether two paths are the same, or one is below the other."""
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/") or other == "."
+
+
+def _git(root: Path, *words: str) -> list[str] | None:
+    try:
+        done = run_git(root, *words)
+    except OSError:
+        return None
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name] if done.returncode == 0 else None

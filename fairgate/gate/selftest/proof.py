@@ -1,0 +1,197 @@
+"""Whether the gate fails when it should: a bias is planted in the model's scores, and real runs must find it."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from fairgate import gate
+from fairgate.gate.selftest.columns import Columns, columns_of, suite_prompts
+from fairgate.gate.selftest.finding import Finding, Progress, of_error, ok, warning
+from fairgate.gate.selftest.inject import can_plant, jittered, losses, planted
+from fairgate.gate.selftest.pytest_setup import has_xdist, read_ini
+from fairgate.gate.selftest.target import group_to_harm
+from fairgate.gate.selftest.trial import BIASED, INNOCENT, PLAIN, Bench, Trial, make_view
+from fairgate.gate.selftest.verdicts import Planted, control, first_run, no_pipefail, same_again, some
+from fairgate.ground.errors import FairgateError, SettingsError
+from fairgate.models import Model
+from fairgate.probes import ProbeScores
+from fairgate.suites import Settings, Suite, run_probes
+
+
+def prove(
+    name: str,
+    root: Path,
+    settings: Settings,
+    strength: float,
+    progress: Progress,
+    program: Sequence[str],
+    keep: Path | None = None,
+) -> list[Finding]:
+    """Plant a bias of `strength` in a suite's model and see whether pytest, xdist, pipes and `fairgate check` fail.
+
+    The model is scored once (from cached embeddings where there are any); everything else reads tables in a scratch
+    folder, or in `keep`, where they stay. Nothing in the repository is written to. `program` are the words that start
+    `fairgate`.
+    """
+
+    def embedded(what: str, done: int, total: int) -> None:
+        progress(f"{what}: {done:,}/{total:,} images")
+
+    try:
+        progress(f"{name}: scoring {settings.model}")
+        real = gate.prepare(name, root)
+        suite, index = real.loaded.suite, real.dataset.index
+        with _folder(name, keep) as folder:
+            model = gate.open_model(settings.model, real, settings, embedded)
+            prompts = suite_prompts(suite, real.dataset.manifest.subjects)
+            columns = columns_of(model, prompts)
+            left_out = frozenset(name for name, probe in suite.probes.items() if not can_plant(probe, index))
+            told = _left_out(suite, left_out)
+            planned = [one for one in real.planned if one.check.probe not in left_out]
+            if left_out and all(one.metric.spec.utility and not one.groupings for one in planned):
+                return told  # no check of bias remains
+            group = group_to_harm(suite, index, run_probes(columns, index, suite), planned)
+            biased = planted(columns, suite, prompts, index, group, strength)
+            tables = {
+                PLAIN: columns.write(folder / "plain.parquet", index),
+                BIASED: biased.write(folder / "biased.parquet", index),
+                INNOCENT: jittered(columns, suite.suite).write(folder / "jittered.parquet", index),
+            }
+            (folder / "reports").mkdir()
+            view = make_view(real, folder / "view")
+            bench = Bench(view, folder / "reports", suite.suite, tables, keep is not None, program)
+            already = _failing_anyway(suite.suite, view, replace(settings, model=tables[PLAIN]))
+            lost = losses(suite, index, columns, biased, group)
+            aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already, left_out)
+            return [*_findings(aim, model, columns, real), *told, *_tried(aim, bench, progress)]
+    except FairgateError as error:
+        return [of_error(f"inject {name}", error)]
+
+
+@contextlib.contextmanager
+def _folder(name: str, keep: Path | None) -> Iterator[Path]:
+    """A new folder in `keep`, which stays, or one that is removed afterwards."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:
+            yield Path(scratch).resolve()
+        return
+    folder = keep / name
+    if folder.exists():
+        raise SettingsError("the folder is there already.", where=f"--keep {keep}", remedy="name a new folder")
+    folder.mkdir(parents=True)
+    yield folder.resolve()
+
+
+def _left_out(suite: Suite, names: frozenset[str]) -> list[Finding]:
+    """A warning for each probe in which nothing can be planted: whether the gate sees a bias there stays open."""
+    what = "no bias can be planted in probe '{}' ({}), and its checks are not tried: it ranks by no query, and names no"
+    remedy = "say in the probe's `truths` which label's probability it measures, for every image"
+    return [
+        warning(
+            f"inject {suite.suite}", f"{what.format(name, probe.kind)} label whose probability falls.", remedy=remedy
+        )
+        for name, probe in suite.probes.items()
+        if name in names
+    ]
+
+
+def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]:
+    """Items that fail for the model as it is, by their bounds, or cannot be computed."""
+    alone = replace(settings, baseline="none", mlflow=None, wandb=None, report=None, cache=None)
+    plain = gate.evaluate(gate.prepare(name, view), alone, command="fairgate doctor")
+    return frozenset(check.item for check in plain.record.checks if check.verdict in ("fail", "error"))
+
+
+def _findings(aim: Planted, scorer: Model, columns: Columns, real: gate.Prepared) -> list[Finding]:
+    """What was planted, and whether the table gives the model's scores."""
+    images = int(aim.group.rows.sum())
+    decide = f", on which {some(aim.group.checks)} can decide" if aim.group.checks else ""
+    what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}{decide}: {_losses(aim)}"
+    found = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
+    suite, index = aim.suite, real.dataset.index
+    of_model, of_table = run_probes(scorer, index, suite), run_probes(columns, index, suite)
+    apart = [name for name, one in of_model.items() if not _alike(one, of_table[name])]
+    if apart:
+        what = f"the table of the model's scores differs slightly from the model on {', '.join(apart)}."
+        remedy = (
+            "several probes share all their prompts, or a label's odds depend on which others compete; the runs below "
+            "are compared with the table, not the model"
+        )
+        found.append(warning(aim.area, what, remedy=remedy))
+    return found
+
+
+def _alike(one: ProbeScores, other: ProbeScores) -> bool:
+    same = one.rank is other.rank is None or (
+        one.rank is not None and other.rank is not None and np.array_equal(one.rank, other.rank)
+    )
+    return bool(same and np.allclose(one.value, other.value, atol=1e-6))
+
+
+def _losses(aim: Planted) -> str:
+    """`labels loses 0.100 of P(true)`, probe by probe."""
+    words = []
+    for name, loss in aim.lost.items():
+        probe = aim.suite.probes[name]
+        ranked = f"in {name} they rank before others {loss:.3f} less often"
+        words.append(ranked if probe.compared_as == "ranking" else f"{name} loses {loss:.3f} of {probe.value_name}")
+    return "; ".join(words)
+
+
+@dataclass(slots=True)
+class _Runs:
+    """Announces each run: which one it is, and how long those before it took."""
+
+    suite: str
+    progress: Progress
+    most: int
+    begun: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def next(self, what: str) -> None:
+        """A run begins."""
+        before = f" ({time.monotonic() - self.started:.0f} s so far)" if self.begun else ""
+        self.begun += 1
+        self.progress(f"{self.suite}: run {self.begun} of at most {self.most}{before}: {what}")
+
+
+def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:
+    """The runs, one after another."""
+    xdist = has_xdist(read_ini(bench.view))
+    runs = _Runs(bench.suite, progress, 6 if xdist else 5)
+    runs.next("pytest on the planted bias")
+    first = bench.pytest("pytest")
+    found = [first_run(aim, first)]
+    if found[0].level != "trouble" and aim.new(first):
+        found += _other_ways(aim, bench, first, runs, xdist)
+    runs.next("pytest on an innocent change")
+    found.append(control(aim, bench.pytest("control", table=INNOCENT)))
+    return found
+
+
+def _other_ways(aim: Planted, bench: Bench, first: Trial, runs: _Runs, xdist: bool) -> list[Finding]:
+    """The same run under xdist, in pipes, and without pytest."""
+    found = list[Finding]()
+    if xdist:
+        runs.next("pytest -n 2")
+        found.append(same_again(aim, first, bench.pytest("xdist", "-n", "2")))
+    runs.next("pytest in a pipe with pipefail")
+    strict = bench.piped("pipefail", pipefail=True)
+    if strict is None:
+        found.append(warning(aim.area, "pipes were not tried: there is no bash here."))
+    else:
+        found.append(same_again(aim, first, strict))
+    runs.next("pytest in a pipe without")
+    plain = bench.piped("pipe", pipefail=False)
+    if plain is not None:
+        found.append(no_pipefail(aim, plain))
+    runs.next("fairgate check")
+    found.append(same_again(aim, first, bench.check("check")))
+    return found

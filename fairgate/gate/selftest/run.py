@@ -1,0 +1,104 @@
+"""Run all checks of the self-test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fairgate import gate
+from fairgate.gate.baselines import BaselineSpec
+from fairgate.gate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlflow
+from fairgate.gate.selftest.finding import Finding, Progress, of_error, trouble
+from fairgate.gate.selftest.machine import cache_of, look_at_git, look_at_machine
+from fairgate.gate.selftest.proof import prove
+from fairgate.gate.selftest.pytest_setup import look_at_pytest, read_ini
+from fairgate.gate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
+from fairgate.gate.selftest.workflows import look_at_workflows
+from fairgate.ground.errors import FairgateError, SettingsError
+from fairgate.suites import OPTIONS, Settings, suite_names, suite_path
+from fairgate.tracking import DEFAULT_QUEUE
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTestOptions:
+    """Options of `fairgate doctor`; None takes a gate run's default.
+
+    `program` are the words that start `fairgate`, `suites` those to examine (default: all), `inject` the strength of
+    bias to plant and `keep` a folder for its tables and reports, `full` whether every row and image of the datasets is
+    read.
+    """
+
+    program: Sequence[str]
+    suites: Sequence[str] = ()
+    inject: float | None = None
+    keep: Path | None = None
+    full: bool = False
+    mlflow: str | None = None
+    device: str | None = None
+    cache: str | None = None
+    allow_pickle: bool = False
+
+
+def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _what: None) -> list[Finding]:
+    """Run every check; a finding stops no other check.
+
+    Raises SuiteError for a suite that does not exist, SettingsError for a strength out of range.
+    """
+    if options.inject is not None and not 0 < options.inject < 1:
+        raise SettingsError(
+            f"the strength is {options.inject:g}.",
+            where="--inject-bias",
+            remedy="give a probability to take away, between 0 and 1, such as 0.1",
+        )
+    names = list(dict.fromkeys(options.suites)) or suite_names(root)
+    for name in options.suites:
+        suite_path(name, root)
+    ini = read_ini(root)
+
+    def configured(name: str) -> str | None:
+        return os.environ.get(OPTIONS[name].environment) or ini.get(OPTIONS[name].ini)
+
+    progress("python, packages, device")
+    device = options.device or configured("device")
+    found = look_at_machine(device or "auto", cache_of(options.cache or configured("cache")), root)
+    if not names:
+        found.append(
+            trouble("suites", "there is no suite in fairness_suites/.", remedy="see README.md for a first one")
+        )
+    planned: dict[str, tuple[gate.Prepared, Settings]] = {}
+    for name in names:
+        progress(f"suite {name}: baseline, waivers")
+        try:
+            prepared = gate.prepare(name, root)
+            typed = {"device": options.device, "mlflow": options.mlflow, "cache": options.cache}
+            settings = gate.settings_of(prepared, ini=ini.get, allow_pickle=options.allow_pickle, **typed)
+        except FairgateError as error:
+            found.append(of_error(f"suite {name}", error))
+            continue
+        planned[name] = (prepared, settings)
+        found += look_at_suite(prepared, settings, datetime.now(UTC).date())
+        found += look_at_models(prepared, settings)
+        found += look_at_drift(prepared)
+    for ref, dataset in {one.dataset.manifest.ref: one.dataset for one, _ in planned.values()}.items():
+        progress(f"dataset {ref}")
+        found += look_at_dataset(dataset, options.full)
+    progress("pytest, environment")
+    found += look_at_pytest(root, {name: len(one.planned) for name, (one, _) in planned.items()}, ini)
+    found += look_at_workflows(root)
+    progress("git, DVC, MLflow")
+    specs = [
+        text for one, settings in planned.values() for text in (settings.baseline, one.loaded.suite.anchor) if text
+    ]
+    named = [BaselineSpec("git", spec.removeprefix("git:")) for spec in specs if spec.startswith("git:")]
+    refs = dict.fromkeys(spec.pinned[1] if spec.pinned else spec.target for spec in named)
+    found += look_at_git(root, list(refs))
+    found += look_at_dvc(root)
+    uri = options.mlflow or configured("mlflow") or OPTIONS["mlflow"].default
+    found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
+    if options.inject is not None:
+        for name, (_, settings) in planned.items():
+            found += prove(name, root, settings, options.inject, progress, options.program, options.keep)
+    return found

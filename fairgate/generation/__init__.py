@@ -1,5 +1,0 @@
-"""Models that make and perceive images: what each role does, and which module opens it."""
-
-from fairgate.lazy_face import lazy_face
-
-__getattr__, __all__ = lazy_face(__name__, __file__)

@@ -1,0 +1,37 @@
+"""What separates the columns of a CSV file: comma, semicolon or tab, as its header says."""
+
+from __future__ import annotations
+
+import re
+from typing import IO
+
+from fairgate.ground.errors import FairgateError
+
+SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
+LONGEST_ROW = 1 << 20
+"""Characters of one row, over as many lines as its quoted fields have: a .gz unpacks a thousandfold."""
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+
+def find_separator(text: IO[str], where: str, failure: type[FairgateError]) -> str:
+    """Of comma, semicolon and tab the one that is most often in the header outside of quotes; a comma where none is.
+
+    Raises `failure` where two are there equally often.
+    """
+    lines = [text.readline(LONGEST_ROW)]
+    length, quotes = len(lines[0]), lines[0].count('"')
+    while quotes % 2 and length < LONGEST_ROW and (line := text.readline(LONGEST_ROW)):
+        lines.append(line)  # a quoted name may hold a line break
+        length, quotes = length + len(line), quotes + line.count('"')
+    header = _QUOTED.sub("", "".join(lines))
+    counts = {separator: header.count(separator) for separator in SEPARATOR_NAMES}
+    most = max(counts.values())
+    best = [separator for separator, count in counts.items() if count == most]
+    if len(best) > 1 and most:
+        raise failure(
+            f"{' and '.join(SEPARATOR_NAMES[one] for one in best)} cut the header into equally many columns "
+            f"({most + 1}).",
+            where=f"{where}:1",
+            remedy="quote the names of columns that hold one of them",
+        )
+    return best[0]

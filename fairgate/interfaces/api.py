@@ -1,0 +1,236 @@
+"""What `import fairgate` offers: gate a checkpoint, compare several, and read what came of it, from Python.
+
+Same evaluation as `fairgate check` and `pytest --fairness-suite`; nothing is printed, and nothing is written unless a
+report folder or a tracking server is named.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairgate.data import Dataset
+from fairgate.data import open_dataset as _open_dataset
+from fairgate.interfaces.installed import use_installed_packages
+from fairgate.records import AuditRecord, CheckResult, GroupResult, RunRecord, Verdict
+from fairgate.suites import LoadedSuite, suite_path
+from fairgate.suites import load_suite as _load_suite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+use_installed_packages()
+
+__all__ = ["Comparison", "Run", "RunRecord", "check", "compare", "import_images", "load_suite", "open_dataset"]
+
+Folder = str | Path
+_HEIGHT = 640  # pixels of a page in a notebook
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A decided run of a suite: `record` holds all of it, `messages` are lines for a person to read.
+
+    In a notebook it shows itself as the report's page, without pictures.
+    """
+
+    record: RunRecord
+    messages: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """pass, fail, inconclusive or error."""
+        return self.record.verdict
+
+    @property
+    def ok(self) -> bool:
+        """Whether the gate is open: the checks pass, and no change needs an approval (`record.needs_approval`)."""
+        return self.record.ok
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row per check, with its value, limits, change, adjusted p and verdict; of groups, a row each as well.
+
+        `group` is empty in the row of the check itself. Numbers that were not measured are NaN.
+        """
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for check in self.record.checks:
+            shared = {"check": check.id, "subject": check.subject, "word": check.word, "category": check.category}
+            shared |= {"against": check.against, "metric": check.metric, "probe": check.probe, "over": check.over}
+            parts: list[tuple[str, CheckResult | GroupResult]] = [("", check)]
+            parts += [(group.group, group) for group in check.groups]
+            for group, one in parts:
+                measured = {name: getattr(one, name) for name in _MEASURED}
+                rows.append({**shared, "group": group, **measured, "bound": check.bound, "verdict": one.verdict})
+        numbers = dict.fromkeys((*_MEASURED[:-1], "bound"), "float64")
+        return pd.DataFrame(rows).astype(numbers)
+
+    def _repr_html_(self) -> str:
+        from fairgate.reports import render_html
+
+        return _framed(render_html(self.record, None))
+
+
+_MEASURED = ("value", "lo", "hi", "baseline", "delta", "delta_lo", "delta_hi", "p_adjusted", "n_sets")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Several models on one suite's probes, in the tables of the papers; nothing is judged."""
+
+    record: AuditRecord
+
+    def to_frame(self) -> pd.DataFrame:
+        """Every number of the tables, one a row, as `fairgate audit --csv` writes them."""
+        import io
+
+        import pandas as pd
+
+        from fairgate.reports import render_csv
+
+        return pd.read_csv(io.StringIO(render_csv(self.record)))
+
+    def _repr_html_(self) -> str:
+        from fairgate.reports import comparison_html
+
+        return _framed(comparison_html(self.record))
+
+
+def check(  # noqa: PLR0913 - the options of a command
+    suite: str,
+    *,
+    model: str | None = None,
+    baseline: str | None = None,
+    base: str | None = None,
+    root: Folder = ".",
+    report: Folder | None = None,
+    mlflow: str | None = None,
+    wandb: str | None = None,
+    on_inconclusive: str | None = None,
+    device: str | None = None,
+    cache: Folder | None = None,
+    allow_pickle: bool = False,
+) -> Run:
+    """Judge a checkpoint by a suite of the repository at `root`, as `fairgate check SUITE` does.
+
+    Arguments are the options of that command; what is None comes from the environment, then from the suite. MLflow is
+    off unless `mlflow` names a server, W&B unless `wandb` names a project, and no file is written unless `report` names
+    a folder. A checkpoint that cannot be read is a run with the verdict `error`; a suite or an option that is wrong
+    raises FairgateError.
+    """
+    from fairgate import gate
+    from fairgate.suites import named_bases
+
+    folder = Path(root).resolve()
+    where = None if report is None else str(report)
+    if where is not None:
+        gate.clear_report(suite, folder, where, baseline)
+    prepared = gate.prepare(suite, folder, named_bases(base))
+    settings = gate.settings_of(
+        prepared,
+        model=model,
+        baseline=baseline,
+        base=base,
+        report=where,
+        mlflow=mlflow or "off",
+        wandb=wandb or "off",
+        on_inconclusive=on_inconclusive,
+        device=device,
+        cache=None if cache is None else str(cache),
+        allow_pickle=allow_pickle,
+    )
+    prepared, settings = gate.hold(prepared, settings)
+    evaluation = gate.publish(gate.evaluate(prepared, settings), prepared, settings)
+    return Run(evaluation.record, evaluation.messages)
+
+
+def compare(
+    suite: str,
+    models: Sequence[str],
+    *,
+    root: Folder = ".",
+    reference: Sequence[str] = (),
+    margin: float | None = None,
+    k: int | None = None,
+    device: str | None = None,
+    cache: Folder | None = None,
+    allow_pickle: bool = False,
+) -> Comparison:
+    """Compare several models on a suite's probes, as `fairgate audit` does. FairgateError for what cannot be read."""
+    from fairgate import gate
+    from fairgate.studies.comparison import AuditOptions, audit, audited, command_of
+
+    prepared = gate.prepare(suite, Path(root).resolve())
+    where = None if cache is None else str(cache)
+    settings = audited(prepared, models, device=device, cache=where, allow_pickle=allow_pickle)
+    options = AuditOptions(reference=tuple(reference), margin=margin, k=k)
+    return Comparison(audit(prepared, settings, options, command=command_of([suite], models, options)))
+
+
+def load_suite(name: str, root: Folder = ".") -> LoadedSuite:
+    """A suite of the repository at `root`, read and checked. Raises SuiteError."""
+    folder = Path(root).resolve()
+    return _load_suite(suite_path(name, folder), folder)
+
+
+def open_dataset(name: str, root: Folder = ".") -> Dataset:
+    """A released dataset of the repository at `root`: `NAME`, the newest version, or `NAME@vN`. Raises DatasetError."""
+    return _open_dataset(name, Path(root).resolve() / "datasets")
+
+
+def import_images(  # noqa: PLR0913 - the options of a command
+    labels: pd.DataFrame | Folder,
+    images: Folder | None,
+    name: str,
+    *,
+    attributes: Sequence[str] | Mapping[str, Sequence[str]],
+    subject: str | None = None,
+    subject_column: str | None = None,
+    image_column: str | None = None,
+    set_column: str | None = None,
+    member_column: str | None = None,
+    bins: Mapping[str, str | Sequence[str]] | None = None,
+    merge: Mapping[str, Mapping[str, str]] | None = None,
+    licence: str = "unknown",
+    version: str = "v1",
+    root: Folder = ".",
+) -> Dataset:
+    """Make a release of the repository at `root`, as `fairgate dataset import` does, of a frame of pandas or of a file.
+
+    `images` is the folder that the paths in `labels` start from; None imports labels alone, or the pictures that the
+    table holds (bytes, or Hugging Face's `{"bytes": ..., "path": ...}`). `bins` makes groups of numbers, `{"age":
+    "0-19,20-39,40-"}`, and `merge` one group of several, `{"race": {"Latino_Hispanic": "other"}}`. Raises DatasetError.
+    """
+    from fairgate.data import Bins, ColumnGrouping
+    from fairgate.data import import_images as imported
+
+    grouping = ColumnGrouping({column: Bins.parse(written) for column, written in (bins or {}).items()}, merge or {})
+    releases = Path(root).resolve() / "datasets"
+    imported(
+        labels,
+        None if images is None else Path(images),
+        name,
+        attributes=attributes,
+        subject=subject,
+        subject_column=subject_column,
+        image_column=image_column,
+        set_column=set_column,
+        member_column=member_column,
+        grouping=grouping,
+        root=releases,
+        version=version,
+        licence=licence,
+    )
+    return _open_dataset(f"{name}@{version}", releases)
+
+
+def _framed(page: str) -> str:
+    """A whole page inside another: its styles stay its own, and its scripts may touch nothing outside."""
+    return (
+        f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox="allow-scripts" title="fairgate report" '
+        f'style="width:100%;height:{_HEIGHT}px;border:0"></iframe>'
+    )

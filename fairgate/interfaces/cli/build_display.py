@@ -1,0 +1,228 @@
+"""What `fairgate build` shows: progress on stderr while it runs, and the table of `fairgate build status`."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from fairgate.builds import Factory, Ground, Ledger, Preflight, part_states, published, read_build
+from fairgate.ground.errors import ModelError, RecipeError, harmless
+
+WIDTH = 110
+"""Columns of text that the table takes at least: in a narrower terminal lines wrap, and nothing is cut."""
+
+
+def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
+    """Print one build's table."""
+    factory = Factory(name, read_build(name, params), out, limit)
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    title = f"{name} ({factory.recipe.name})"
+    if not factory.places.root.is_dir():
+        console.print(escape(f"{title}: not begun"), soft_wrap=True)
+        return
+    title = f"{title}: {factory.places.root}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in ("subject", "part", "state", "shards", "started", "kept", "chosen"):
+        table.add_column(column, no_wrap=True)
+    for column in ("dropped", "work", "seconds"):
+        table.add_column(column, overflow="fold")
+    notes = []
+    try:
+        ground = Ground.of(factory.recipe, limit)
+    except (ModelError, RecipeError) as error:
+        ground = None
+        notes.append(f"whether anything is stale is not known here: {error.problem}")
+    for each in part_states(factory, ground):
+        tally = each.tally
+        chosen = "" if each.chosen is None else f"{each.chosen:,}" + (f" of {each.wanted:,}" if each.short else "")
+        dropped = "\n".join(f"{harmless(reason)} {count:,}" for reason, count in tally.reasons.most_common())
+        work = "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items()))
+        numbers = [f"{number:,}" for number in (each.shards, tally.started, tally.kept)]
+        cells = [harmless(each.subject), each.part, each.state, *numbers, chosen, dropped, work]
+        table.add_row(*map(escape, cells), f"{tally.seconds:,.1f}")
+        if each.stale:
+            notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")
+    console.print(table)
+    for note in notes:
+        console.print(escape(harmless(note)), soft_wrap=True)
+    if factory.places.dataset.is_dir():
+        console.print(f"dataset: {escape(str(factory.places.dataset))}", soft_wrap=True)
+
+
+def show_preflight(name: str, found: Preflight) -> None:
+    """Print what a build reads, what fetches the rest, and what it will cost."""
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    reads = _table(f"{name}: what it reads", ("", "source", "parts"), ("licence", "disk GB", "GPU GB", "there"))
+    for need in found.needs:
+        size = published(need.source) if need.model else None
+        numbers = ("", "", "") if size is None else (size.licence, f"{size.disk:.1f}", f"{size.memory:.1f}")
+        cells = (need.name, harmless(need.source), ", ".join(need.parts) if need.model else "", *numbers)
+        reads.add_row(*map(escape, cells), "no" if need.problem else "yes")
+    console.print(reads)
+    for problem, (names, remedy) in found.remedies.items():
+        console.print(escape(f"{names}: {problem}"), soft_wrap=True)
+        console.print(escape(f"  {remedy}"), soft_wrap=True)
+    if found.missing_disk > found.free_disk:
+        console.print(f"models to fetch need {found.missing_disk:.0f} GB; {found.free_disk:.0f} GB of disk are free")
+    if found.work:
+        work = _table("what it will do, at most: filters end parts earlier", ("part", "model"), _WORK)
+        for one in found.work:
+            pictures = "?" if one.pictures is None else f"{one.pictures:,}"
+            total = "?" if one.pictures is None else f"{one.pictures * one.evaluations:,}"
+            work.add_row(escape(one.part), one.role, pictures, f"{one.evaluations:,}", total)
+        console.print(work)
+    if found.estimates:
+        cost = _table("on one GPU, computed and not measured", ("GPU",), ("memory GB", "needs", "fits", "hours", "kWh"))
+        for each in found.estimates:
+            card = (each.gpu.name, str(each.gpu.memory), f"{found.memory:.1f}", "yes" if each.fits else "no")
+            spent = (f"{each.hours:,.1f}", f"{each.kilowatt_hours:,.1f}") if each.fits else ("", "")
+            cost.add_row(*card, *spent)
+        console.print(cost)
+        console.print(
+            "a batch that does not fit is halved; `needs` is of batches of 8 (docs/building.md)", soft_wrap=True
+        )
+    if found.ways:
+        ways = _table("memory of a GPU that it needs, computed and not measured", ("setting",), _FITS)
+        for way in found.ways:
+            ways.add_row(way.settings, f"{way.memory:.1f}", "-" if way.card is None else f"{way.card} GB")
+        console.print(ways)
+    for line in found.unknown:
+        console.print(escape(f"not counted: {line}"), soft_wrap=True)
+
+
+_FITS = ("needs GB", "smallest card that should do")
+_WORK = ("pictures", "UNet evaluations each", "evaluations")
+
+
+def _table(title: str, words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in words:
+        table.add_column(column, overflow="fold")
+    for column in numbers:
+        table.add_column(column, justify="right" if column not in ("licence", "there", "fits") else "left")
+    return table
+
+
+_COLUMNS = (
+    SpinnerColumn(),
+    TextColumn("{task.description}"),
+    BarColumn(bar_width=20),
+    TextColumn("{task.fields[summary]}"),
+    TimeElapsedColumn(),
+)
+
+
+EVERY = 60.0
+"""Seconds between two lines about one part where there is no terminal."""
+
+
+class BuildProgress:
+    """A line per part: in a terminal it moves; elsewhere one about every minute. One stays when the part ends."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._bar = Progress(*_COLUMNS, console=self._console, disable=not self._console.is_terminal)
+        self._task: TaskID | None = None
+        self._line = _Line("", None, None, clock)
+        self._printed = clock()
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._bar.stop()
+
+    def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
+        """A line for a part that begins."""
+        self._end()
+        self._line = _Line(harmless(f"{subject} {part}"), wanted_sets, shards, self._clock)
+        self._printed = self._clock()
+        self._task = self._bar.add_task(escape(self._line.name), total=self._line.total, summary="")
+
+    def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
+        """Move the line, or print it where the last one is old."""
+        self._line.add(ledger, images, found)
+        if self._task is not None:
+            self._bar.update(self._task, completed=self._line.done, summary=escape(self._line.summary()))
+        if self._bar.disable and self._clock() - self._printed >= EVERY:
+            self._print(self._line.summary())
+
+    def note(self, text: str) -> None:
+        """A sentence above the lines."""
+        self._console.print(escape(harmless(text)))
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._bar.remove_task(self._task)  # of many bars a terminal shows the first ones alone
+            self._print(self._line.summary(ended=True))
+        self._task = None
+
+    def _print(self, summary: str) -> None:
+        self._console.print(escape(f"{self._line.name}: {summary}"))
+        self._printed = self._clock()
+
+
+class _Line:
+    """Progress of one part."""
+
+    def __init__(self, name: str, wanted: int | None, shards: int | None, clock: Callable[[], float]) -> None:
+        self.name = name
+        self._wanted, self._shards = wanted, shards
+        self._clock, self._since = clock, clock()
+        self._finished = self._found = self._kept = self._fresh = self._images = 0
+        self._seconds = 0.0
+        self._reasons: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int | None:
+        """In finished sets where a number is wanted, else in shards."""
+        return self._wanted if self._wanted is not None else self._shards
+
+    @property
+    def done(self) -> int:
+        """Of `total`."""
+        return self._kept if self._wanted is not None else self._finished
+
+    def add(self, ledger: Ledger, images: int, found: bool) -> None:
+        """Count a shard. Rates are of made ones: what it took to find others is no part of them."""
+        before, since, self._since = self.done, self._since, self._clock()
+        self._finished += 1
+        self._kept += sum(record.kept for record in ledger.sets)
+        self._reasons.update(record.reason for record in ledger.sets if record.reason is not None)
+        if found:
+            self._found += 1
+        else:
+            self._images += images
+            self._fresh += self.done - before
+            self._seconds += self._since - since
+
+    def summary(self, *, ended: bool = False) -> str:
+        """One line of words; of what has ended, no time left."""
+        found = f" ({self._found} found)" if self._found else ""
+        drops = ", ".join(f"{reason} {count:,}" for reason, count in self._reasons.most_common(4))
+        of = f" of {self._wanted:,}" if self._wanted is not None else ""
+        words = [f"{self._finished:,} shards{found}", f"{self._kept:,}{of} sets kept"]
+        words += [f"dropped: {drops}"] if drops else []
+        words += [f"{self._images / self._seconds:.2f} images/s"] if self._images and self._seconds else []
+        left = None if ended else self._left()
+        return "; ".join(words + ([f"about {left} left"] if left else []))
+
+    def _left(self) -> str | None:
+        if self.total is None or not self._fresh or self.done >= self.total:
+            return None
+        left = int((self.total - self.done) * self._seconds / self._fresh)
+        return f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"

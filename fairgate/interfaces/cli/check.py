@@ -1,0 +1,92 @@
+"""`fairgate check`: the gate without pytest; the same evaluation, the same verdicts, the same exit codes."""
+
+from __future__ import annotations
+
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.ground.errors import FairgateError
+from fairgate.interfaces.cli import options
+from fairgate.interfaces.cli.console import progress_line, wide_console
+from fairgate.suites import OPTIONS
+
+if TYPE_CHECKING:
+    from fairgate.gate import Evaluation, Prepared
+    from fairgate.suites import Settings
+
+
+def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
+    suite: options.Suite,
+    model: options.Model = None,
+    baseline: options.Baseline = None,
+    base: Annotated[str | None, typer.Option(help=OPTIONS["base"].help)] = None,
+    report: options.Report = None,
+    mlflow: options.Mlflow = None,
+    wandb: options.Wandb = None,
+    on_inconclusive: Annotated[str | None, typer.Option(help=OPTIONS["on-inconclusive"].help)] = None,
+    device: options.Device = None,
+    cache: options.Cache = None,
+    allow_pickle: options.AllowPickle = False,
+    root: options.Root = Path(),
+) -> None:
+    """Gate a checkpoint.
+
+    Exit code 0: it passes; 1: a check failed, or the evidence is too thin; 3: no verdict, because something could not
+    be computed (the checkpoint could not be read, a server is down) and nothing failed; 4: the suite or an option is
+    wrong; 10: every check passes, and a person has to approve what else the change brings (`fairgate approve`).
+    """
+    from fairgate import gate
+    from fairgate.records import NO_VERDICT, OPEN
+    from fairgate.suites import named_bases
+
+    folder = root.resolve()
+    try:
+        gate.clear_report(suite, folder, report, baseline)
+        prepared = gate.prepare(suite, folder, named_bases(base))
+        settings = gate.settings_of(
+            prepared,
+            model=model,
+            baseline=baseline,
+            base=base,
+            report=report,
+            mlflow=mlflow,
+            wandb=wandb,
+            on_inconclusive=on_inconclusive,
+            device=device,
+            cache=cache,
+            allow_pickle=allow_pickle,
+        )
+        evaluation = gated(prepared, settings)
+    except FairgateError:
+        raise
+    except Exception as defect:  # Python would exit with 1, which says "more biased"
+        traceback.print_exc()
+        typer.echo("no verdict: fairgate broke off with the error above, which is a defect of it", err=True)
+        raise typer.Exit(NO_VERDICT) from defect
+    if evaluation.record.exit_code != OPEN:
+        raise typer.Exit(evaluation.record.exit_code)
+
+
+def gated(prepared: Prepared, settings: Settings, *, first_baseline: bool = False) -> Evaluation:
+    """Evaluate, publish and print: what `fairgate check` does once its options are known."""
+    from fairgate import gate
+    from fairgate.reports import tell_github, terminal_summary, terminal_table
+
+    prepared, settings = gate.hold(prepared, settings)
+    console = wide_console(120)
+    with progress_line() as progress:
+        evaluation = gate.evaluate(prepared, settings, progress=progress)
+    console.print(terminal_table(evaluation.record, console.width))
+    # before what is slow: a server may not answer, and MLflow's tables take seconds to make
+    said = terminal_summary(evaluation.record, first_baseline=first_baseline, report=settings.report)
+    typer.echo("\n".join([*said, *evaluation.messages]))
+    before = len(evaluation.messages)
+    evaluation = gate.publish(evaluation, prepared, settings)
+    for message in evaluation.messages[before:]:
+        typer.echo(message)
+    tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
+    return evaluation

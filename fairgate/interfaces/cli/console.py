@@ -1,0 +1,119 @@
+"""What all commands share: exit codes and messages of errors, output files and consoles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from fairgate.ground.errors import FairgateError, SettingsError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from rich.console import Console
+
+
+FOUND = 1
+"""Exit code of a command that did its work and found something wrong."""
+INVALID = 4
+"""Exit code of a command that could not do its work: bad usage, missing or invalid input (pytest's usage error)."""
+
+INTERRUPTED = 130
+"""Exit code of a command that was ended by Ctrl-C, as shells have it."""
+
+
+_OF_PYTEST = re.compile(r"--fairness-([a-z-]+)")
+
+
+def _options_of(text: str, options: Collection[str]) -> str:
+    """A message with the command's own names of options: `--model` for pytest's `--fairness-model`."""
+    if "pytest" in text:
+        return text
+    return _OF_PYTEST.sub(lambda found: f"--{found[1]}" if f"--{found[1]}" in options else found[0], text)
+
+
+@contextmanager
+def friendly(code: int = INVALID, options: Collection[str] = ()) -> Iterator[None]:
+    """Print a FairgateError (problem, where, remedy) to stderr and exit with `code`, or with the error's own exit code;
+    usable as a decorator too. `options` are those of the command that is run.
+
+    Ctrl-C ends a command with a line and exit code 130. Any other exception is a defect and keeps its traceback.
+    """
+    try:
+        yield
+    except FairgateError as error:
+        typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+        typer.echo(_options_of(str(error), options), err=True)
+        raise typer.Exit(getattr(error, "exit_code", code)) from error
+    except KeyboardInterrupt as stop:
+        typer.echo("\ninterrupted: nothing was concluded. Finished work is saved; run it again to go on.", err=True)
+        raise typer.Exit(INTERRUPTED) from stop
+
+
+def wide_console(width: int) -> Console:
+    """A terminal's own width, or at least `width` columns: a log file has room for them."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, width)
+    return console
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str, int, int], None]]:
+    """A line on stderr that says how many images are done of how many, while the block runs."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("fairgate") as status:
+        yield lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images")
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr that says how many are done of how many, while the block runs."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def writing(what: str, where: str) -> Iterator[None]:
+    """Raises SettingsError where the block cannot write `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(
+            f"{what} cannot be written ({error.strerror or error}).",
+            where=where,
+            remedy="name a place in a folder that can be written, and has room",
+        ) from error
+
+
+def write_report(texts: Mapping[Path, str]) -> None:
+    """Write files, in folders that are made where they are not there, and print their names. Raises SettingsError."""
+    for path, text in texts.items():
+        with writing("the report", str(path)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        typer.echo(f"report: {path}")
+
+
+def write_png(out: Path, draw: Callable[[], Image]) -> Image:
+    """Draw a picture and write it. Raises SettingsError for a name that is no PNG file's, before it is drawn, and where
+    it cannot be written."""
+    if out.suffix.lower() != ".png":
+        raise SettingsError(
+            "the picture cannot be written: it is a PNG.", where=f"--out {out}", remedy="name a file that ends in .png"
+        )
+    picture = draw()
+    with writing("the picture", f"--out {out}"):
+        picture.save(out, "PNG")
+    return picture

@@ -1,0 +1,150 @@
+"""`fairgate dataset`: fetch a release, look at it, verify it, import photographs, export, write prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairgate.ground.errors import DatasetError
+from fairgate.interfaces.cli import options
+from fairgate.interfaces.cli.console import FOUND, friendly, progress_bar, write_png
+from fairgate.interfaces.cli.dataset_import import import_
+from fairgate.interfaces.cli.dataset_tables import describe
+from fairgate.interfaces.cli.get import get
+
+dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, import and write datasets.")
+
+Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
+Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
+ROOT = Path("datasets")
+dataset_app.command()(get)
+dataset_app.command("import")(import_)
+
+
+@dataset_app.command()
+@friendly(3)  # as where a gate reached no verdict
+def pull(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(help="Pointers (datasets.dvc) or tracked paths; all of *.dvc and dvc.lock when left out."),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help="The branch whose .dvc/config counts, such as origin/main. Left out, the default branch in CI, and "
+            "this working tree elsewhere."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Replace and remove files that differ from their pointer.")] = False,
+    root: options.Root = Path(),
+) -> None:
+    """Fetch the datasets and checkpoints that DVC tracks. Exit code 0: they are here, 3: that was not possible.
+
+    DVC itself does not run: which remote is read, and with which login, is decided by the base's .dvc/config. Paths are
+    checked before anything is written, and objects before they take their place. Run it again to go on.
+    """
+    from fairgate.gate.baselines import Repository
+    from fairgate.gate.baselines import pull as fetch
+
+    with progress_bar("fetching") as progress:
+        done = fetch(Repository(root.resolve()), targets or (), base=base, force=force, progress=progress)
+    if not done:
+        typer.echo("DVC tracks nothing here")
+    for one in done:
+        what = f"{one.fetched:,} fetched ({one.bytes / 1e6:,.1f} MB)" if one.fetched else "nothing to fetch"
+        typer.echo(f"{one.path}: {one.files:,} file(s), {what}  [{one.pointer}]")
+
+
+@dataset_app.command()
+def show(name: Name, root: Root = ROOT) -> None:
+    """What a release holds: attributes, groups, counts, recipe, licence."""
+    from fairgate.data import open_dataset
+
+    describe(open_dataset(name, root).manifest)
+
+
+@dataset_app.command()
+def verify(name: Name, root: Root = ROOT) -> None:
+    """Read all of a release and name what is wrong. Exit code 0: nothing, 1: problems, 4: there is no such release."""
+    from fairgate.data import open_dataset
+
+    dataset = open_dataset(name, root)
+    problems = dataset.verify()
+    for problem in problems:
+        typer.echo(str(problem), err=True)
+    manifest = dataset.manifest
+    if problems:
+        typer.echo(f"{manifest.ref}: {len(problems)} problem(s) found", err=True)
+        raise typer.Exit(FOUND)
+    typer.echo(
+        f"{manifest.ref}: {manifest.n_rows:,} rows in {manifest.n_sets:,} sets and {len(manifest.shards)} shard(s) "
+        f"are what was released (fingerprint {manifest.fingerprint[:12]})"
+    )
+
+
+@dataset_app.command()
+def export(
+    name: Name,
+    to: Annotated[
+        str,
+        typer.Option(
+            help="`hf:FOLDER` (Parquet and its card), `webdataset:FOLDER` (.tar) or `csv:FOLDER` (pictures and "
+            "metadata.csv, as Hugging Face's ImageFolder reads them); a new folder."
+        ),
+    ],
+    root: Root = ROOT,
+) -> None:
+    """Write a release for other tools: Hugging Face's datasets, WebDataset or whatever reads CSV."""
+    from fairgate.data import export_dataset, open_dataset
+
+    dataset = open_dataset(name, root)
+    with progress_bar("exporting") as progress:
+        done = export_dataset(dataset, to, progress)
+    if done.note:
+        typer.echo(done.note, err=True)
+    typer.echo(f"{dataset.manifest.ref}: {done.rows:,} rows in {done.files:,} file(s), written to {to}")
+
+
+@dataset_app.command()
+def prompts(
+    name: Annotated[str, typer.Argument(help="Name of the new dataset.")],
+    template: Annotated[
+        str, typer.Option(help="The prompt, with `{word}` or `{a_word}` (with its article): `a photo of {a_word}`.")
+    ],
+    word: Annotated[list[str], typer.Option(help="What to ask for, such as `doctor`; repeatable.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Pictures that a generator is to make of every word.")] = 50,
+    licence: Annotated[str, typer.Option(help="Licence of the prompts.")] = "unknown",
+    version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
+    root: Root = ROOT,
+) -> None:
+    """Write a release of prompts for generators: a row for every word and seed, without pictures."""
+    from fairgate.data import write_prompts
+    from fairgate.probes import checked_template, filled
+
+    try:
+        checked_template(template, "word")
+    except ValueError as error:
+        raise DatasetError(f"{error}.", where="--template", remedy="write one as `a photo of {a_word}`") from error
+    if twice := [one for one in word if word.count(one) > 1]:
+        raise DatasetError(f"the word '{twice[0]}' is given twice.", where="--word", remedy="give each word once")
+    asked = {one: filled(template, "word", one) for one in word}
+    manifest = write_prompts(asked, seeds, name, root=root, version=version, licence=licence)
+    describe(manifest)
+    typer.echo(f"written as {root / manifest.name / manifest.version}")
+
+
+@dataset_app.command()
+def sheet(
+    build: options.BuildName,
+    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
+    per_subject: Annotated[int, typer.Option(min=1, help="Sets of every subject.")] = 3,
+) -> None:
+    """Draw a contact sheet of a dataset: a row per set, its members in stored order."""
+    from fairgate.builds.review import find_build
+    from fairgate.data import contact_sheet
+
+    dataset = find_build(build).dataset
+    picture = write_png(out, lambda: contact_sheet(dataset, per_subject))
+    typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")

@@ -1,0 +1,78 @@
+"""`fairgate doctor`: is a gate run possible here, is anything switched off, does the gate fail when it should?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.interfaces.cli import options
+from fairgate.interfaces.cli.console import FOUND, wide_console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fairgate.gate.selftest import Finding
+
+_MARKS = {"ok": ("✓ ok", "green"), "warning": ("! warning", "yellow"), "trouble": ("✗ trouble", "red")}
+
+
+def doctor(
+    suite: Annotated[list[str] | None, typer.Option(help="Suite to look at; repeatable (default: every one).")] = None,
+    inject_bias: Annotated[
+        float | None, typer.Option(metavar="STRENGTH", help="Plant this much bias (0.1) and see the gate fail.")
+    ] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the planted tables and reports here.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Read every row and picture of the datasets.")] = False,
+    mlflow: options.Mlflow = None,
+    device: options.Device = None,
+    cache: options.Cache = None,
+    allow_pickle: options.AllowPickle = False,
+    root: options.Root = Path(),
+) -> None:
+    """Check everything that a gate run needs. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
+    from rich.console import Console
+
+    from fairgate.gate.selftest import SelfTestOptions, examine, healthy
+
+    program = (sys.executable, "-P", "-m", __package__)
+    chosen = SelfTestOptions(program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
+    aside, console = Console(stderr=True), wide_console(120)
+    with aside.status("fairgate doctor") as status:
+
+        def progress(what: str) -> None:
+            status.update(f"fairgate doctor: {what}")
+            if not aside.is_terminal and not what.endswith("images"):  # a log wants the steps, not each batch
+                typer.echo(f"fairgate doctor: {what}", err=True)
+
+        found = examine(root.resolve(), chosen, progress)
+    console.print(_table(found))
+    counts = {level: sum(one.level == level for one in found) for level in _MARKS}
+    typer.echo(f"\n{counts['ok']} ok, {counts['warning']} warning(s), {counts['trouble']} in trouble")
+    if not healthy(found):
+        raise typer.Exit(FOUND)
+
+
+def _table(found: list[Finding]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from fairgate.ground.errors import clean
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    table.add_column("looked at", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    before = ""
+    for one in found:
+        text = Text(clean(one.what, 2000))
+        for name, part in (("ran:   ", one.ran), ("where: ", one.where), ("remedy:", one.remedy)):
+            if part:
+                text.append(f"\n{name} {clean(part, 2000)}", style="" if name == "remedy:" else "dim")
+        area = "" if one.area == before else clean(one.area, 60)
+        table.add_row(Text(*_MARKS[one.level]), area, text)
+        before = one.area
+    return table

@@ -1,0 +1,177 @@
+"""`fairgate dataset get`: what a published dataset is, on what terms, and a release of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.interfaces.cli.console import INVALID, progress_bar
+from fairgate.interfaces.cli.dataset_import import MIN_SETS
+from fairgate.interfaces.cli.dataset_tables import show_sizes
+
+if TYPE_CHECKING:
+    from fairgate.data import Manifest
+    from fairgate.data.published import Obtained, Published, PublishedPart
+
+
+def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
+    name: Annotated[str | None, typer.Argument(help="A published dataset; left out, all are listed.")] = None,
+    part: Annotated[str | None, typer.Option(help="Which part of it; the first one when left out.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--from", help="Folder with the files as they were published; nothing is fetched.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept-licence", help="I have read the licence and the terms, and I accept them.")
+    ] = False,
+    out: Annotated[str | None, typer.Option(help="Name of the release; the dataset's when left out.")] = None,
+    version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
+    fetch_images: Annotated[
+        bool, typer.Option("--fetch-images", help="Of a list of addresses: fetch the images from strangers' servers.")
+    ] = False,
+    fewest_sets: Annotated[
+        int, typer.Option(min=1, help="Leave out subjects of fewer sets: a check needs 30 of each that it is about.")
+    ] = 1,
+    merge: Annotated[
+        list[str] | None,
+        typer.Option(help="Groups under one name: `race=Latino_Hispanic,Middle Eastern=other`; repeatable."),
+    ] = None,
+    commit: Annotated[str | None, typer.Option(help="Another full commit of the hub's repository.")] = None,
+    downloads: Annotated[
+        Path | None, typer.Option(help="Folder for what is fetched; by default in the user's cache.")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
+) -> None:
+    """Fetch or read a published dataset and make a release of it; without --accept-licence, say what it is.
+
+    Exit code 0: it is there, 4: it is not.
+    """
+    from fairgate.data import ColumnGrouping
+    from fairgate.data.published import find_published, get_published
+
+    if name is None:
+        _list()
+        return
+    published = find_published(name)
+    which, chosen = published.part(part)
+    _notice(published, which, chosen)
+    if not accept:
+        typer.echo("\nNothing was fetched. To go on:\n" + _command(name, part, folder, out))
+        raise typer.Exit(INVALID)
+    with progress_bar("importing") as progress:
+        obtained = get_published(
+            name,
+            downloads or _cache() / "published",
+            part=which,
+            folder=folder,
+            release=out,
+            version=version,
+            commit=commit,
+            fetch_images=fetch_images,
+            fewest_sets=fewest_sets,
+            merge=ColumnGrouping.parse((), merge or ()).merge,
+            root=root,
+            progress=progress,
+        )
+    _tell(obtained, root)
+
+
+def _cache() -> Path:
+    from fairgate.suites import default_cache
+
+    return default_cache(os.environ)
+
+
+def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from fairgate.data.published import find_published, published_names
+
+    table = Table(title="published datasets", title_justify="left")
+    table.add_column("name", no_wrap=True, overflow="fold")
+    for column in ("what", "licence", "parts"):
+        table.add_column(column)
+    for name in published_names():
+        one = find_published(name)
+        called, _, what = one.title.partition(": ")
+        known = called.casefold() == name.replace("_", "")
+        table.add_row(name, what if known else one.title, one.licence, _few(list(one.parts)))
+    Console(highlight=False).print(table)
+    typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
+
+
+def _few(parts: Sequence[str]) -> str:
+    """The default part, and how many more there are."""
+    return parts[0] + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
+
+
+def _notice(published: Published, which: str, part: PublishedPart) -> None:
+    """Everything that somebody should know before the download."""
+    from fairgate.data.published import HubFiles, WebFiles
+
+    source = part.source
+    sums = "SHA-256 of every file is recorded at the first import and compared at the next"
+    if isinstance(source, WebFiles) and all(file.sha256 for file in source.files):
+        sums = "SHA-256 known beforehand, and checked"
+    facts = {
+        "dataset": published.title,
+        "licence": published.licence,
+        **({"terms": published.terms} if published.terms else {}),
+        "source": source.address + (f" at {source.commit}" if isinstance(source, HubFiles) and source.commit else ""),
+        **({"to get it": source.how} if not isinstance(source, HubFiles | WebFiles) else {}),
+        "part": f"{which}: {part.about}",
+        "other parts": "; ".join(f"{name}: {one.about}" for name, one in published.parts.items() if name != which),
+        "size": part.size,
+        "sets": "counterfactual" if published.counterfactual else "not counterfactual: each image is a set of its own",
+        "checksums": sums,
+        "citation": published.citation,
+        "not tried": "the authors of fairgate never downloaded it: the layout is as documented and as loaders read it",
+    }
+    for fact, text in facts.items():
+        if text:
+            typer.echo(f"{fact:<12}{text}")
+    for note in published.notes:
+        typer.echo(f"{'note':<12}{note}")
+
+
+def _compared(manifest: Manifest) -> list[str]:
+    """How a release differs from what was published, by its recipe, and what was mended."""
+    recipe = manifest.recipe
+    counts = {"images": manifest.n_rows, "sets": manifest.n_sets}
+    published = {what: recipe.get(f"published_{what}", count) for what, count in counts.items()}
+    notes = [f"{counts[what]:,} {what}; {of:,} were published" for what, of in published.items() if of != counts[what]]
+    if not notes and recipe.get("counts_as_published") is False:
+        notes = ["groups have other sizes than in the published labels"]
+    if repaired := recipe.get("ages_repaired"):
+        notes.append(f"{repaired:,} ages that a spreadsheet had made dates were mended")
+    return notes
+
+
+def _command(name: str, part: str | None, folder: Path | None, out: str | None) -> str:
+    given = {"--part": part, "--from": None if folder is None else str(folder), "--out": out}
+    options = [word for option, value in given.items() if value is not None for word in (option, value)]
+    return f"  {shlex.join(['fairgate', 'dataset', 'get', name, *options, '--accept-licence'])}"
+
+
+def _tell(obtained: Obtained, root: Path) -> None:
+    """What was left out, the sizes of groups, and where the release is."""
+    from fairgate.data import group_sizes, open_dataset
+
+    manifest = obtained.manifest
+    for reason, count in obtained.left_out.items():
+        typer.echo(f"left out: {count:,} ({reason})", err=True)
+    sizes = group_sizes(open_dataset(manifest.ref, root).index)
+    show_sizes(sizes, list(manifest.attributes), MIN_SETS, "--merge")
+    for note in _compared(manifest):
+        typer.echo(f"note: {note}", err=True)
+    kind = "counterfactual sets" if manifest.counterfactual else "sets"
+    where = root / manifest.name / manifest.version
+    if obtained.made:
+        typer.echo(f"{manifest.ref}: {manifest.n_rows:,} images in {manifest.n_sets:,} {kind}, in {where}")
+    else:
+        typer.echo(f"{manifest.ref} is in {where} already, made of the same files: nothing was written")

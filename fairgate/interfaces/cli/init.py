@@ -1,0 +1,139 @@
+"""`fairgate init`: a gate in a repository that has a dataset and a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import typer
+
+from fairgate.ground.errors import SettingsError
+from fairgate.interfaces.cli import options
+from fairgate.interfaces.cli.console import writing
+
+T = TypeVar("T")
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the suite; left out, the dataset's.")] = "",
+    dataset: Annotated[str | None, typer.Option(help="The dataset; left out, the one in datasets/.")] = None,
+    model: Annotated[str | None, typer.Option(help="URI of the checkpoint; left out, the one that is found.")] = None,
+    truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
+    ci: Annotated[
+        Literal["auto", "github", "gitlab", "none"], typer.Option(help="Where the gate runs; auto: by the remote.")
+    ] = "auto",
+    fairgate: Annotated[
+        str | None,
+        typer.Option(help="OWNER/fairgate@COMMIT that the gate runs; left out, what pip installed from GitHub."),
+    ] = None,
+    runner: Annotated[
+        str, typer.Option(help="Labels of a GitHub runner of your own, `self-hosted,linux,gpu`.")
+    ] = "ubuntu-24.04",
+    hook: Annotated[bool, typer.Option(help="Also a hook of pre-commit, which judges before a push.")] = True,
+    dockerfile: Annotated[bool, typer.Option(help="Also fairness.Dockerfile, an image with fairgate.")] = False,
+    root: options.Root = Path(),
+) -> None:
+    """Write a first suite, workflows with the rules of docs/trust.md, a hook, and lines of .gitignore.
+
+    What can be seen is not asked: dataset, checkpoint, branch, GitHub or GitLab. A file that is there is never changed,
+    but for lines added to .gitignore: its text is printed instead, and a suite that is there is the gate's. Nothing is
+    written where something is wrong.
+    """
+    from fairgate.interfaces.cli.suite import first_suite
+    from fairgate.suites import (
+        FOLDER,
+        Gate,
+        find_branch,
+        find_checkpoint,
+        find_dataset,
+        find_pin,
+        find_service,
+        gate_files,
+    )
+
+    root = root.resolve()
+    unknown: list[SettingsError] = []
+    kept = name and dataset is None and model is None and (root / FOLDER / f"{name}.yaml").is_file()
+    if not kept:
+        dataset = dataset or _found(unknown, lambda: find_dataset(root))
+        model = model or _found(unknown, lambda: find_checkpoint(root))
+    branch, remote = _found(unknown, lambda: find_branch(root)) or ("", False)
+    service = _found(unknown, lambda: find_service(root)) if ci == "auto" else None if ci == "none" else ci
+    pins = ci != "none" or dockerfile
+    pinned = _found(unknown, lambda: find_pin(fairgate)) or ("", "") if pins else ("", "")
+    if unknown:
+        raise _all_of(unknown)
+    name = name or (dataset or "").partition("@")[0]
+    dvc = any(root.glob("*.dvc")) or (root / "dvc.lock").exists()
+    gate = Gate(name, branch, *pinned, runner=runner, dvc=dvc)
+    files = gate_files(gate, service, hook=hook, dockerfile=dockerfile)
+    if dataset is not None and model is not None:
+        against = f"git:{'origin/' if remote else ''}{branch}"
+        files = {f"{FOLDER}/{name}.yaml": first_suite(name, root, dataset, model, against, truth, ()), **files}
+    _require_plain(root, [*files, ".gitignore"])
+    there = [path for path in files if (root / path).exists()]
+    for path, text in files.items():
+        if path not in there:
+            with writing(path, str(root / path)):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            typer.echo(f"wrote {path}")
+    if added := _ignored(root):
+        typer.echo(f"added to .gitignore: {' '.join(added)}")
+    for path in there:
+        typer.echo(f"{path} is there, and stays as it is. This belongs into it:\n{files[path]}")
+    if service == "gitlab":
+        typer.echo("name it in .gitlab-ci.yml: include: [{local: .gitlab/fairness-gate.yml}], and read its first lines")
+    if not dvc:
+        typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
+        typer.echo("with DVC the workflow also fetches them: track them, delete the workflow, and run this again")
+    typer.echo(f"set the bounds of {FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
+    typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
+
+
+def _found(unknown: list[SettingsError], find: Callable[[], T]) -> T | None:
+    """What can be seen of the repository; None, and the error among those that are `unknown`, where it cannot."""
+    try:
+        return find()
+    except SettingsError as error:
+        unknown.append(error)
+        return None
+
+
+def _all_of(unknown: Sequence[SettingsError]) -> SettingsError:
+    """One error of everything that has to be said, so that one try says it all."""
+    if len(unknown) == 1:
+        return unknown[0]
+    problems, remedies = (
+        list(filter(None, each)) for each in zip(*((e.problem, e.remedy) for e in unknown), strict=True)
+    )
+    where = ", ".join(dict.fromkeys(e.where for e in unknown if e.where))
+    said = " ".join(f"{number}. {text}" for number, text in enumerate(problems, 1))
+    remedy = "; ".join(f"{number}. {text}" for number, text in enumerate(remedies, 1))
+    return SettingsError(f"{len(unknown)} things cannot be seen: {said}", where=where, remedy=remedy)
+
+
+def _require_plain(root: Path, paths: Sequence[str]) -> None:
+    """Raises SettingsError where a link of the checkout would lead what is written somewhere else."""
+    for path in paths:
+        steps = [root / path, *(root / path).parents]
+        if linked := [one for one in steps[: len(Path(path).parts)] if one.is_symlink()]:
+            raise SettingsError(
+                "a file that is to be written is behind a link.",
+                where=str(linked[-1]),
+                remedy="remove the link, or write the file yourself",
+            )
+
+
+def _ignored(root: Path) -> list[str]:
+    """Add what is missing to .gitignore."""
+    from fairgate.suites import IGNORED
+
+    path = root / ".gitignore"
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    missing = [line for line in IGNORED if line not in before.splitlines()]
+    if missing:
+        with writing(".gitignore", str(path)):
+            path.write_text(before + ("\n" if before and before[-1] != "\n" else "") + "\n".join(missing) + "\n")
+    return missing

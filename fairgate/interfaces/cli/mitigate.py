@@ -1,0 +1,151 @@
+"""`fairgate mitigate`: make a mitigation of a checkpoint, to be gated as `debiased:FILE?model=URI`."""
+
+from __future__ import annotations
+
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.ground.atomic import atomic_write
+from fairgate.ground.errors import SettingsError
+from fairgate.interfaces.cli import options
+from fairgate.interfaces.cli.console import progress_line, writing
+from fairgate.interfaces.cli.releases import release_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fairgate.data import Dataset
+    from fairgate.models import AttributeData, Mitigation
+
+mitigate_app = typer.Typer(
+    no_args_is_help=True, help="Mitigations of a checkpoint with two towers, to be judged against it."
+)
+
+Out = Annotated[Path, typer.Argument(help="JSON file to write, from the repository's root.")]
+Origin = Annotated[str, typer.Option(help="Address of the checkpoint that it is for.")]
+Data = Annotated[str, typer.Option(help="Release of pictures, NAME or NAME@VERSION: not the one that will judge.")]
+
+
+@mitigate_app.command("clip-clip")
+def clip_clip(
+    out: Out,
+    model: Origin,
+    data: Data,
+    attribute: Annotated[str, typer.Option(help="Attribute of the release that dimensions must not tell of.")],
+    drop: Annotated[int, typer.Option(min=1, help="How many dimensions to leave out.")] = 100,
+    device: options.Device = None,
+    root: options.Root = Path(),
+) -> None:
+    """Leave out the dimensions that tell most about an attribute (Wang et al. 2021)."""
+    from fairgate.data import open_dataset
+    from fairgate.models import fit_clip_clip, open_scorer
+
+    release = open_dataset(data, root / "datasets")
+    fingerprint = release.require_intact()
+    labels, _ = release.index.codes(attribute)
+    with progress_line() as show:
+        scorer = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
+        found = fit_clip_clip(
+            scorer,
+            labels,
+            attribute=attribute,
+            release=release.manifest.ref,
+            fingerprint=fingerprint,
+            drop=drop,
+        )
+    _write(out, found, model, root)
+
+
+@mitigate_app.command()
+def projection(
+    out: Out,
+    model: Origin,
+    prompt: Annotated[list[str], typer.Option(help="Text that names a group, such as 'a photo of a man'; repeat.")],
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(help="'TEXT | TEXT' of one content with two groups, to come out alike; repeat. Calibrates."),
+    ] = None,
+    strength: Annotated[float, typer.Option(min=0.0, help="How much pairs count (lambda).")] = 1000.0,
+    device: options.Device = None,
+    root: options.Root = Path(),
+) -> None:
+    """Project texts onto what is orthogonal to prompts that name groups (Chuang et al. 2023)."""
+    from fairgate.models import fit_projection
+
+    pairs = [_pair(text) for text in pair or ()]
+    found = fit_projection(model, prompt, pairs=pairs, strength=strength, device=device or "auto", base=root)
+    _write(out, found, model, root)
+
+
+@mitigate_app.command("prompt-array")
+def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
+    out: Out,
+    model: Origin,
+    data: Data,
+    attribute: Annotated[str, typer.Option(help="Attribute of the release that texts must tell less of.")],
+    prompt: Annotated[list[str], typer.Option(help="Neutral text, such as 'a photo of a doctor'; repeat.")],
+    keep: Annotated[str, typer.Option(help="Another release, whose subjects are to be found as before.")],
+    template: Annotated[str, typer.Option(help="Caption of a subject: `{subject}` or `{a_subject}`.")] = (
+        "a photo of {a_subject}"
+    ),
+    tokens: Annotated[int, typer.Option(min=1, max=16, help="Learned tokens.")] = 2,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of training.")] = 300,
+    rate: Annotated[float, typer.Option(min=0.0, help="Learning rate.")] = 0.01,
+    weight: Annotated[float, typer.Option(min=0.0, help="Of the attribute's classifier against captions.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
+    device: options.Device = None,
+    root: options.Root = Path(),
+) -> None:
+    """Learn tokens that open each text, against a classifier of the attribute (after Berg et al. 2022, DeBiasCLIP)."""
+    import numpy as np
+
+    from fairgate.models import ArrayTraining, AttributeData, fit_prompt_array, open_scorer
+    from fairgate.probes import with_article
+
+    with progress_line() as show:
+
+        def fitted(named: str) -> tuple[Dataset, Callable[[NDArray[np.int64]], AttributeData]]:
+            release = release_of(named, root)
+            scorer = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, named))
+            return release, lambda codes: AttributeData(scorer, codes, release.manifest.ref, release.fingerprint)
+
+        pictures, judged = fitted(data)
+        captioned, kept = fitted(keep)
+        subjects = captioned.index.subject.tolist()
+        known = list(dict.fromkeys(subjects))
+        words = [one.replace("_", " ") for one in known]
+        found = fit_prompt_array(
+            judged(pictures.index.codes(attribute)[0]),
+            kept(np.array([known.index(one) for one in subjects])),
+            attribute=attribute,
+            prompts=prompt,
+            captions=[template.replace("{a_subject}", with_article(one)).replace("{subject}", one) for one in words],
+            training=ArrayTraining(tokens, steps, rate, weight, seed),
+        )
+    _write(out, found, model, root)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    one, bar, other = (part.strip() for part in text.partition("|"))
+    if not (one and bar and other) or one == other:
+        raise SettingsError(f"'{text}' is no pair.", where="--pair", remedy="write 'a male doctor | a female doctor'")
+    return one, other
+
+
+def _write(out: Path, found: Mitigation, model: str, root: Path) -> None:
+    """To `out`, a path from the repository's root; how to judge it is printed."""
+    path = root / out
+    with writing("the mitigation", str(out)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, (found.model_dump_json(indent=2) + "\n").encode())
+    typer.echo(f"mitigation: {path}")
+    words = ["fairgate", "check", "SUITE", "--model", f"debiased:{out}?model={model}", "--baseline", f"model:{model}"]
+    typer.echo("judge it against its origin:")
+    typer.echo(f"  {shlex.join([*words, *(['--root', str(root)] if root != Path() else [])])}")

@@ -1,0 +1,150 @@
+"""`fairgate push`: send the runs that MLflow did not take when they were made, or a report that another job made."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.ground.errors import FairgateError, SettingsError, TrackingError
+from fairgate.interfaces.cli.console import friendly
+from fairgate.tracking import (
+    DEFAULT_QUEUE,
+    DEFAULT_URI,
+    PULL_REQUEST,
+    WANDB_QUEUE,
+    asking_pull_request,
+    log_run,
+    log_to_wandb,
+)
+from fairgate.tracking import push as send
+
+if TYPE_CHECKING:
+    from fairgate.records import RunRecord
+
+
+def push(
+    mlflow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            envvar="FAIRGATE_MLFLOW",
+            help="Store or server to send to (default: the one that each run was meant for).",
+        ),
+    ] = None,
+    queue: Annotated[Path, typer.Option(metavar="DIR", help="Folder of waiting runs.")] = DEFAULT_QUEUE,
+    folder: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="Send this report folder instead of what waits.")
+    ] = None,
+    wandb: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ENTITY/]PROJECT",
+            envvar="FAIRGATE_WANDB",
+            help="With --from: send it to this project of Weights & Biases; to MLflow as well where --mlflow is given.",
+        ),
+    ] = None,
+    pull_request: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="With --from: the pull request, whatever the record says.")
+    ] = None,
+) -> None:
+    """Send waiting runs to MLflow. Each is removed only after MLflow took it; a second push sends nothing twice.
+
+    Without --mlflow, a run goes to the address that it was meant for, if this machine has queued it and is no CI
+    runner. What somebody else queued, on a branch say, goes nowhere unless you name the address.
+
+    With --from DIR: send a report that another job made and that nobody vouches for. results.json is read strictly and
+    written anew; scores.parquet goes with it, and SUITE.yaml where it is the suite that the record names; comment.md is
+    made again. The folder's own pages are not sent. A record can claim to be of no pull request, and so become
+    `mlflow:latest`: say --pull-request N. In a GitHub workflow of a pull request, or after one, that is known.
+
+    Exit code 0: nothing waits any more. 1: some runs still wait, or the report was not taken, and why. 4: the report
+    is not one.
+    """
+    if mlflow == "off":
+        raise SettingsError("MLflow is off.", where="--mlflow, FAIRGATE_MLFLOW", remedy="name a store or server")
+    if folder is not None:
+        project = None if wandb == "off" else wandb
+        _send_report(folder, mlflow if project else mlflow or DEFAULT_URI, project, pull_request)
+        return
+    if pull_request is not None:
+        raise SettingsError(
+            "runs that wait say themselves of which pull request they are.",
+            where="--pull-request",
+            remedy="leave it out, or name the report that another job made with --from",
+        )
+    from fairgate.reports import run_description
+
+    results = send(queue, mlflow, run_description)
+    for result in results:
+        typer.echo(result.message, err=result.run_id is None)
+    sent = sum(result.run_id is not None for result in results)
+    if not results:
+        typer.echo(f"Nothing waits in {queue}.")
+    elif sent < len(results):
+        typer.echo(f"{sent} of {len(results)} runs sent; the rest wait in {queue}.", err=True)
+        raise typer.Exit(1)
+
+
+def _send_report(folder: Path, uri: str | None, project: str | None, pull_request: int | None) -> None:
+    from fairgate.reports import read_results, render_comment, run_description, write_results
+
+    for path in folder.glob("*"):
+        if path.is_symlink():  # in a folder that another job made, it could have this job send a file of its own
+            raise TrackingError(
+                "the report folder holds a link.", where=str(path), remedy="take the report again, as files"
+            )
+    record = read_results(folder / "results.json")
+    number = str(pull_request) if pull_request is not None else asking_pull_request(os.environ)
+    with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
+        made = Path(scratch)
+        files = [write_results(record, made), made / "comment.md"]
+        files[1].write_text(render_comment(record), encoding="utf-8")
+        files += _scores(folder / "scores.parquet")
+        files += _suite(folder, record)
+        with friendly(1):
+            known = {PULL_REQUEST: number} if number else {}
+            sent = f"sent {', '.join(path.name for path in files)} as run"
+            if uri is not None:
+                run_id = log_run(record, files, uri=uri, more_tags=known, describe=run_description)
+                typer.echo(f"{sent} {run_id} of suite {record.suite!r}")
+            if project is not None:
+                outcome = log_to_wandb(record, files, project, WANDB_QUEUE, more_tags=known, describe=run_description)
+                typer.echo(outcome.message, err=outcome.run_id is None)
+                if outcome.run_id is None:
+                    raise typer.Exit(1)
+
+
+def _scores(path: Path) -> list[Path]:
+    if not path.is_file():
+        return []
+    if path.stat().st_size > 512 << 20:
+        raise TrackingError(
+            "the scores are larger than 512 MiB.", where=str(path), remedy="send the report without them"
+        )
+    with path.open("rb") as stream:
+        start = stream.read(4)
+        stream.seek(-min(4, path.stat().st_size), os.SEEK_END)
+        if (start, stream.read()) != (b"PAR1", b"PAR1"):
+            raise TrackingError("the scores are not a Parquet file.", where=str(path), remedy="take the report again")
+    return [path]
+
+
+def _suite(folder: Path, record: RunRecord) -> list[Path]:
+    """The suite file, where it means what the record was made with."""
+    from fairgate.suites import load_suite
+
+    path = next((one for one in folder.iterdir() if one.name == f"{record.suite}.yaml" and one.is_file()), None)
+    if path is None:
+        return []
+    try:
+        known = load_suite(path, folder).digest == record.suite_digest
+    except FairgateError as error:
+        typer.echo(f"{path.name} is left out: {error.problem}", err=True)
+        return []
+    if not known:
+        typer.echo(f"{path.name} is left out: it is not the suite that the record names.", err=True)
+    return [path] if known else []

@@ -1,0 +1,117 @@
+"""`fairgate report`: look at a run's report that somebody else made, and render it again from its record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.ground.errors import FairgateError
+from fairgate.interfaces.cli.console import writing
+
+if TYPE_CHECKING:
+    from fairgate.records import RunRecord
+
+report_app = typer.Typer(no_args_is_help=True, help="Check, render and unpack the report of a run.")
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds a results.json.")]
+
+
+@report_app.command()
+def check(
+    folder: Folder,
+    commit: Annotated[str | None, typer.Option(help="The commit that the run must have judged, in full.")] = None,
+    pull_request: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="The pull request that it must have been of; repeatable, any of them."),
+    ] = None,
+    verdict: Annotated[bool, typer.Option("--verdict", help="Print the verdict, and nothing else.")] = False,
+) -> None:
+    """Read a record strictly: its schema, its numbers, and whether they agree. Exit code 0: it is whole, whatever its
+    verdict; 4: it is damaged, forged, or of another run."""
+    record = _record(folder)
+    made, remedy = record.environment, "take the report of the run in question"
+    if commit is not None and made.git_commit != commit:
+        raise FairgateError(
+            f"the record is of commit {str(made.git_commit)[:40]!r}, not of {commit[:40]!r}.",
+            where=str(folder),
+            remedy=f"{remedy}; the gate must check out the pull request's head, not its merge",
+        )
+    if pull_request and made.pull_request not in pull_request:
+        of = "no pull request" if made.pull_request is None else f"pull request {made.pull_request}"
+        wanted = " or ".join(map(str, pull_request))
+        raise FairgateError(f"the record is of {of}, not of {wanted}.", where=str(folder), remedy=remedy)
+    if verdict:
+        typer.echo(record.verdict)
+        return
+    from fairgate.ground.errors import clean
+    from fairgate.reports import totals, verdict_words
+
+    typer.echo(f"{folder}: {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)}); the record is whole")
+
+
+@report_app.command()
+def render(
+    folder: Folder,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="New folder for the rendered report.")],
+    report_url: Annotated[str | None, typer.Option(help="Address that the comment links to.")] = None,
+) -> None:
+    """Render comment.md and report.html (without pictures) from a record, and from nothing else in its folder.
+
+    results.json and metrics.json are written anew from what was read; scores.parquet, where there is one, is copied
+    unread. The findings are in results.sarif (GitHub, editors) and gl-code-quality-report.json (GitLab) too, all at the
+    suite's first line: which line defines a check is not in the record.
+    """
+    from fairgate import reports
+
+    record = _record(folder)
+    suite = f"fairness_suites/{record.suite}.yaml"
+    pages = {
+        "comment.md": reports.render_comment(record, report_url),
+        "report.html": reports.render_html(record, None),
+        reports.SARIF_FILE: reports.render_sarif(record, suite, {}),
+        reports.CODE_QUALITY_FILE: reports.render_code_quality(record, suite, {}),
+    }
+    with writing("the report", str(out)):
+        reports.write_results(record, out)
+        reports.write_metrics(record, out)
+        for name, text in pages.items():
+            (out / name).write_text(text, encoding="utf-8")
+        if (folder / "scores.parquet").is_file():
+            shutil.copyfile(folder / "scores.parquet", out / "scores.parquet")
+    typer.echo(f"rendered {out}")
+
+
+@report_app.command()
+def unpack(
+    archive: Annotated[Path, typer.Argument(metavar="ZIP", help="The artifact of a gate's run.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder to unpack into.")],
+) -> None:
+    """Take results.json and scores.parquet out of an artifact, within limits; everything else stays in it."""
+    from fairgate.reports import unpack_report
+
+    left = unpack_report(archive, folder)
+    typer.echo(f"unpacked {folder}; {len(left)} other file(s) stay in the archive")
+
+
+@report_app.command()
+def tell(folder: Folder) -> None:
+    """Report a record to a GitHub runner: annotations, a section of the job's summary, and `verdict` as the step's
+    output. Elsewhere: nothing."""
+    from fairgate.reports import tell_github
+
+    record = _record(folder)
+    tell_github(record, typer.echo, warn=partial(typer.echo, err=True))
+    if output := os.environ.get("GITHUB_OUTPUT"):
+        with Path(output).open("a", encoding="utf-8") as file:
+            file.write(f"verdict={record.verdict}\n")
+
+
+def _record(folder: Path) -> RunRecord:
+    from fairgate.reports import read_results
+
+    return read_results(folder / "results.json")

@@ -1,0 +1,202 @@
+"""`fairgate suite`: write a first suite, the JSON schema of suites, and how often a reader of pictures is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.interfaces.cli import options
+from fairgate.interfaces.cli.console import writing
+
+if TYPE_CHECKING:
+    from fairgate.data import Dataset
+    from fairgate.models import Model
+
+_ANSWERING = frozenset({"vlm", "captions"})
+"""Families that continue a prompt of their URI with a label: what the suite shows is the answer, and no caption."""
+
+suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
+
+
+@suite_app.command()
+def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
+    """The JSON schema of suite files, for editors."""
+    from fairgate.suites import Suite
+
+    text = json.dumps(Suite.model_json_schema(by_alias=True), indent=2) + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        with writing("the schema", f"--out {out}"):
+            out.write_text(text, encoding="utf-8")
+
+
+@suite_app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the suite, and of its file in fairness_suites/.")],
+    dataset: Annotated[str, typer.Option(help="A dataset in datasets/, for example `faces` or `faces@v1`.")],
+    model: Annotated[str, typer.Option(help="URI of the checkpoint to judge, such as open_clip:ARCH@FILE.")],
+    baseline: Annotated[str, typer.Option(help="What to compare with.")] = "git:origin/main",
+    truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A label that an image may be taken for and does not show, `nurse` for `doctor`. Repeatable."
+        ),
+    ] = None,
+    root: options.Root = Path(),
+) -> None:
+    """Write a first suite for a dataset, checked against it; an existing file is never replaced."""
+    from fairgate.suites import FOLDER
+
+    root = root.resolve()
+    text = first_suite(name, root, dataset, model, baseline, truth, beside or ())
+    anchor = _anchor_line(name, root, baseline)
+    path = root / FOLDER / f"{name}.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text + anchor, encoding="utf-8")
+    typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
+    typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
+    typer.echo(f"Commit it, and judge every change: fairgate check {name}")
+    if not anchor:
+        typer.echo("warning: no anchor yet: losses below the margin add up from baseline to baseline. After the merge:")
+        typer.echo(f"  fairgate baseline anchor {name}")
+
+
+@suite_app.command()
+def reader(
+    name: Annotated[str, typer.Argument(help="A suite with a `generation` probe.")],
+    dataset: Annotated[str, typer.Argument(help="A release whose pictures show known groups: `people`, `people@v1`.")],
+    probe: Annotated[str | None, typer.Option(help="The probe, where the suite has several.")] = None,
+    device: options.Device = None,
+    root: options.Root = Path(),
+) -> None:
+    """How often the reader of generated pictures is wrong: the probe's `measured:`, from pictures of known groups."""
+    from functools import partial
+    from types import SimpleNamespace
+
+    from fairgate.data import open_dataset
+    from fairgate.ground.errors import SuiteError
+    from fairgate.models import open_scorer
+    from fairgate.probes import GenerationProbe, dataset_has
+    from fairgate.suites import load_suite, suite_path
+
+    root = root.resolve()
+    loaded, data = load_suite(suite_path(name, root), root), open_dataset(dataset, root / "datasets")
+    readers = {
+        key: one.reader for key, one in loaded.suite.probes.items() if isinstance(one, GenerationProbe) and one.reader
+    }
+    if len(readers) != 1 if probe is None else probe not in readers:
+        raise SuiteError(
+            f"which probe's reader? Probes of suite '{name}' with one: {', '.join(readers) or 'none'}.",
+            where=loaded.where("probes"),
+            remedy="name one of them with --probe; a table of labels has no reader, and is measured by who made it",
+        )
+    key = probe or next(iter(readers))
+    found = readers[key]
+    dataset_has(found.attribute, f"the reader of probe '{key}' perceives", data.manifest, loaded.where("probes", key))
+    other = partial(open_scorer, device=device or "auto", base=root)
+    counts = found.confusion(
+        found.over_pictures(SimpleNamespace(open_other=other), data), data.index.attributes[found.attribute]
+    )
+    if empty := [group for group, row in counts.items() if not sum(row.values())]:
+        raise SuiteError(
+            f"dataset '{data.manifest.ref}' has no picture of '{empty[0]}', which the reader perceives.",
+            where=loaded.where("probes", key, "reader"),
+            remedy=f"call the groups as the dataset does: {', '.join(data.manifest.attributes[found.attribute])}",
+        )
+    typer.echo(f"measured: {json.dumps(counts)}")
+
+
+def _anchor_line(name: str, root: Path, baseline: str) -> str:
+    """The line that pins the first baseline as the anchor, if the base of this suite's name has one already."""
+    from fairgate.gate.baselines import Repository, baseline_folder, parse_baseline
+    from fairgate.ground.errors import BaselineError
+
+    spec, repository = parse_baseline(baseline), Repository(root)
+    if spec.kind != "git":
+        return ""
+    try:
+        commit = repository.tip(spec.target)
+    except BaselineError:
+        return ""
+    return f"anchor: git:{spec.target}@{commit}\n" if repository.tree(commit, baseline_folder(name)) else ""
+
+
+def _text(
+    name: str,
+    data: Dataset,
+    opened: Model | None,
+    *,
+    model: str,
+    baseline: str,
+    truth: str | None,
+    beside: Sequence[str],
+) -> str:
+    """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
+    from fairgate.ground.errors import SettingsError
+    from fairgate.models import require_capability, schemes
+    from fairgate.suites import new_detection_suite, new_prediction_suite, new_suite
+
+    can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
+    if not data.manifest.attributes:
+        what = f"dataset '{data.manifest.name}' records no attribute, so that there are no groups to compare."
+        remedy = f"of prompts for a generator, copy the suite of docs/generators.md to fairness_suites/{name}.yaml and "
+        remedy += "name your reader in it; of photographs, import them with --attribute"
+        raise SettingsError(what, where=data.manifest.name, remedy=remedy)
+    said = {"model": model, "baseline": baseline}
+    if "detect" in can:
+        if truth is not None or beside:
+            what = "a detector's suite has no labels."
+            raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
+        boxes = data.index.boxes() is not None
+        return new_detection_suite(name, data.manifest, data.index, boxes=boxes, **said)
+    if "predict" in can and "log_probabilities" not in can:
+        if beside:
+            what = "a suite of predictions has the model's own labels."
+            raise SettingsError(what, where=model, remedy="leave out --beside")
+        return new_prediction_suite(name, data.manifest, data.index, truth=truth, **said)
+    if "answer" in can and "log_probabilities" not in can:
+        what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
+        remedy = f"copy the suite of docs/questions.md to fairness_suites/{name}.yaml, and write your questions into it"
+        raise SettingsError(what, where=model, remedy=remedy)
+    if opened is not None:
+        require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
+    answered = bool(_ANSWERING & set(schemes(model)))  # a label is what such a model says next
+    by_label = answered or getattr(opened, "texts_read_by", "") == "labels"
+    said["template"] = "{label}" if by_label else "a photo of {a_label}"
+    searches = "similarity" in can
+    return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **said)
+
+
+def first_suite(
+    name: str, root: Path, dataset: str, model: str, baseline: str, truth: str | None, beside: Sequence[str]
+) -> str:
+    """The text of a first suite, checked against the dataset and the checkpoint. Raises a FairgateError."""
+    from fairgate.data import open_dataset
+    from fairgate.gate.baselines import parse_baseline
+    from fairgate.ground.errors import SuiteError
+    from fairgate.models import local_paths, open_scorer, require_uri
+    from fairgate.suites import FOLDER, leaves, load_text, plan_checks, require_inside
+
+    path = root / FOLDER / f"{name}.yaml"
+    if path.exists():
+        remedy = f"edit it, or choose another name; the rest of a gate for it: fairgate init {name}"
+        raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy=remedy)
+    fetched = model.startswith("mlflow-model:")
+    if not fetched:
+        require_uri(model, root)
+    parse_baseline(baseline, where="--baseline")
+    data = open_dataset(dataset, root / "datasets")
+    named = local_paths("" if fetched else model)
+    outside = any(leaves(each, root) for each in named)  # `require_inside` says so below
+    opened = None if fetched or outside else open_scorer(model, data, device="cpu", base=root)
+    text = _text(name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside)
+    loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
+    require_inside(loaded.suite, loaded.source, root)
+    plan_checks(loaded, data.manifest)
+    return text

@@ -1,0 +1,64 @@
+"""What pytest shows of a failing check: the reason and the numbers."""
+
+from __future__ import annotations
+
+from fairgate.ground.errors import clean
+from fairgate.ground.number_format import number, signed
+from fairgate.records import CheckResult, GroupResult, WorstSet
+from fairgate.reports import SYMBOL, by_attribute, inert, no_interval_words, null_words, tie_words, verdict_notes
+
+GROUPS_SHOWN = 12
+
+
+def explain_check(check: CheckResult) -> list[str]:
+    """Lines for pytest's failure section."""
+    verdict = "not judged" if check.verdict == "error" else check.verdict
+    first, *more = [_safe(line) for line in check.reason.splitlines()] or [""]
+    lines = [f"{verdict}: {first}", *more]  # pytest's short summary shows the first line, after the item's name
+    lines += verdict_notes(check)
+    lines += [words for words in (null_words(check), tie_words(check), no_interval_words(check)) if words]
+    if check.groups:
+        shown = _shown(check)
+        lines += ["", *(_group_line(check, group) for group in shown)]
+        if len(check.groups) > len(shown):
+            lines.append(f"  ... and {len(check.groups) - len(shown)} more groups in report.html")
+    if check.worst_sets:
+        lines += ["", worst_set_line(check.worst_sets[0])]
+    return lines
+
+
+def worst_set_line(worst: WorstSet) -> str:
+    """`worst set doctor-0012: light × male 0.91, dark × female 0.22 (nurse)`."""
+    members = ", ".join(
+        f"{one.group} {number(one.value)}" + (f" ({one.predicted})" if one.predicted else "") for one in worst.members
+    )
+    return f"worst set {worst.set_id}: {members}"
+
+
+def _safe(line: str) -> str:
+    """A line of a reason, which may quote names of groups or a file, with its indentation."""
+    return line[: len(line) - len(line.lstrip())] + inert(clean(line))
+
+
+def _shown(check: CheckResult) -> list[GroupResult]:
+    """Every group that did not pass, and others up to a number, attribute after attribute, the worst first."""
+    groups = [group for _, members in by_attribute(check) for group in members]
+    open_ = [group for group in groups if group.verdict in ("fail", "inconclusive")]
+    passed = [group for group in groups if group.verdict not in ("fail", "inconclusive")]
+    shown = {id(group) for group in [*open_, *passed[: max(0, GROUPS_SHOWN - len(open_))]]}
+    return [group for group in groups if id(group) in shown]
+
+
+def _group_line(check: CheckResult, one: GroupResult) -> str:
+    worst = one.verdict == "fail" or (one.group == check.worst_group and not check.failing_groups)
+    mark = SYMBOL[one.verdict] if one.verdict else " "
+    parts = [f"  {'>' if worst else ' '} {clean(one.group, 80):<24} {mark}", f"now {number(one.value)}"]
+    if one.baseline is not None:
+        parts.append(f"baseline {number(one.baseline)}")
+    if one.delta is not None:
+        parts.append(f"delta {signed(one.delta)} [{number(one.delta_lo)}, {number(one.delta_hi)}]")
+    elif one.lo is not None:
+        parts.append(f"[{number(one.lo)}, {number(one.hi)}]")
+    small = check.min_sets is not None and one.n_sets < check.min_sets
+    parts.append(f"{one.n_sets} sets" + (f", too few to judge (groups.min_sets: {check.min_sets})" if small else ""))
+    return "  ".join(parts)

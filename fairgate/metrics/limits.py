@@ -1,0 +1,176 @@
+"""A worst group's value, and its interval from resampled sets: how it was found, or why there is none.
+
+The value of most checks is its worst group's: the extreme part of every query, over the groups that can be judged.
+Percentiles of an extreme miss it: `fairgate.formulas.statistics.extremes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.formulas.statistics import Interval, Unavailable, extreme_interval
+from fairgate.metrics.cell import Cell, Counts, Floats
+from fairgate.metrics.contract import Drawn, Limits, Measure, MetricRequest, Parts, limits_of, percentiles
+from fairgate.records import Extreme, MetricSpec
+
+WORST = "limits of the worst group"
+
+
+def value_of(parts: Parts, extreme: Extreme) -> Floats:
+    """The check's number under resamples, (draws,): worst grouping, mean over queries, extreme part.
+
+    A part that a resample does not have (a group without an image) is passed over.
+    """
+    of = np.nanmax if extreme == "max" else np.nanmin
+    means = [np.mean([of(part, axis=1) for part in queries], axis=0) for queries in parts]
+    return np.asarray((np.max if extreme == "max" else np.min)(means, axis=0))
+
+
+def parts_of(parts: Parts, blocks: Sequence[int], keep: NDArray[np.bool_]) -> Parts:
+    """The parts of some groups. A part has a column per group, one per group and sign, or, of a joint metric, one."""
+    masks = np.split(keep, np.cumsum(blocks)[:-1])
+    return tuple(
+        tuple(part[..., np.resize(mask, part.shape[-1])] for part in queries)
+        for queries, mask in zip(parts, masks, strict=True)
+        if mask.any()
+    )
+
+
+def large_enough(
+    group_sets: NDArray[np.int64], blocks: Sequence[int], metric: MetricSpec, min_sets: int
+) -> NDArray[np.bool_]:
+    """Which groups can be judged, (groups,): those in `min_sets` sets; of a joint metric, a whole block or none."""
+    enough = group_sets >= min_sets
+    if not metric.jointly:
+        return enough
+    return np.concatenate([np.full(len(block), block.all()) for block in np.split(enough, np.cumsum(blocks)[:-1])])
+
+
+def over_judged(found: Measure) -> Measure:
+    """The same measure with the judged groups alone in its value, its resamples and its parts."""
+    keep, extreme = found.judged_or_all, found.extreme
+    if keep.all() or extreme is None:
+        return found
+
+    def draw(counts: Counts) -> Drawn:
+        drawn = found.draw(counts)
+        parts = parts_of(drawn.parts, found.blocks, keep)
+        return Drawn(value_of(parts, extreme), drawn.groups, parts)
+
+    parts = parts_of(found.parts, found.blocks, keep)
+    value = value_of(tuple(tuple(part[None] for part in queries) for queries in parts), extreme)
+    return replace(found, value=float(value[0]), draw=draw, parts=parts)
+
+
+def bootstrapped(found: Interval | Unavailable, of: str, cell: Cell, drawn: Drawn, alpha: float) -> Limits:
+    """An interval from resampled sets; `of` says what it is an interval of."""
+    return limits_of(found, cell, drawn, alpha, how=f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}")
+
+
+def from_parts(
+    find: Callable[[Stacked], Interval | Unavailable],
+    r: MetricRequest,
+    cell: Cell,
+    now: Measure,
+    drawn: Drawn,
+    alpha: float,
+    *,
+    of: str = WORST,
+) -> Limits:
+    """The interval that `find` makes of the stacked parts, where they have one."""
+    parts = stacked(r, cell, now, drawn)
+    return bootstrapped(parts if isinstance(parts, Unavailable) else find(parts), of, cell, drawn, alpha)
+
+
+def worst_group(
+    r: MetricRequest,
+    cell: Cell,
+    now: Measure,
+    drawn: Drawn,
+    alpha: float,
+    *,
+    trials: NDArray[Any] | None = None,
+    degrees: int | None = None,
+) -> Limits:
+    """Limits of a worst group. `trials` (queries, groups) are the images that a share is of; `degrees` is the number of
+    sets that Student's t takes, where groups have images of their own."""
+
+    def find(parts: Stacked) -> Interval | Unavailable:
+        unknown = ~np.isfinite(parts.values).all(axis=0)
+        if unknown.any():
+            return Unavailable(f"no image of {parts.names[int(unknown.argmax())]} has a number")
+        return extreme_interval(
+            parts.values,
+            parts.draws,
+            n_sets=parts.sets if degrees is None else degrees,
+            which=now.extreme or "max",
+            alpha=alpha,
+            trials=trials,
+            attribute=parts.attribute,
+            names=parts.names,
+        )
+
+    return from_parts(find, r, cell, now, drawn, alpha)
+
+
+def limits_of_share(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+    """Limits of a share of answers, or of the worst group's: binomial ones, of groups at the sample size that the
+    spread of their resamples implies. Without groups percentiles are enough, but where all answers agree."""
+    if now.extreme is not None:
+        return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.judged_or_all])
+    if np.ptp(drawn.value) > 0:
+        lo, hi = (float(limit) for limit in percentiles(drawn.value, alpha))
+        return limits_of(Interval(now.value, lo, hi, "percentile", len(drawn.value)), cell, drawn, alpha)
+    held = int((~np.isnan(now.badness)).sum())
+    found = extreme_interval([now.value], drawn.value[:, None], n_sets=held, alpha=alpha, trials=[held])
+    return limits_of(found, cell, drawn, alpha, how=f"{1 - alpha:.0%} binomial limits: all {cell.unit} agree")
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """Parts as `values` (queries, parts) and `draws` (draws, queries, parts), with the grouping and the name of each
+    part, and the number of `sets`, of several subjects one for each."""
+
+    values: Floats
+    draws: Floats
+    attribute: NDArray[np.int64]
+    names: list[str]
+    sets: Any
+
+
+def stacked(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn) -> Stacked | Unavailable:
+    """The parts of a measure and of its resamples, which an interval of an extreme is made of."""
+    values = np.concatenate([np.stack(queries) for queries in now.parts], axis=1)
+    draws = np.concatenate([np.stack(queries, axis=1) for queries in drawn.parts], axis=2)
+    attribute = np.repeat(np.arange(len(now.parts)), [len(queries[0]) for queries in now.parts])
+    sets: Any = cell.n_sets
+    if len(values) > 1:
+        if r.words:
+            return Unavailable("the words share their sets, so that an average of extremes has none; ask `by: word`")
+        subjects = dict.fromkeys(cell.subject.tolist())  # in the order of the queries
+        sets = np.array([len(np.unique(cell.set_code[cell.subject == name])) for name in subjects], dtype=np.float64)
+    return Stacked(values, draws, attribute, _names_of_parts(now), sets)
+
+
+def same_attribute(now: Measure) -> Floats:
+    """Whether two groups are of one part, (groups, groups)."""
+    attribute = np.repeat(np.arange(len(now.blocks)), now.blocks)
+    same: Floats = (attribute[:, None] == attribute).astype(np.float64)
+    return same
+
+
+def _names_of_parts(now: Measure) -> list[str]:
+    """What each part of the stacked ones is called: its group; of C-ASC, which has a part for either sign, both."""
+    blocks = np.split(np.arange(len(now.groups)), np.cumsum(now.blocks)[:-1])
+    named = [[now.groups[at] for at in block if now.judged_or_all[at]] for block in blocks]
+    spoken = [names for names in named if names]
+    return [
+        name
+        for names, queries in zip(spoken, now.parts, strict=True)
+        for name in np.resize(names, len(queries[0])).tolist()
+    ]

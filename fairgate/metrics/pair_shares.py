@@ -1,0 +1,125 @@
+"""S and differential S: which of two lists of words is a group taken for? (Saravanan et al. 2023, eq. 2 and 3)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from fairgate.metrics.cell import Cell, Counts, Floats
+from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, register
+from fairgate.metrics.known_means import departures_of
+from fairgate.metrics.limits import worst_group
+from fairgate.records import MetricSpec
+
+PAIRED = ("pair_association",)
+_spec = partial(MetricSpec, probes=PAIRED, better="lower", highest=1)
+
+
+@register
+class Association(Metric):
+    """S(D, A, B) of everybody, or of the group with the highest.
+
+    Of groups the highest is compared with the baseline, not each: a group that comes up to 0.5 is no regression. It has
+    one side: a model that takes everybody for B has the best value, 0. The exchanged lists see that.
+    """
+
+    spec = _spec(
+        name="association",
+        meaning="S(D, A, B): share of pairs (a, b) in which an image is taken for a, 0.5 being neither; with `over`, "
+        "of the group with the highest. It sees one side: 0, everybody taken for b, is its best; exchange the lists "
+        "for the other",
+        lowest=0,
+        per_group="maybe",
+        display="S",
+        plain="association S",
+        worst_set="share {number}",
+        alias="association",
+    )
+
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """A mean over images and words."""
+        share = _shares(cell, answers)
+        sums, counts = cell.per_set(share) if cell.groups else _by_set(cell, share)
+        held = counts > 0
+        paired = np.where(held, sums / np.maximum(counts, 1), np.nan)
+        badness = np.nanmax(paired, axis=1)
+        now = sums.sum(axis=0) / counts.sum(axis=0)
+        if not cell.groups:
+            return Measure(
+                float(now[0]),
+                lambda drawn: Drawn(_means(drawn, sums, counts)[:, 0]),
+                badness,
+                paired=paired,
+                weights=counts,
+            )
+
+        def draw(drawn: Counts) -> Drawn:
+            means = _means(drawn, sums, counts)
+            return Drawn(np.nanmax(means, axis=1), means, ((means,),))
+
+        return Measure(
+            value=float(np.nanmax(now)),
+            draw=draw,
+            badness=badness,
+            groups=cell.group_names(),
+            group_values=now,
+            group_badness=now,
+            group_images=cell.group_images(),
+            group_sets=held.sum(axis=0),
+            extreme="max",
+            parts=((now,),),
+            blocks=(len(now),),
+        )
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """Limits of the group with the highest."""
+        if now.extreme is None:
+            return super().interval(r, cell, now, drawn, alpha)
+        return worst_group(r, cell, now, drawn, alpha)
+
+
+@register
+class DifferentialAssociation(Metric):
+    """S(D_X, A, B) - S(D_Y, A, B) of every group X and everybody else Y: a check is held to the largest size."""
+
+    spec = _spec(
+        name="differential_association",
+        meaning="S of a group less S of everybody else: how much more often it is taken for the first list's words; of "
+        "the group that departs farthest, either way. Against a baseline every group's size is "
+        "compared with its own",
+        lowest=0,
+        per_group="yes",
+        group_bound="size",
+        display="differential S",
+        plain="differential S",
+        alias="differential_association",
+    )
+
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """The largest size over the groups of all groupings."""
+        return departures_of(cell, _shares(cell, answers), np.ones(len(cell.rows)), r.min_sets)
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """Limits of the group that departs farthest."""
+        return worst_group(r, cell, now, drawn, alpha)
+
+
+def _shares(cell: Cell, answers: Answers) -> Floats:
+    """The mean share of pairs over the check's words, (images,)."""
+    found: Floats = np.mean([one.value[cell.rows] for one in answers], axis=0)
+    return found
+
+
+def _by_set(cell: Cell, share: Floats) -> tuple[Floats, Floats]:
+    """Sums and counts of every set, (sets, 1)."""
+    sums = np.bincount(cell.set_code, share, minlength=cell.n_sets).astype(np.float64)
+    return sums[:, None], np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)[:, None]
+
+
+def _means(drawn: Counts, sums: Floats, counts: Floats) -> Floats:
+    """Means of the groups under set multiplicities (draws, sets), (draws, groups); NaN for a group without an image."""
+    weight = drawn.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = (weight @ sums) / (weight @ counts)
+    return found

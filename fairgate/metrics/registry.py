@@ -1,0 +1,99 @@
+"""Metrics by name, and a check measured by one. Families register themselves when they are imported; installed
+packages add theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fairgate.formulas.statistics import Resamples, set_count_chunks
+from fairgate.ground.errors import MetricError
+from fairgate.metrics.cell import Cell
+from fairgate.metrics.contract import REGISTERED, Answers, Drawn, Measure, MetricRequest
+from fairgate.metrics.limits import large_enough, over_judged
+
+_FAMILIES = {
+    "fairness": "set_spread",
+    "accuracy": "image_means",
+    "p_true": "image_means",
+    "group_gap": "set_spread",
+    "recall_at_k": "image_means",
+    "max_skew_at_k": "desired_shares",
+    "min_skew_at_k": "desired_shares",
+    "marginal_max_skew_at_k": "skew_within",
+    "ndkl_at_k": "desired_shares",
+    "bias_at_k": "bias_at_k",
+    "normalized_entropy_at_k": "desired_shares",
+    "c_asc": "c_asc",
+    "association": "pair_shares",
+    "differential_association": "pair_shares",
+    "flip_rate": "edits",
+    "flip_gap": "edits",
+    "lightening": "edits",
+    "darkening": "edits",
+    "unreadable_skin": "edits",
+    "reader_accuracy": "edits",
+    "edit_success": "edits",
+    "detection_recall": "detections",
+    "detection_gap": "detections",
+    "false_boxes": "detections",
+    "f1": "by_label",
+    "balanced_accuracy": "by_label",
+    "answer_accuracy": "questions",
+    "answer_share": "questions",
+    "answer_gap": "questions",
+    "abstention_rate": "questions",
+    "abstention_gap": "questions",
+    "unreadable_rate": "questions",
+    "bias_ambiguous": "questions",
+    "bias_disambiguated": "questions",
+    "perceived_share": "generated",
+    "target_distance": "generated",
+    "target_skew": "generated",
+    "painted_entropy": "generated",
+    "readable": "generated",
+    "subject_shown": "generated",
+}
+
+METRICS = REGISTERED.with_modules({name: f"fairgate.metrics.{family}" for name, family in _FAMILIES.items()})
+
+
+def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+    """Measure a check on its images.
+
+    Groups in fewer than `r.min_sets` sets are measured like the others, and the value is not taken from them. Raises
+    MetricError, naming the metric, for a `paired` that is not (sets, groups).
+    """
+    metric = METRICS[r.metric]
+    with METRICS.blaming(r.metric):
+        found = metric.measure(r, cell, answers)
+    wanted = (cell.n_sets, max(len(found.groups), 1))
+    if found.paired is not None and found.paired.shape != wanted:
+        raise MetricError(
+            f"the metric '{r.metric}' gives `paired` the shape {found.paired.shape}, where {wanted} is needed.",
+            where=r.where or f"probe '{r.probe}'",
+            remedy="report it to the package that adds the metric: `paired` is (sets, groups), or (sets, 1)",
+        )
+    if not found.groups:
+        return found
+    judged = large_enough(found.group_sets, found.blocks, metric.spec, r.min_sets)
+    if found.judged.size:
+        judged &= found.judged
+    return over_judged(replace(found, judged=judged))
+
+
+def resample(measures: Sequence[Measure], n_sets: int, draws: int, sets: Resamples) -> list[Drawn]:
+    """`draws` resamples of each measure's statistic."""
+    chunks = [[one.draw(counts) for one in measures] for counts in set_count_chunks(n_sets, draws, sets)]
+    return [_joined(found) for found in zip(*chunks, strict=True)]
+
+
+def _joined(chunks: Sequence[Drawn]) -> Drawn:
+    groups = [chunk.groups for chunk in chunks if chunk.groups is not None]
+    parts = tuple(
+        tuple(np.concatenate(queries) for queries in zip(*groupings, strict=True))
+        for groupings in zip(*(chunk.parts for chunk in chunks), strict=True)
+    )
+    return Drawn(np.concatenate([chunk.value for chunk in chunks]), np.concatenate(groups) if groups else None, parts)

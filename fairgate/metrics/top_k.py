@@ -1,0 +1,201 @@
+"""Metrics that count groups in the top k of every ranking: ranked once, counted again under resampled sets."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.formulas.metrics import (
+    NullSkew,
+    TieRange,
+    counts_at_k_weighted,
+    fair_counts,
+    ranking,
+    weighted_group_counts,
+)
+from fairgate.ground.randomness import stream
+from fairgate.metrics.cell import Cell, Counts, Floats
+from fairgate.metrics.contract import (
+    RANKED,
+    Answers,
+    Counted,
+    Cut,
+    FairRankings,
+    Measure,
+    Metric,
+    MetricRequest,
+    MetricSettings,
+    Parts,
+    Ties,
+)
+from fairgate.metrics.galleries import (
+    Answer,
+    Gallery,
+    Grouping,
+    Query,
+    galleries_of,
+    measure_rankings,
+    places_of_groups,
+    queries_of,
+)
+from fairgate.metrics.limits import large_enough, parts_of, value_of
+from fairgate.records import MetricSpec
+
+NULL_DRAWS = 2000
+"""Rankings of a fair ranker, where its value is drawn."""
+
+spec_at_k = partial(MetricSpec, probes=RANKED, per_group="yes", rankings=True, usual_k=100)
+"""The spec of a metric of the top k."""
+
+
+def ranked(query: Query, k: int) -> Query:
+    """A query with its images best first. Raises MetricError as the ranking metrics do."""
+    anybody = np.arange(len(query.joint)) > 0  # some groups with an image each: the order does not depend on them
+    order = ranking(query.similarity[None, :], anybody.astype(np.int64), k, groups=2)[0]
+    return replace(query, similarity=query.similarity[order], joint=query.joint[order], sets=query.sets[order])
+
+
+def counted(query: Query, counts: Counts, k: int) -> tuple[Floats, Floats]:
+    """Images of each joint group in the top k, and in all, of every resampled gallery of a ranked query: from set
+    multiplicities (draws, sets), twice (draws, joint groups)."""
+    shown = counts_at_k_weighted(query.joint, counts, k, groups=max(2, query.size), sets=query.sets)
+    return shown[:, : query.size], weighted_group_counts(query.joint, counts, query.size, sets=query.sets)
+
+
+class TopK(Metric):
+    """A metric of the top k: made of images per group shown and present, and, by override, of their order."""
+
+    Settings: ClassVar[type[MetricSettings]] = Cut
+
+    @abstractmethod
+    def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
+        """The metric from images per group shown and present, both (draws, groups)."""
+
+    def tie_range(
+        self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
+    ) -> TieRange | None:
+        """Its smallest and largest value over all orders of tied images, from similarity (1, images) and groups
+        (images,); None where every place counts."""
+        return None
+
+    def resampled(
+        self, r: MetricRequest, query: Query, counts: Counts, grouping: Grouping, shown: Floats, present: Floats
+    ) -> Answer:
+        """The metric of a ranked query under set multiplicities (draws, sets), with which so many images per group are
+        shown in the top k, and present in the gallery, both (draws, groups)."""
+        return self.of_counts(r, shown, present, grouping)
+
+    def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
+        """Of a perfectly fair ranker: (draws, parts) for every grouping."""
+        present = np.bincount(gallery.joint)
+        shown = fair_counts(present, r.cut.k, NULL_DRAWS, rng).astype(np.float64)
+        held = present[None, :].astype(np.float64)
+        return tuple(
+            self.of_counts(r, grouping.fold(shown), grouping.fold(held), grouping)[0] for grouping in gallery.groupings
+        )
+
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """The worst grouping's mean over queries of every query's extreme part."""
+        k = r.cut.k
+        queries = [ranked(query, k) for query in queries_of(r, cell, answers)]
+
+        def drawn(query: Query, counts: Counts) -> list[Answer]:
+            shown, present = counted(query, counts, k)
+            return [
+                self.resampled(r, query, counts, grouping, grouping.fold(shown), grouping.fold(present))
+                for grouping in query.groupings
+            ]
+
+        return measure_rankings(
+            cell,
+            queries,
+            [partial(drawn, query) for query in queries],
+            self.spec.extreme,
+            counted=_counted_once(queries, k),
+            ties=partial(self._ties, r, queries),
+        )
+
+    def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> NullSkew | None:
+        """Of several subjects or words the average's, of several groupings the worst one's, as the check has it,
+        without groups in fewer than `min_sets` sets: the top k of every query is a random draw from its gallery,
+        independent of the others'."""
+        galleries = galleries_of(r, cell)
+        drawn = [self._fair_parts(r, gallery, rankings) for gallery in galleries]
+        return self._fair_value(r, cell, drawn, *places_of_groups(galleries[0].groupings))
+
+    def _fair_value(
+        self,
+        r: MetricRequest,
+        cell: Cell,
+        drawn: Sequence[tuple[Floats, ...]],
+        included: list[int],
+        blocks: tuple[int, ...],
+    ) -> NullSkew:
+        """From every query's parts under a fair ranker, of the groups at the places `included` in `blocks`."""
+        name, cut = self.spec.name, r.cut
+        rng = stream(0, "fair ranker", name, cut.k, len(drawn))
+        queries = []
+        for of_query in drawn:
+            order = rng.permutation(NULL_DRAWS)  # one composition, another query: the same draws, in another order
+            queries.append([parts[order] for parts in of_query])
+        enough = large_enough(cell.group_sets()[included], blocks, self.spec, r.min_sets)
+        parts: Parts = tuple(zip(*queries, strict=True))
+        parts = parts_of(parts, blocks, enough) if enough.any() else parts
+        values = value_of(parts, self.spec.extreme)
+        far = 0.95 if self.spec.better == "lower" else 0.05
+        median, worse = np.quantile(values, [0.5, far], method="inverted_cdf")
+        return NullSkew(mean=float(values.mean()), median=float(median), p95=float(worse), draws=NULL_DRAWS)
+
+    def _fair_parts(self, r: MetricRequest, gallery: Gallery, rankings: FairRankings) -> tuple[Floats, ...]:
+        name, cut = self.spec.name, r.cut
+        folds = tuple(grouping.of.tobytes() + grouping.included.tobytes() for grouping in gallery.groupings)
+        composition = (name, cut.k, cut.desired, np.bincount(gallery.joint).tobytes(), folds)
+        if composition not in rankings:
+            rankings[composition] = self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k))
+        return rankings[composition]
+
+    def _ties(self, r: MetricRequest, queries: Sequence[Query]) -> Ties:
+        """Ties at the cut of any of a check's rankings."""
+        if not tied(queries, r.cut.k):
+            return Ties(decided=False)
+        ends = []
+        for groupings in zip(*(query.groupings for query in queries), strict=True):
+            found = self._tie_ends(r, queries, groupings)
+            if found is None:
+                return Ties(decided=True)
+            ends.append(found)
+        lowest, highest = (np.max if self.spec.extreme == "max" else np.min)(ends, axis=0).tolist()
+        return Ties(decided=True, lowest=lowest, highest=highest)
+
+    def _tie_ends(self, r: MetricRequest, queries: Sequence[Query], groupings: Sequence[Grouping]) -> Floats | None:
+        """The ends of one grouping's mean over queries, (2,), over all orders of tied images; None where the value
+        depends on every place. `groupings` are that grouping of each query."""
+        ranges = []
+        for query, grouping in zip(queries, groupings, strict=True):
+            found = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
+            if found is None:
+                return None
+            ranges.append((found.lowest[0], found.highest[0]))
+        return np.asarray(np.mean(ranges, axis=0))
+
+
+def tied(queries: Sequence[Query], k: int) -> bool:
+    """Whether equal scores are on both sides of the cut of any ranked query."""
+    return any((query.similarity[k - 1] == query.similarity[k : k + 1]).any() for query in queries)
+
+
+def _counted_once(queries: Sequence[Query], k: int) -> Counted:
+    """What is in the top k of every ranked query, and what in its gallery."""
+    once = np.ones((1, queries[0].n_sets), dtype=np.int32)
+    both = []
+    for query in queries:
+        joint = counted(query, once, k)
+        both.append([np.concatenate([one.fold(of)[0][one.included] for one in query.groupings]) for of in joint])
+    shown, images = np.stack(both, axis=1)
+    return Counted(shown, images)

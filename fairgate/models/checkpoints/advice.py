@@ -1,0 +1,208 @@
+"""Which URI names the model in a folder: by the files that are there, and by what its config.json says it is.
+
+The one table of this: a family that refuses a folder names the URI of the family that judges it. Reads one small file,
+loads nothing, and trusts nothing: what a config says here only chooses the words of an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairgate.ground.errors import ModelError
+
+MOST_BYTES = 4 << 20  # of a config that is read for an error's sake
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What a folder holds, and the URI that names it, FOLDER standing for the folder; `loads` is False where no family
+    runs such a model, and the URI is that of a table of its answers."""
+
+    what: str
+    uri: str
+    loads: bool = True
+
+    @property
+    def scheme(self) -> str:
+        """Of the URI."""
+        return self.uri.partition(":")[0]
+
+    @property
+    def advice(self) -> str:
+        """A remedy: what it is, and how to name it."""
+        if not self.loads:
+            return f"this is {self.what}, which no family runs: judge a table of its answers, {self.uri}"
+        return f"this is {self.what}: name it {self.uri}"
+
+
+_CLASSIFIER = Home("an image classifier", "classifier:FOLDER")
+_DETECTOR = Home("a detector", "detector:FOLDER")
+_FEATURES = Home("a model of images alone, without a head", "features:FOLDER?head=FILE")
+_SEEING = Home("a language model that sees", "vlm:FOLDER?question=TEXT")
+_READING = Home("a language model", "captions:FOLDER?question=TEXT&captioner=vlm:FOLDER?prompt=TEXT")
+_TOWERS = Home("a model with two towers", "hf:FOLDER")
+_PEFT = Home("an adapter without its base model", "peft:FOLDER?base=URI")
+_TIMM = Home("a model of timm", "timm:FOLDER")
+OPEN_CLIP = Home("a model of open_clip", "open_clip:local-dir:FOLDER")
+_DIFFUSION = Home("a pipeline of diffusers", "diffusion:FOLDER")
+_FLUX = Home("a FLUX of diffusers", "flux:FOLDER")
+_LORA = Home("a LoRA of diffusers without its base model", "diffusion:BASE?lora=FOLDER")
+_MATCHING = Home("a model that matches pictures and texts", "matching:FOLDER?head=itm")
+_ANSWERING = Home("a model that answers in words", "answers:FILE", loads=False)
+_LABELLING = Home("an image classifier of a kind", "labels:FILE", loads=False)
+_FINDING = Home("a detector of a kind", "detections:FILE", loads=False)
+
+TYPES: Mapping[str, tuple[Home, tuple[str, ...]]] = {
+    "hf": (_TOWERS, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
+    "vlm": (
+        _SEEING,
+        (
+            *("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl"),
+            *("qwen3_vl", "llava_next", "llava_onevision", "idefics3", "smolvlm"),
+        ),
+    ),
+    "captions": (_READING, ("t5", "opt", "gpt2", "llama", "mistral", "qwen2", "gemma")),
+    "matching": (_MATCHING, ("blip", "blip-2")),
+    "detector": (
+        _DETECTOR,
+        (
+            *("detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "yolos"),
+            *("grounding-dino", "owlvit", "owlv2"),
+        ),
+    ),
+    "features": (
+        _FEATURES,
+        (
+            *("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext", "convnextv2"),
+            "dinov3_convnext",
+        ),
+    ),
+    "classifier": (
+        _CLASSIFIER,
+        (
+            *("vit", "deit", "convnext", "convnextv2", "dinov2", "dinov2_with_registers", "swin", "swinv2", "resnet"),
+            *("clip", "siglip", "siglip2"),
+        ),
+    ),
+}
+"""The model types that each family knows; the first one that knows a type has it where its class says nothing."""
+
+_CLASSES: Mapping[str, tuple[Home, Home | None]] = {
+    "ForImageClassification": (_CLASSIFIER, _LABELLING),
+    "ForObjectDetection": (_DETECTOR, _FINDING),
+    "BlipForImageTextRetrieval": (_MATCHING, None),
+    "Blip2ForImageTextRetrieval": (_MATCHING, None),
+    "BlipForConditionalGeneration": (_ANSWERING, None),
+    "BlipForQuestionAnswering": (_ANSWERING, None),
+    **dict.fromkeys(("CLIPModel", "SiglipModel", "Siglip2Model", "ChineseCLIPModel", "AlignModel"), (_TOWERS, None)),
+    **dict.fromkeys(("FlavaModel", "FlavaForPreTraining"), (_TOWERS, None)),
+    **dict.fromkeys(("ViTModel", "Dinov2Model", "Dinov2WithRegistersModel", "ConvNextModel"), (_FEATURES, None)),
+    **dict.fromkeys(("ConvNextV2Model", "DINOv3ViTModel", "DINOv3ConvNextModel"), (_FEATURES, None)),
+}
+"""By how the class in `architectures` ends, which decides before the model's type: whose it is, and what is said where
+the family does not know the type."""
+
+_FILES: Mapping[str, Home] = {
+    "open_clip_config.json": OPEN_CLIP,
+    "model_index.json": _DIFFUSION,
+    "pytorch_lora_weights.safetensors": _LORA,
+}
+JUDGING = ("score", "detect with")
+"""What judged models are used for, in messages. Those of a build have other uses: no URI of a judged one helps."""
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+
+
+def home_of(folder: Path) -> Home | None:
+    """What a folder holds; None where that is not known."""
+    config = _config(folder / "config.json")
+    if config is None:
+        if (folder / "adapter_config.json").is_file():
+            return _PEFT
+        index = _config(folder / "model_index.json")
+        if index is not None and index.get("_class_name") == "FluxPipeline":
+            return _FLUX
+        return next((home for name, home in _FILES.items() if (folder / name).is_file()), None)
+    if is_timm(config):
+        return _TIMM
+    kind = str(config.get("model_type"))
+    return _by_class(config) or next((home for home, types in TYPES.values() if kind in types), None)
+
+
+def _by_class(config: Mapping[str, Any]) -> Home | None:
+    """By the class that saved it; None where that says nothing."""
+    named = config.get("architectures")
+    kind = str(config.get("model_type"))
+    for name in named if isinstance(named, list) else ():
+        for ending, (home, else_) in _CLASSES.items():
+            if str(name).endswith(ending):
+                return home if else_ is None or kind in TYPES[home.scheme][1] else else_
+    return None
+
+
+def is_timm(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is one that timm wrote for the hub, or that of transformers' wrapper around it."""
+    kind = config.get("model_type")
+    return kind == "timm_wrapper" or (kind is None and "pretrained_cfg" in config)
+
+
+def right_uri(folder: Path, scheme: str) -> str | None:
+    """A remedy that names another family's URI for a folder; None where it is of `scheme`, or of none that is known."""
+    home = home_of(folder)
+    return home.advice if home is not None and home.scheme != scheme else None
+
+
+def no_config(folder: Path, scheme: str) -> ModelError:
+    """The error for a folder without config.json: an adapter, a pipeline, a run's folder, bare weights."""
+    advice = right_uri(folder, scheme)
+    if advice is None and (steps := checkpoints_in(folder)):
+        advice = f"it is the folder of a training run: name one of its checkpoints, {scheme}:FOLDER/{steps[-1]}"
+    elif advice is None and any((folder / name).is_file() for name in _WEIGHTS):
+        advice = "it holds weights alone: copy the config.json and the processor's files of the model that was trained"
+    return ModelError(
+        "the folder holds no config.json.",
+        where=str(folder),
+        remedy=advice or "save it with model.save_pretrained(FOLDER), and its processor with it",
+    )
+
+
+def other_type(folder: Path, scheme: str, kinds: Sequence[str], use: str = "score") -> ModelError:
+    """The error for a model of a type that is none of the `kinds` that an adapter knows."""
+    kind = str((_config(folder / "config.json") or {}).get("model_type"))
+    judged = right_uri(folder, scheme) if use in JUDGING else None
+    return ModelError(
+        f"the model is of type '{kind[:80]}', which the {scheme}: adapter does not {use}.",
+        where=str(folder / "config.json"),
+        remedy=judged or f"types it knows: {', '.join(kinds)}",
+    )
+
+
+def require_own(folder: Path, config: Mapping[str, Any], scheme: str) -> None:
+    """Raises ModelError for a folder of a type that several families know, saved by a class of another family."""
+    home = _by_class(config)
+    if home is not None and home.scheme != scheme:
+        raise ModelError(
+            f"the folder holds a {str(config['architectures'][0])[:80]}, which the {scheme}: adapter does not score.",
+            where=str(folder / "config.json"),
+            remedy=home.advice,
+        )
+
+
+def checkpoints_in(folder: Path) -> list[str]:
+    """Names of the checkpoints that transformers' Trainer left in a run's folder, by their step."""
+    steps = [path.name for path in folder.glob("checkpoint-*") if path.name.rpartition("-")[2].isdecimal()]
+    return sorted(steps, key=lambda name: int(name.rpartition("-")[2]))
+
+
+def _config(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None for anything else, and for a file that no config is as large as."""
+    try:
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+            return None
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None

@@ -1,0 +1,163 @@
+"""A model is a closed folder: names in its configs that lead out of it, or to a hub, are refused before loading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from fairgate.ground.errors import ModelError
+
+_HARMLESS = frozenset({"special_tokens_map_file"})
+"""transformers wrote where it had read this from, often a path of somebody's home, and never reads it again."""
+
+_NAMED = frozenset({"repo_path", "init_inputs", "subfolder", "tokenizer_object", "fast_tokenizer_files"})
+_BUILT_BY_NAME = frozenset({"architecture", "model_args", "checkpoint_path", "backbone"})
+"""What has timm or a hub make a part of a model: transformers' timm_wrapper and timm_backbone read them."""
+_IMPLEMENTATIONS = frozenset(
+    {
+        *("attn_implementation", "_attn_implementation", "_attn_implementation_internal"),
+        *("experts_implementation", "_experts_implementation", "_experts_implementation_internal"),
+    }
+)
+_IMAGE_PROCESSORS = re.compile(
+    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|EfficientNet|Qwen2VL|GotOcr2|Flava|"
+    r"LlavaNext|LlavaOnevision|Idefics3|SmolVLM|Detr|ConditionalDetr|DeformableDetr|RTDetr|Yolos|OwlViT|Owlv2)"
+    r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?"
+)
+_TOKENIZER_OPTIONS = frozenset(
+    {
+        *("clean", "strip_sep_token", "language", "additional_special_tokens", "add_prefix_space", "do_lower_case"),
+        *("padding_side", "truncation_side", "legacy", "use_fast"),
+    }
+)
+_TEXT_TOWERS = ("bert", "roberta", "xlm-roberta", "mt5", "m2m_100")
+"""Text models that open_clip can use as a text tower; none of them loads a part by its name."""
+_TEXTS = ("llama", "mistral", "qwen2", "gemma", "gemma2", "phi", "phi3")
+_IDEFICS = ("idefics3", "idefics3_vision", "smolvlm", "smolvlm_vision")
+"""Names of one class of vision tower, which older folders call as the whole model."""
+_SAM2 = tuple(f"sam2_{part}" for part in ("vision_model", "hiera_det_model", "prompt_encoder", "mask_decoder"))
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "llava": ("clip_vision_model", "siglip_vision_model", *_TEXTS),
+    "llava_next": ("clip_vision_model", "siglip_vision_model", *_TEXTS),
+    "llava_onevision": ("clip_vision_model", "siglip_vision_model", *_TEXTS),
+    "idefics3": (*_IDEFICS, *_TEXTS),
+    "smolvlm": (*_IDEFICS, *_TEXTS),
+    "paligemma": ("siglip_vision_model", "gemma", "gemma2"),
+    "blip-2": ("blip_2_vision_model", "blip_2_qformer", "opt", "t5"),
+    "internvl": ("internvl_vision", "qwen2", "qwen3", "llama"),
+    "grounding-dino": ("swin", "bert"),
+    "detr": ("resnet",),
+    "conditional_detr": ("resnet",),
+    "deformable_detr": ("resnet", "swin"),
+    "rt_detr": ("rt_detr_resnet",),
+    "rt_detr_v2": ("rt_detr_resnet",),
+    "d_fine": ("hgnet_v2",),
+    "yolos": (),
+    "owlvit": ("owlvit_vision_model", "owlvit_text_model"),
+    "owlv2": ("owlv2_vision_model", "owlv2_text_model"),
+    "sam2": _SAM2,
+    "sam2_video": (*_SAM2, "sam2_video_prompt_encoder", "sam2_video_mask_decoder"),
+}
+"""Of models whose parts transformers builds by the parts' own `model_type`: the types that config.json describes whole.
+The parts of all other models are of fixed classes."""
+
+
+def require_closed(config: Any, where: str, named: Collection[str] = ()) -> None:
+    """Raises ModelError when a config, at any depth, would have a library run code that ships with the model, read a
+    file by name, or query a hub. Keys that are `named` may hold what builds a part by its name: whoever reads them
+    checks them."""
+    for key, value in entries(config):
+        if not value:
+            continue
+        if key in ("auto_map", "trust_remote_code", "custom_pipelines"):
+            raise ModelError(
+                f"the config names code of its own ('{key}'), which fairgate does not run.",
+                where=where,
+                remedy="use a checkpoint whose architecture the library knows, and remove the key",
+            )
+        if key in _NAMED or (key.endswith("_file") and key not in _HARMLESS):
+            raise _leaves(key, value, where, "remove the key: libraries find a folder's files by their usual names")
+        by_timm = key == "model_type" and str(value).startswith("timm_") and "architecture" not in named
+        if (key in _BUILT_BY_NAME and key not in named) or by_timm:
+            raise _leaves(key, value, where, "use a model whose parts config.json describes: none is built by its name")
+        if key in _IMPLEMENTATIONS:
+            chosen = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            if not all(re.fullmatch(r"\w*", str(one)) for one in chosen if one is not None):
+                raise _leaves(key, value, where, "remove the key: kernels from a hub are not loaded")
+        if key in ("image_processor_type", "feature_extractor_type") and not _IMAGE_PROCESSORS.fullmatch(str(value)):
+            raise ModelError(
+                f"images are prepared by a {str(value)[:80]}, which fairgate does not use: some read files by name.",
+                where=where,
+                remedy="save the model's own processor (CLIPImageProcessor, SiglipImageProcessor) into the folder",
+            )
+        if key == "quantization_config":
+            raise ModelError(
+                "the weights are quantized ('quantization_config'), and the code for that may come from a hub.",
+                where=where,
+                remedy="save the model dequantized, without the key",
+            )
+
+
+def require_closed_towers(config: dict[str, Any], where: str) -> None:
+    """Raises ModelError for an open_clip config whose towers or tokenizer would be looked up outside of its folder.
+
+    Names of timm are architectures of the library, which are built without weights; the tokenizer's name is ignored,
+    as open_clip does for a folder: its files are those of the folder.
+    """
+    vision, text = config.get("vision_cfg") or {}, config.get("text_cfg") or {}
+    trunk = vision.get("timm_model_name")
+    if trunk and not (isinstance(trunk, str) and re.fullmatch(r"\w+(\.\w+)?", trunk)):
+        raise _leaves("timm_model_name", trunk, where, "name an architecture of timm, such as convnext_base")
+    options = text.get("tokenizer_kwargs") or {}
+    options = options if isinstance(options, dict) else {"tokenizer_kwargs": options}
+    if unknown := sorted(set(options) - _TOKENIZER_OPTIONS):
+        remedy = f"remove it; options that are passed on: {', '.join(sorted(_TOKENIZER_OPTIONS))}"
+        raise _leaves(f"tokenizer_kwargs.{unknown[0]}", options[unknown[0]], where, remedy)
+
+
+def require_text_tower(config: dict[str, Any], where: str) -> None:
+    """Raises ModelError unless a config of transformers describes a text tower that open_clip builds without names."""
+    kind = config.get("model_type")
+    if kind not in _TEXT_TOWERS:
+        raise ModelError(
+            f"the text tower is of type '{str(kind)[:80]}', which open_clip does not build.",
+            where=where,
+            remedy=f"types it knows: {', '.join(_TEXT_TOWERS)}",
+        )
+
+
+def require_known_parts(config: Mapping[str, Any], where: str) -> None:
+    """Raises ModelError for a config of transformers with a part, at any depth, of a type that its model does not have.
+
+    A type may be one that reads files by name, or asks a hub.
+    """
+    known = _PARTS.get(str(config.get("model_type")))
+    for key, value in entries({name: part for name, part in config.items() if name != "model_type"}):
+        if known is not None and key == "model_type" and value not in (None, *known):
+            raise ModelError(
+                f"a part is of type '{str(value)[:80]}', which fairgate does not build into a {config['model_type']}.",
+                where=where,
+                remedy=f"types it knows there: {', '.join(known)}",
+            )
+
+
+def entries(config: Any) -> Iterator[tuple[str, Any]]:
+    """Every key with its value, at any depth; the items of a list under the list's key."""
+    pending: list[tuple[str, Any]] = [("", config)]
+    while pending:  # a loop: a config may be nested deeper than Python calls
+        key, value = pending.pop()
+        yield key, value
+        if isinstance(value, dict):
+            pending += value.items()
+        elif isinstance(value, list):
+            pending += ((key, item) for item in value)
+
+
+def _leaves(key: str, value: Any, where: str, remedy: str) -> ModelError:
+    return ModelError(
+        f"the config names '{str(value)[:80]}' as '{key}', which could be read from outside of the model's folder or "
+        "from a hub.",
+        where=where,
+        remedy=remedy,
+    )

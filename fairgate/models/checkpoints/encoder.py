@@ -1,0 +1,113 @@
+"""What an adapter hands to the scorer: a hashed checkpoint, and how to load it as two towers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.ground.errors import FairgateError, ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints.device import Device
+
+Embeddings = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """A loaded two-tower model: `scale` multiplies cosines into logits, `bias` is added (0 where there is none).
+
+    `vocabulary` is the number of tokens that the text tower knows.
+    """
+
+    scale: float
+    bias: float
+    vocabulary: int
+    prepare: Callable[[Any], Any]
+    """A Pillow RGB image as the tensor that the image tower takes. Called from several threads."""
+    encode_images: Callable[[Sequence[Any]], Embeddings]
+    """Prepared images to (images, dim) float32, of any length."""
+    tokens: Callable[[Sequence[str]], Mapping[str, Any]]
+    """Prompts as what the text tower is given: `ids` (prompts, length), and a `mask` where it takes one."""
+    encode_tokens: Callable[[Mapping[str, Any]], Embeddings]
+    """Tokens to (prompts, dim) float32, of any length."""
+    text_features: Callable[[Mapping[str, Any]], Any] | None = None
+    """The same as a tensor, with gradients; None where the adapter offers none."""
+    words: Any = None
+    """The text tower's embedding of tokens (`torch.nn.Embedding`), for what learns or adds some; None as above."""
+
+
+@contextmanager
+def naming(where: str, what: str) -> Iterator[None]:
+    """Turn what libraries raise inside into a ModelError: the model cannot `what`."""
+    try:
+        yield
+    except (FairgateError, MemoryError):
+        raise
+    except Exception as error:  # of any type: Hugging Face's tokenizers raise Exception itself
+        if type(error).__name__ == "OutOfMemoryError":  # torch's: a smaller batch may fit
+            raise
+        raise ModelError(
+            f"the model cannot {what} ({type(error).__name__}: {error}).",
+            where=where,
+            remedy="check the checkpoint's configs and tokenizer; save them again with the model",
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model that is known by content and not loaded yet.
+
+    `identity` is plain data: everything besides the fingerprint that embeddings depend on (adapter and its code
+    version, library versions, preprocessing where the files do not fix it). `tokenizer` and `preprocessing` are the
+    digests of how it reads texts and pictures (`fairgate.models.reading`). `images_of` is the checkpoint that embeds
+    pictures the same, where there is one: theirs in the cache serve both.
+    """
+
+    fingerprint: str
+    identity: Mapping[str, Any]
+    load: Callable[[Device], Encoder]
+    tokenizer: str | None = None
+    preprocessing: str | None = None
+    images_of: Checkpoint | None = None
+
+    @property
+    def preparation(self) -> str:
+        """`open_clip/1`: which adapter prepares images and prompts, and in which version of its code."""
+        return f"{self.identity['adapter']}/{self.identity['code']}"
+
+    def key(self, device: Device, **more: str) -> str:
+        """Digest that names embeddings of this model at a precision."""
+        named = {"fingerprint": self.fingerprint, "identity": dict(self.identity), "precision": device.precision}
+        return digest({**named, **more})
+
+    def open(self, device: Device, uri: str) -> Encoder:
+        """The loaded model. Its failures, then and later, name it: what loads may still make nothing computable."""
+        with naming(uri, "be loaded"):
+            encoder = self.load(device)
+        return replace(
+            encoder,
+            prepare=naming(uri, "prepare a picture")(encoder.prepare),
+            encode_images=naming(uri, "embed pictures")(encoder.encode_images),
+            tokens=naming(uri, "read prompts")(encoder.tokens),
+            encode_tokens=naming(uri, "embed prompts")(encoder.encode_tokens),
+        )
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Installed versions by distribution name, read without importing them."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError as error:
+            raise ModelError(
+                f"the package '{package}', which this model needs, is not installed.",
+                remedy=f"install it: `pip install {package}`",
+            ) from error
+    return found

@@ -1,0 +1,216 @@
+"""Models of the hub, by their id: found in huggingface_hub's cache (`HF_HOME`).
+
+Nothing is downloaded while a checkpoint is judged, and what is judged is named by its full commit: a branch or a tag
+can move.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints.files import WEIGHTS, require_folder, resolve, where_it_may_be
+from fairgate.models.checkpoints.repository import repositories_of
+
+_HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>(?!/)[\w./-]+))?")
+# weights are "model...", "diffusion_pytorch_model..."; a pipeline in one file (v1-5-pruned.safetensors) is not read
+_PATTERNS = ("*.json", "*.txt", "*.model", "*model*.safetensors")
+_PICKLED = ("dandelin/vilt-b32-finetuned-vqa", "openai/clip-vit-base-patch32")
+"""Published without safetensors but in a pull request of the hub, whose ref may move."""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHORT = re.compile(r"[0-9a-f]{7,39}")
+_MAX_REF_BYTES = 64
+
+
+def _at(name: str, commit: str) -> str:
+    return f"{name}@{commit}"
+
+
+def local_folder(address: str) -> Path | None:
+    """The folder that an address names, without its options; None for a model of the hub, `ORG/NAME@COMMIT`. Which it
+    is depends on the address alone, not on what files there are."""
+    named = address.partition("?")[0]
+    return None if is_hub_id(named) else Path(named)
+
+
+def is_hub_id(named: str) -> bool:
+    """Whether `judged_folder` takes a name for that of a model of the hub, `ORG/NAME@COMMIT`."""
+    found = _HUB_ID.fullmatch(named)
+    return found is not None and _COMMIT.fullmatch(found["revision"] or "") is not None
+
+
+def judged_folder(address: str, base: Path) -> Path:
+    """The folder of a model that is judged: `address` is a path (relative ones start at `base`), or `ORG/NAME@COMMIT`
+    with the 40 digits of a commit on the hub.
+
+    What it holds is trusted no further: its files are to be hashed. Raises ModelError for a folder that does not exist,
+    a revision that is no commit, and as `hub_folder` does.
+    """
+    folder, found = resolve(address, base), _HUB_ID.fullmatch(address)
+    if found and is_hub_id(address):
+        if folder.exists():
+            raise ModelError(
+                f"'{address}' is the name of a model on the hub, and of a folder here.",
+                where=str(folder),
+                remedy="give the folder another name: a branch may not put its own files in a published model's place",
+            )
+        return hub_folder(found["name"], found["revision"], base)
+    if found and found["revision"] and not folder.exists():
+        return hub_folder(found["name"], found["revision"], base)  # refuses it, and may know the commit
+    if found and not folder.exists():
+        commit = _commit_of(found["name"], "main")
+        known = commit is not None or not folder.parent.is_dir()
+        hint = f"; a model of the hub is named with its commit: {found['name']}@{commit or 'COMMIT'}" if known else ""
+        raise ModelError("the model folder does not exist.", where=str(folder), remedy=where_it_may_be(folder) + hint)
+    require_folder(folder)
+    return folder
+
+
+def option_folder(options: Mapping[str, str], name: str, base: Path) -> Path | None:
+    """The folder that an option of a URI names, as `judged_folder` finds it; None without the option."""
+    return judged_folder(options[name], base) if name in options else None
+
+
+def hub_folder(name: str, commit: str, base: Path, written: Callable[[str, str], str] = _at) -> Path:
+    """The snapshot of a commit in the hub's cache. `base` is the repository whose models are judged; `written` says how
+    a URI names a model and its commit, for messages.
+
+    Raises ModelError for a revision that is no full commit, a snapshot that is not there or without weights, a link out
+    of the cached model, and a cache inside of the repository: whatever a branch commits there would be taken for the
+    model of that name.
+    """
+    if not _COMMIT.fullmatch(commit):
+        full = _commit_of(name, commit)
+        raise ModelError(
+            f"the revision '{commit[:80]}' is no full commit (40 hexadecimal digits): what a branch or a tag stands "
+            "for can change.",
+            where=written(name, commit),
+            remedy=f"name the commit: {written(name, full)}"
+            if full
+            else f"name the commit, which `git ls-remote https://huggingface.co/{name}` lists",
+        )
+    cached = _cached(name)
+    require_outside(base, name)
+    folder = cached / "snapshots" / commit
+    fetch = f"fetch it once, where there is a network: `{_command(name, commit)}`"
+    if not folder.is_dir():
+        raise ModelError(
+            f"'{name}' at commit {commit[:12]} is not in the hub's cache on this machine, and nothing is downloaded "
+            "while a model is judged.",
+            where=str(folder),
+            remedy=fetch,
+        )
+    require_folder(folder, within=cached)
+    if not any(path.suffix in WEIGHTS for path in folder.rglob("*")):
+        raise ModelError(
+            f"the hub's cache holds '{name}' at commit {commit[:12]} without weights.",
+            where=str(folder),
+            remedy=f"{fetch}; if there are none then, it was published without safetensors",
+        )
+    return folder
+
+
+def require_outside(base: Path, name: str = "") -> None:
+    """Raises ModelError for a hub's cache, or a model of that name in it, inside of the repository of `base`."""
+    cached = _cached(name) if name else _cached("/").parent
+    if any(map(cached.resolve().is_relative_to, repositories_of(base))):
+        raise ModelError(
+            "the hub's cache is inside of the repository, where a branch can put files of its own under any name.",
+            where=str(cached),
+            remedy="set HF_HOME to a folder outside of the repository, and fetch the model again",
+        )
+
+
+def _cached(name: str) -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+
+
+def _commit_of(name: str, revision: str) -> str | None:
+    """The full commit of a branch, a tag or the first digits of a commit, if the cache knows it."""
+    cached = _cached(name)
+    with contextlib.suppress(OSError, ValueError):  # nothing of that name, or a name that no file has
+        if _SHORT.fullmatch(revision):
+            found = [path.name for path in (cached / "snapshots").glob(f"{revision}*")]
+            return found[0] if len(found) == 1 else None
+        refs = (cached / "refs").resolve()
+        ref = (refs / revision).resolve()  # an absolute revision, `..` and links may lead elsewhere
+        if not ref.is_relative_to(refs) or not ref.is_file():
+            return None
+        with ref.open("rb") as file:
+            text = file.read(_MAX_REF_BYTES).decode().strip()
+        if _COMMIT.fullmatch(text):
+            return text
+    return None
+
+
+def _command(name: str, revision: str | None) -> str:
+    """What fetches a model's configs, vocabularies and safetensors, and no checkpoint of another kind next to them."""
+    weights = ("pytorch_model.bin",) if name in _PICKLED else ()
+    patterns = " ".join(f'--include "{pattern}"' for pattern in (*_PATTERNS, *weights))
+    return f"hf download {name} {f'--revision {revision} ' if revision else ''}{patterns}"
+
+
+def model_folder(address: str, base: Path) -> Path:
+    """The folder of a model of a build: `address` is a path (relative ones start at `base`) or a hub id,
+    `ORG/NAME[@REVISION]`.
+
+    A folder that exists wins. A hub id is looked up in huggingface_hub's cache (`HF_HOME`), and nothing is downloaded:
+    what a build reads is what somebody fetched, and many workers do not fetch it at once. Links in the folder may lead
+    into it, or for a hub id into the cached repository, and no further. Raises ModelError.
+    """
+    folder = resolve(address, base)
+    found = _HUB_ID.fullmatch(address)
+    if found is None or folder.exists():
+        require_folder(folder)
+        return folder
+    name, revision = found["name"], found["revision"]
+    missing = ModelError(
+        f"'{name}' is neither a folder ({folder}) nor a model in the hub's cache on this machine.",
+        where=f"hf:{name}{f'@{revision}' if revision else ''}",
+        remedy=f"fetch it once, where there is a network: `{_command(name, revision)}`; or check the path",
+    )
+    if ".." in (revision or "").split("/"):  # huggingface_hub would read a file of that path as a ref
+        raise missing
+    return _snapshot(name, missing, revision=revision, local_files_only=True)
+
+
+def named_files(name: str, files: Collection[str], base: Path, *, download: bool) -> dict[str, Path]:
+    """The files of these names that a model on the hub has, from the hub's cache and from no other folder; `base` is
+    the repository whose models are judged.
+
+    With `download`, they are fetched first: the model's URI names a tag. Raises ModelError where there are none, and
+    for a cache inside of the repository.
+    """
+    require_outside(base, name)
+    wanted = " ".join(f'--include "{file}"' for file in sorted(files))
+    missing = ModelError(
+        f"the architecture takes its text tower or tokenizer from '{name}' on the hub, which is not in the hub's cache "
+        "on this machine, and nothing is downloaded while a checkpoint is judged.",
+        where=name,
+        remedy=f"fetch it once, before: `hf download {name} {wanted}`; or save the model with its tokenizer in one "
+        "folder and use open_clip:local-dir:FOLDER",
+    )
+    folder = _snapshot(name, missing, local_files_only=not download, allow_patterns=sorted(files))
+    found = {file: folder / file for file in sorted(files) if (folder / file).is_file()}
+    if not found:
+        raise missing
+    return found
+
+
+def _snapshot(name: str, missing: ModelError, **options: Any) -> Path:
+    """What the hub's cache holds of a model, links followed no further than its repository. Raises `missing`."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(name, **options))
+    except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError) as error:
+        raise missing from error
+    require_folder(folder, within=folder.parent.parent)
+    return folder

@@ -1,0 +1,138 @@
+"""Torch set up for scoring: autocast on a GPU, determinism, smaller batches when memory runs out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairgate.ground.errors import DeviceError, ModelError
+from fairgate.models.checkpoints.device import Device, no_cuda
+from fairgate.models.checkpoints.encoder import Embeddings, Encoder
+
+_AUTOCAST = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
+
+
+def require_device(device: Device) -> None:
+    """Raises DeviceError when the driver promised a GPU that torch cannot use."""
+    if device.is_cuda and not torch.cuda.is_available():
+        raise no_cuda(device.name, f"torch {torch.__version__} cannot use it")
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread of the CPU, where learning would carry a sum's rounding, which follows the number of threads,
+    into another result; on as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def scoring(device: Device) -> Iterator[None]:
+    """No gradients, deterministic kernels, and autocast in the device's precision; torch is left as it was found.
+
+    On a GPU, TF32 is off: what autocast leaves in float32 is computed in float32.
+    """
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = (matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = False, False, False, True
+    if not device.is_cuda:  # cuBLAS would need an environment variable from before the process began
+        torch.use_deterministic_algorithms(True)
+    try:
+        with (
+            torch.inference_mode(),
+            torch.autocast("cuda", dtype=_AUTOCAST.get(device.precision), enabled=device.precision in _AUTOCAST),
+        ):
+            yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = before
+        torch.use_deterministic_algorithms(deterministic)
+
+
+def encoder_of(
+    model: Any,
+    device: Device,
+    *,
+    vocabulary: int,
+    prepare: Callable[[Any], Any],
+    images: Callable[[torch.Tensor], torch.Tensor],
+    tokens: Callable[[Sequence[str]], Mapping[str, Any]],
+    texts: Callable[[Mapping[str, Any]], torch.Tensor],
+    scale: float | None = None,
+    words: Any = None,
+) -> Encoder:
+    """The encoder of a model on a device, by `images`, features of a batch of pixels, and `texts`, those of tokens.
+
+    Without a `scale`, the model's own: AttributeError for one that has no `logit_scale`. `words` is the text tower's
+    embedding of tokens, where its tokens begin with one that opens the text.
+    """
+    bias = getattr(model, "logit_bias", None)
+
+    def array(features: torch.Tensor) -> Embeddings:
+        return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
+
+    def features(found: Mapping[str, Any]) -> torch.Tensor:
+        return texts({name: each.to(device.name) for name, each in found.items()})
+
+    return Encoder(
+        scale=float(model.logit_scale.detach().exp()) if scale is None else scale,
+        bias=0.0 if bias is None else float(bias.detach()),
+        vocabulary=vocabulary,
+        prepare=prepare,
+        encode_images=lambda prepared: array(images(torch.stack(list(prepared)).to(device.name))),
+        tokens=tokens,
+        encode_tokens=lambda found: array(features(found)),
+        text_features=None if words is None else features,
+        words=words,
+    )
+
+
+class Halving:
+    """Encodes a batch in pieces that fit: an out-of-memory error halves the pieces, and the limit stays."""
+
+    def __init__(self, encode: Callable[[Sequence[Any]], Embeddings], device: str) -> None:
+        self._encode = encode
+        self._device = device
+        self._limit: int | None = None
+
+    def __call__(self, items: Sequence[Any]) -> Embeddings:
+        """Embeddings of all items, (items, dim) float32. Raises DeviceError when a single item does not fit."""
+        done: list[Embeddings] = []
+        start = 0
+        while start < len(items):
+            size = min(self._limit or len(items), len(items) - start)
+            try:
+                done.append(self._encode(items[start : start + size]))
+            except torch.OutOfMemoryError as error:
+                if size == 1:
+                    raise DeviceError(
+                        "the device has too little free memory for a single image or prompt.",
+                        where=self._device,
+                        remedy="free memory on the GPU, or run with --fairness-device cpu",
+                    ) from error
+                self._limit = size // 2
+                continue
+            start += size
+        return np.concatenate(done)
+
+
+def unit_or_error(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
+    """Rows scaled to length 1, float32. Raises ModelError for a NaN, infinite or zero row; `where(row)` names it."""
+    wide = raw.astype(np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    bad = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
+    if bad.size:
+        raise ModelError(
+            f"the model returned a NaN, infinite or zero embedding for {bad.size} of {len(raw)} inputs of a batch.",
+            where=where(int(bad[0])),
+            remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+        )
+    return np.asarray(wide / lengths, dtype=np.float32)

@@ -1,0 +1,261 @@
+"""A folder that transformers saved: what kind of model is in it, which files count, what cannot be trusted; and loading
+from it: whole, of the right shape, without code of its own, and quietly."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
+from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, other_type, require_own
+from fairgate.models.checkpoints.closed import require_known_parts
+from fairgate.models.checkpoints.files import TOKENIZER_FILES, HashedFiles, no_weights, read_config, require_weights
+
+_WEIGHTS = "model.safetensors"
+_SHARDS = "model.safetensors.index.json"
+GENERATION_CONFIG = "generation_config.json"
+IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
+_CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
+_BY_AREA = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+_AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)
+"""Qwen-VL's image processor gives the fewest and most pixels of a picture under the names of edges; 12.8 million as
+published."""
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
+
+
+@dataclass(frozen=True, slots=True)
+class TransformersFolder:
+    """A folder that was found trustworthy, with its files hashed. `kind` is the `model_type` of its config."""
+
+    path: Path
+    kind: str
+    config: Mapping[str, Any]
+    weights: tuple[Path, ...]
+    files: HashedFiles
+    adapter: Adapter | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 over roles and digests of the files, and of the adapter's where there is one."""
+        return self.files.fingerprint(**({"adapter": self.adapter.fingerprint} if self.adapter else {}))
+
+
+def find_folder(
+    folder: Path,
+    kinds: Sequence[str],
+    *,
+    use: str = "score",
+    tokenizer: bool = True,
+    images: bool = True,
+    pickled: bool = False,
+    generates: bool = False,
+    scheme: str = "hf",
+    processor: Path | None = None,
+) -> TransformersFolder:
+    """Look into a folder, refuse what cannot be trusted, and hash what is left. Nothing is loaded.
+
+    Inside of `adapters.adapting`, an adapter goes with it, whose own tokenizer and image configs take the place of the
+    folder's, as do those of `processor`, a folder that `judged_folder` has accepted. `kinds` are the model types that
+    will do, `use` the verb for messages; `tokenizer` and `images` say whether it reads texts and pictures, and
+    `generates` whether generation_config.json is read where there is one. With `pickled`, a `pytorch_model.bin` will do
+    where there are no safetensors: it is read with `weights_only`. Raises ModelError.
+    """
+    config = _require_config(folder, kinds, use, scheme)
+    adapter = taken_adapter(folder)
+    companions = _companions(folder, adapter, processor)
+    limits = _AREAS if config["model_type"] in _BY_AREA else {}
+    elsewhere = f"{scheme}:FOLDER?processor=FOLDER" if use in JUDGING else ""
+    _require_companions(folder, companions, tokenizer, images, limits, elsewhere)
+    weights = _weights_in(folder, pickled)
+    for path in weights:
+        require_weights(path)
+    if generates and (folder / GENERATION_CONFIG).is_file():
+        read_config(folder / GENERATION_CONFIG)
+    names = ("config.json", _SHARDS, *([GENERATION_CONFIG] if generates else []))
+    own = {name: folder / name for name in names if (folder / name).is_file()}
+    roles = {f"weights/{number}": path for number, path in enumerate(weights)}
+    files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
+    return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files, adapter)
+
+
+def _companions(folder: Path, adapter: Adapter | None, processor: Path | None) -> dict[str, Path]:
+    """Tokenizer files and image configs by name: an adapter's own, all of a kind together, else the processor's, else
+    the folder's. Raises ModelError for a processor's folder with neither."""
+    found = dict[str, Path]()
+    if processor and not any((processor / name).is_file() for name in (*TOKENIZER_FILES, *IMAGE_CONFIGS)):
+        raise ModelError(
+            "the folder after processor= holds no tokenizer and does not say how images are prepared.",
+            where=str(processor),
+            remedy="name the folder of the model that training began with, or save a processor into one: "
+            "processor.save_pretrained(FOLDER)",
+        )
+    for names in (TOKENIZER_FILES, IMAGE_CONFIGS):
+        own = adapter.companions(sorted(names)) if adapter else {}
+        found |= own or (_there(processor, names) if processor else {}) or _there(folder, names)
+    return found
+
+
+def _there(folder: Path, names: Collection[str]) -> dict[str, Path]:
+    return {name: folder / name for name in sorted(names) if (folder / name).is_file()}
+
+
+def _require_config(folder: Path, kinds: Sequence[str], use: str, scheme: str) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise no_config(folder, scheme)
+    home = home_of(folder)
+    if home is not None and home.scheme == "timm" != scheme:
+        raise other_type(folder, scheme, kinds, use)
+    config = read_config(path)
+    if config.get("model_type") not in kinds:
+        raise other_type(folder, scheme, kinds, use)
+    if use in JUDGING:
+        require_own(folder, config, scheme)
+    require_known_parts(config, str(path))
+    refuse_other_weights(folder, config)
+    return config
+
+
+def refuse_other_weights(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raises ModelError for a folder from which a library would load other weights than the model's own."""
+    if (folder / "adapter_config.json").exists() or config.get("transformers_weights"):
+        raise ModelError(
+            "other weights than the model's own would be loaded (adapter_config.json, or 'transformers_weights' in "
+            "config.json).",
+            where=str(folder),
+            remedy="an adapter is named by peft:ADAPTER?base=hf:MODEL; or merge it, and save that with save_pretrained",
+        )
+
+
+def _require_companions(
+    folder: Path,
+    there: Mapping[str, Path],
+    tokenizer: bool,
+    images: bool,
+    limits: Mapping[str, int],
+    elsewhere: str,
+) -> None:
+    instead = f"; or name a folder that has it: {elsewhere}" if elsewhere else ""
+    for name in (*_CONFIGS, "special_tokens_map.json"):
+        if name in there:
+            read_config(there[name], limits)  # refuses code of its own, and names that lead elsewhere
+    if images and not set(IMAGE_CONFIGS) & set(there):
+        raise ModelError(
+            "the folder does not say how images are prepared (preprocessor_config.json).",
+            where=str(folder),
+            remedy=f"save the model's processor into it: processor.save_pretrained(FOLDER){instead}",
+        )
+    vocabularies = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model")
+    if tokenizer and not set(vocabularies) & set(there):
+        raise ModelError(
+            "the folder holds no tokenizer.",
+            where=str(there.get("tokenizer_config.json", folder / "config.json").parent),
+            remedy=f"save the model's tokenizer into it: tokenizer.save_pretrained(FOLDER){instead}",
+        )
+
+
+def _weights_in(folder: Path, pickled: bool) -> list[Path]:
+    if (folder / _WEIGHTS).is_file():
+        return [folder / _WEIGHTS]
+    if (folder / _SHARDS).is_file():
+        return shards_of(folder / _SHARDS)
+    if pickled and (folder / "pytorch_model.bin").is_file():
+        return [folder / "pytorch_model.bin"]
+    raise no_weights(folder, _WEIGHTS, "save the model with transformers' save_pretrained, which writes safetensors")
+
+
+def shards_of(index: Path) -> list[Path]:
+    """The safetensors files that an index names. Raises ModelError for files of another kind or folder."""
+    shards = read_config(index).get("weight_map")
+    named = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []
+    if not named or not all(Path(name).name == name and name.endswith(".safetensors") for name in named):
+        raise ModelError(
+            "the index does not name safetensors shards of this folder.",
+            where=str(index),
+            remedy="save the model again with save_pretrained",
+        )
+    return [index.parent / name for name in named]
+
+
+@contextlib.contextmanager
+def loading(found: TransformersFolder) -> Iterator[Path]:
+    """The folder to load from, which shows the hashed files alone.
+
+    Quietly, and what transformers raises inside becomes a ModelError that names the model's own folder.
+    """
+    from transformers.utils import logging
+
+    with found.files.closed() as folder, naming_folder(found.path, folder), silenced(logging):
+        yield folder
+
+
+@contextlib.contextmanager
+def naming_folder(path: Path, loaded_from: Path | None = None) -> Iterator[None]:
+    """Turn what transformers and diffusers raise for files that do not fit together into a ModelError naming `path`."""
+    from huggingface_hub import errors as hub_errors
+
+    unfit = (
+        *(OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ImportError),
+        *(ArithmeticError, AssertionError, getattr(hub_errors, "StrictDataclassError", OSError)),  # since hub 0.33
+    )
+    try:
+        yield
+    except unfit as error:
+        reason = f"{type(error).__name__}: {error}".replace(str(loaded_from or path), str(path))
+        raise ModelError(
+            f"the folder could not be loaded ({reason}).",
+            where=str(path),
+            remedy="save the whole model into it again with save_pretrained: with its processor and tokenizer",
+        ) from error
+
+
+def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str, ...] = (), **parts: Any) -> Any:
+    """The model in float32 on the CPU, in evaluation mode. Raises ModelError: wrong or missing tensors, NaN, misfits.
+
+    `parts` go to the model's constructor (`add_pooling_layer=False`); weights whose names start with one of `unused`
+    may be there.
+    """
+    import torch
+
+    from fairgate.models.checkpoints.weights import read_state_dict, require_finite, require_loaded, require_stored
+
+    with loading(found) as folder, torch.random.fork_rng(devices=[]):
+        with torch.device("meta"):
+            described = model_class(model_class.config_class.from_pretrained(folder, **LOCAL), **parts)
+        require_stored(described, found.weights, str(found.path))
+        options: dict[str, Any] = {"ignore_mismatched_sizes": True, "output_loading_info": True, **parts}
+        if found.weights[0].suffix == ".safetensors":
+            model, report = model_class.from_pretrained(folder, use_safetensors=True, **options, **LOCAL)
+        else:
+            config = model_class.config_class.from_pretrained(folder, **LOCAL)
+            state = read_state_dict(found.weights[0])
+            model, report = model_class.from_pretrained(None, config=config, state_dict=state, **options)
+    require_loaded(report, str(found.path), f"the {found.kind} of its config.json", unused)
+    require_finite(model.state_dict(), str(found.path))
+    model = model.float().eval()
+    if found.adapter:
+        merge_adapter(model, found.adapter)
+    return model
+
+
+@contextlib.contextmanager
+def silenced(*libraries: Any) -> Iterator[None]:
+    """No progress bars and no loading reports on standard error: what a report says is raised as an error.
+
+    `libraries` are the `utils.logging` modules of transformers and diffusers.
+    """
+    before = [(library, library.get_verbosity(), library.is_progress_bar_enabled()) for library in libraries]
+    for library in libraries:
+        library.set_verbosity_error()
+        library.disable_progress_bar()
+    try:
+        yield
+    finally:
+        for library, level, bars in before:
+            library.set_verbosity(level)
+            if bars:
+                library.enable_progress_bar()

@@ -1,0 +1,205 @@
+"""Weights of a checkpoint as a state dict: read without running its code, and held against the architecture."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fairgate.ground.errors import ModelError, did_you_mean, listed
+from fairgate.models.checkpoints.prefixes import inner_state, without_prefixes, wrapped
+
+StateDict = dict[str, torch.Tensor]
+_SHOWN = 4
+_STEPS = "n_averaged"
+_OLD_BUFFERS = ("position_ids",)  # transformers wrote it into checkpoints before 4.31
+
+# what torch's readers raise for bytes that torch.save did not write
+_DAMAGED = (
+    *(RuntimeError, EOFError, ValueError, KeyError, AttributeError, ImportError, OSError),
+    *(TypeError, IndexError, AssertionError, OverflowError, MemoryError, struct.error),
+)
+
+
+def read_state_dict(
+    path: Path, *, allow_pickle: bool = False, key: str | None = None, own: Collection[str] = ()
+) -> StateDict:
+    """Tensors by name, on the CPU, out of a file that `files.require_weights` has accepted.
+
+    Reads safetensors, a bare state dict, and what training writes (`{"epoch", "name", "state_dict", "optimizer"}`, with
+    the prefixes of `fairgate.models.checkpoints.prefixes`, of which `own`, the model's names, decide one). With a
+    `key`, the state dict under it (`state_dict_ema`). Raises ModelError for a file that would have to run pickled
+    code, unless `allow_pickle`, and for one that is damaged or holds no state dict.
+    """
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return _unwrapped(load_file(path), path, key, own)
+    try:
+        with warnings.catch_warnings():
+            # an unusual protocol or a TorchScript archive either loads or is refused below, with a remedy
+            warnings.filterwarnings("ignore", "Detected pickle protocol|.*looks like a TorchScript", UserWarning)
+            held = torch.load(path, map_location="cpu", weights_only=not allow_pickle)
+    except pickle.UnpicklingError as error:
+        raise _would_run_code(path, str(error)) from error
+    except _DAMAGED as error:
+        if "TorchScript" in str(error):
+            raise _would_run_code(path, "it is a TorchScript archive") from error
+        raise ModelError(
+            f"the checkpoint is truncated or damaged ({_first_line(error)}).",
+            where=str(path),
+            remedy="save or download it again",
+        ) from error
+    return _unwrapped(held, path, key, own)
+
+
+def _would_run_code(path: Path, reason: str) -> ModelError:
+    return ModelError(
+        f"the checkpoint would have to run pickled code to be read, which is refused ({_first_line(reason)}).",
+        where=str(path),
+        remedy="convert it to safetensors where you trust it (`safetensors.torch.save_file(state_dict, ...)`); "
+        "on your own machine, --fairness-allow-pickle loads it as it is",
+    )
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+
+
+def _unwrapped(held: Any, path: Path, key: str | None, own: Collection[str]) -> StateDict:
+    if isinstance(held, torch.jit.ScriptModule):  # only with allow_pickle: OpenAI's archives
+        notes = ("input_resolution", "context_length", "vocab_size")
+        state: Any = {name: value for name, value in held.state_dict().items() if name not in notes}
+    else:
+        state = _averaged(inner_state(held, str(path), key))
+    tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
+    if not tensors or not state:
+        found = [str(key)[:40] for key in list(held)[:_SHOWN]] if isinstance(held, Mapping) else [type(held).__name__]
+        raise ModelError(
+            f"the file holds no state dict (found: {', '.join(found)}).",
+            where=str(path),
+            remedy="save model.state_dict(), alone or under the key 'state_dict'",
+        )
+    plain: StateDict = dict(state)
+    if odd := [name for name, value in plain.items() if not _is_plain(value)]:
+        raise ModelError(
+            f"{len(odd)} tensors are not plain arrays in memory: {listed(odd)}.",
+            where=str(path),
+            remedy="save dense tensors of numbers, on the CPU, with `safetensors.torch.save_file`",
+        )
+    if not all(isinstance(name, str) for name in plain):
+        raise ModelError(
+            "the file's tensors have no names.", where=str(path), remedy="save model.state_dict(), whose keys are text"
+        )
+    return without_prefixes(plain, str(path), own)
+
+
+def _averaged(state: Any) -> Any:
+    """Weights that torch's AveragedModel holds (torchvision's `model_ema`), without its count of steps."""
+    names = [name for name in state if name != _STEPS] if isinstance(state, Mapping) and _STEPS in state else []
+    if not names or not all(str(name).startswith("module.") for name in names):
+        return state
+    return {name: state[name] for name in names}
+
+
+def _is_plain(value: torch.Tensor) -> bool:
+    """Whether a tensor is dense and no larger than what it stores: a stride of 0 makes billions of one number."""
+    dense = value.layout is torch.strided and value.device.type == "cpu" and not value.is_quantized
+    return dense and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+
+
+def require_finite(state: Mapping[str, torch.Tensor], where: str) -> None:
+    """Raises ModelError naming the tensors that hold a NaN or an infinity."""
+    bad = [name for name, value in state.items() if value.is_floating_point() and not torch.isfinite(value).all()]
+    if bad:
+        raise ModelError(
+            f"{len(bad)} tensors hold NaN or infinite weights: {listed(bad)}.",
+            where=where,
+            remedy="take a checkpoint from before training diverged",
+        )
+
+
+def require_fit(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where: str, architecture: str) -> None:
+    """Raises ModelError unless the names and shapes are exactly those of the model."""
+    expected = model.state_dict()
+    _require_shapes(
+        [(name, own.shape, state[name].shape) for name, own in expected.items() if name in state], where, architecture
+    )
+    missing = [name for name in expected if name not in state]
+    unexpected = [name for name in state if name not in expected]
+    if missing or unexpected:
+        faults = [f"{len(missing)} tensors are missing: {listed(missing)}"] if missing else []
+        faults += [f"{len(unexpected)} are not of this architecture: {listed(unexpected)}"] if unexpected else []
+        near = did_you_mean(missing[0], unexpected) if missing else None
+        raise _misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture, unexpected)
+
+
+def require_stored(model: torch.nn.Module, weights: Iterable[Path], where: str) -> None:
+    """Raises ModelError for a model with more parameters than its weight files have bytes.
+
+    `model` is built from its config on the device "meta". transformers and diffusers would make missing parameters up,
+    at any size, before they report them.
+    """
+    described = sum(parameter.numel() for parameter in model.parameters())
+    stored = sum(path.stat().st_size for path in weights)
+    if described > stored:
+        raise _misfit(
+            f"it has {described:,} parameters, and the weights {stored:,} bytes",
+            where,
+            "its config.json",
+            saved_whole=True,
+        )
+
+
+def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unused: tuple[str, ...] = ()) -> None:
+    """Raises ModelError unless a `from_pretrained` loaded exactly the model's tensors, by its `loading_info`.
+
+    transformers and diffusers fill what is missing or misshapen with random numbers and go on. Weights whose names
+    start with one of `unused` may be there.
+    """
+    shapes = sorted(report.get("mismatched_keys") or ())
+    _require_shapes(
+        [(name, expected, found) for name, found, expected in shapes], where, architecture, saved_whole=True
+    )
+    if report.get("error_msgs"):
+        raise _misfit(str(report["error_msgs"])[:300], where, architecture, saved_whole=True)
+    names = {}
+    for kind in ("missing", "unexpected"):
+        extra = unused if kind == "unexpected" else ()
+        keys = sorted(report[f"{kind}_keys"])
+        names[kind] = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
+    for kind, found in names.items():
+        if found:
+            fault = f"{len(found)} tensors are {kind}: {listed(found)}"
+            raise _misfit(fault, where, architecture, names["unexpected"], saved_whole=True)
+
+
+def _require_shapes(
+    named: list[tuple[str, Sequence[int], Sequence[int]]], where: str, architecture: str, *, saved_whole: bool = False
+) -> None:
+    """Raises ModelError for names whose shape is not the expected one, which comes first."""
+    odd = [
+        f"{name} (expected {tuple(expected)}, found {tuple(found)})"
+        for name, expected, found in named
+        if tuple(expected) != tuple(found)
+    ]
+    if odd:
+        fault = f"{len(odd)} tensors have other shapes: {listed(odd, separator='; ')}"
+        raise _misfit(fault, where, architecture, saved_whole=saved_whole)
+
+
+def _misfit(
+    fault: str, where: str, architecture: str, unexpected: Collection[str] = (), *, saved_whole: bool = False
+) -> ModelError:
+    """`saved_whole`: the folder has the architecture in its config, so that there is nothing to name."""
+    other = "name the architecture that the checkpoint was trained with"
+    if saved_whole:
+        other = "config and weights are not of one model: save both into the folder again with save_pretrained"
+    return ModelError(
+        f"the checkpoint does not fit {architecture}: {fault}.", where=where, remedy=wrapped(unexpected) or other
+    )

@@ -1,0 +1,323 @@
+"""A pipeline's files: found, refused where they cannot be trusted, and hashed before anything is loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.models.checkpoints import (
+    MAX_SIDE,
+    TOKENIZER_FILES,
+    HashedFiles,
+    is_hub_id,
+    judged_folder,
+    model_folder,
+    read_config,
+    refuse_other_weights,
+    require_folder,
+    require_weights,
+    resolve,
+    right_uri,
+    shards_of,
+    split_options,
+)
+from fairgate.models.generation.roles import ALIASES
+
+SD = ("StableDiffusionPipeline", "StableDiffusionImg2ImgPipeline", "StableDiffusionInpaintPipeline")
+XL = ("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline", "StableDiffusionXLInpaintPipeline")
+EDIT = ("StableDiffusionInstructPix2PixPipeline",)
+PIPELINES = (*SD, *XL, *EDIT)
+
+TEXT_TOKENIZERS = frozenset({"CLIPTokenizer", "CLIPTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"})
+_TEXT_ENCODERS = frozenset({"CLIPTextModel", "CLIPTextModelWithProjection"})
+# component -> (library, classes); a scheduler may be any of diffusers
+_KNOWN: dict[str, tuple[str, frozenset[str]]] = {
+    "unet": ("diffusers", frozenset({"UNet2DConditionModel"})),
+    "vae": ("diffusers", frozenset({"AutoencoderKL"})),
+    "text_encoder": ("transformers", _TEXT_ENCODERS),
+    "text_encoder_2": ("transformers", _TEXT_ENCODERS),
+    "tokenizer": ("transformers", TEXT_TOKENIZERS),
+    "tokenizer_2": ("transformers", TEXT_TOKENIZERS),
+    "scheduler": ("diffusers", frozenset()),
+}
+_STEMS = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
+_OPTIONS = ("refiner", "vae", "variant", "lora", "lora_scale", "vae_tile")
+_SMALLEST_TILE = 16
+_LORA = "pytorch_lora_weights.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineAddress:
+    """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&variant=fp16&lora=FILE&lora_scale=1&vae_tile=512`, taken
+    apart."""
+
+    model: str
+    refiner: str | None = None
+    vae: str | None = None
+    variant: str | None = None
+    lora: str | None = None
+    lora_scale: float = 1.0
+    vae_tile: int | None = None
+
+    @classmethod
+    def of(cls, address: str, uri: str) -> PipelineAddress:
+        """Raises ModelError for an option that there is not."""
+        model, options = split_options(uri, address, _OPTIONS)
+        refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
+        variant, lora = options.get("variant"), options.get("lora")
+        return cls(model, refiner, vae, variant, lora, lora_scale(uri, options), _tile(uri, options.get("vae_tile")))
+
+
+def _tile(uri: str, text: str | None) -> int | None:
+    """`vae_tile` of a URI, in pixels. Raises ModelError."""
+    if text is None:
+        return None
+    if not text.isdecimal() or not _SMALLEST_TILE <= int(text) <= MAX_SIDE:
+        raise ModelError(
+            f"vae_tile is '{text[:40]}'.",
+            where=uri,
+            remedy=f"write ?vae_tile=512, a tile's side of {_SMALLEST_TILE} to {MAX_SIDE} pixels, or leave it out",
+        )
+    return int(text)
+
+
+def lora_scale(uri: str, options: Mapping[str, str]) -> float:
+    """`lora_scale` of a URI's options, 1 where it is not there. Raises ModelError."""
+    text = options.get("lora_scale", "1")
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = math.nan
+    if not math.isfinite(scale) or scale == 0 or ("lora_scale" in options and "lora" not in options):
+        raise ModelError(
+            f"lora_scale is '{text[:40]}', or there is no lora that it scales.",
+            where=uri,
+            remedy="write ?lora=FILE&lora_scale=0.8, a number other than 0; or leave it out, for 1",
+        )
+    return scale
+
+
+def _plain(named: str | None) -> str | None:
+    """An address without `hf:`, for a model that may be named by a short name."""
+    return None if named is None else ALIASES.get(named, named).removeprefix("hf:")
+
+
+@dataclass(frozen=True, slots=True)
+class LoraFile:
+    """A LoRA that is merged into a pipeline, times `scale`."""
+
+    path: Path
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFiles:
+    """A pipeline that is found and hashed: its class, the class of each component, and its own settings.
+
+    `channels` are the UNet's: 4 for text to image, 8 for edits by instruction, 9 for inpainting models.
+    """
+
+    folder: Path
+    pipeline: str
+    components: Mapping[str, str]
+    settings: Mapping[str, Any]
+    channels: int
+    vae: Path
+    variant: str | None
+    files: HashedFiles
+    lora: LoraFile | None = None
+    vae_tile: int | None = None
+    checked: bool = False
+    """Whether the pipeline has a safety checker, which is not run."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 over the files, and over the options that change numbers: a LoRA's scale, the VAE's tiles."""
+        scale = {} if self.lora is None else {"lora_scale": repr(self.lora.scale)}
+        tile = {} if self.vae_tile is None else {"vae_tile": str(self.vae_tile)}
+        return self.files.fingerprint(**scale, **tile)
+
+    @property
+    def is_xl(self) -> bool:
+        return self.pipeline in XL
+
+    @property
+    def is_refiner(self) -> bool:
+        """Whether the UNet takes an aesthetic score, and was trained on the last part of the schedule alone."""
+        return bool(self.settings.get("requires_aesthetics_score", False))
+
+    def folder_of(self, component: str) -> Path:
+        """Where a component's files are; the VAE may be another pipeline's."""
+        return self.vae if component == "vae" else self.folder / component
+
+    def closed(self, component: str) -> AbstractContextManager[Path]:
+        """A folder that shows a component's hashed files and no others: where weights lie side by side, whole, in
+        shards and as variants, libraries differ in which of them they load."""
+        paths = self.files.paths.items()
+        return self.files.closed({role: path.name for role, path in paths if role.startswith(f"{component}/")})
+
+
+def find_pipeline(
+    address: PipelineAddress, base: Path, folder_of: Callable[[str, Path], Path] = model_folder
+) -> PipelineFiles:
+    """Find and hash a pipeline and the VAE that may replace its own, by the rules of `folder_of`. Raises ModelError."""
+    folder = folder_of(address.model, base)
+    pipeline, components, settings = _read_index(folder)
+    checked = any(read_config(folder / "model_index.json").get("safety_checker") or ())
+    paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
+    for name in components:
+        if name == "vae" and address.vae:
+            continue
+        paths |= {
+            f"{name}/{role}": path
+            for role, path in component_files(folder / name, name, address.variant, _KNOWN[name][0]).items()
+        }
+    vae = folder / "vae"
+    if address.vae:
+        vae = folder_of(address.vae, base)
+        if (vae / "model_index.json").is_file():  # another pipeline's; else a folder with nothing but a VAE
+            vae /= "vae"
+        paths |= {f"vae/{role}": path for role, path in component_files(vae, "vae", None, _KNOWN["vae"][0]).items()}
+    channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
+    lora = None if address.lora is None else LoraFile(_lora(address.lora, base), address.lora_scale)
+    if lora is not None:
+        paths["lora"] = lora.path
+    hashed = HashedFiles.of(paths)
+    return PipelineFiles(
+        folder, pipeline, components, settings, channels, vae, address.variant, hashed, lora, address.vae_tile, checked
+    )
+
+
+def _lora(named: str, base: Path) -> Path:
+    """The file of a LoRA, or the one that diffusers writes into a folder or the hub has. Raises ModelError."""
+    path = judged_folder(named, base) if is_hub_id(named) else resolve(named, base)
+    if path.is_dir():
+        if not is_hub_id(named):  # of those, `judged_folder` has looked at the links
+            require_folder(path)
+        path /= _LORA
+    require_weights(path)
+    if path.suffix != ".safetensors":
+        raise ModelError(
+            f"'{path.name}' is no safetensors file.", where=str(path), remedy="save the LoRA as safetensors"
+        )
+    return path
+
+
+def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
+    path = folder / "model_index.json"
+    if not path.is_file():
+        raise ModelError(
+            "the folder holds no model_index.json.",
+            where=str(folder),
+            remedy=right_uri(folder, "diffusion")
+            or "name a pipeline that diffusers saved (pipeline.save_pretrained(FOLDER)), not one of its parts",
+        )
+    index = read_config(path)
+    pipeline = index.pop("_class_name", None)
+    if not isinstance(pipeline, str):
+        raise _own_code("the pipeline's class", pipeline, path)
+    if pipeline not in PIPELINES:
+        raise ModelError(
+            f"the pipeline is a {pipeline[:80]}, which the hf: adapter does not run.",
+            where=str(path),
+            remedy=right_uri(folder, "diffusion")
+            or did_you_mean(pipeline, PIPELINES)
+            or f"classes it runs: {', '.join(PIPELINES)}",
+        )
+    parts = {name: value for name, value in index.items() if isinstance(value, list)}
+    settings = {name: value for name, value in index.items() if not isinstance(value, list) and name[0] != "_"}
+    components = {
+        name: component_class(name, parts[name], path, _KNOWN[name]) for name in _KNOWN if any(parts.get(name) or ())
+    }
+    encoder, tokenizer = ("text_encoder_2", "tokenizer_2") if pipeline in XL else ("text_encoder", "tokenizer")
+    absent = [name for name in ("unet", "vae", "scheduler", encoder, tokenizer) if name not in components]
+    if absent or ("text_encoder" in components) != ("tokenizer" in components):
+        raise ModelError(
+            f"the pipeline lacks {', '.join(absent) or 'a text encoder or its tokenizer'}.",
+            where=str(path),
+            remedy="save the whole pipeline again with save_pretrained",
+        )
+    return pipeline, components, settings
+
+
+def component_class(component: str, entry: Any, path: Path, known: tuple[str, frozenset[str]]) -> str:
+    """The class of a component, by its entry in model_index.json. Raises ModelError for one that is not `known`."""
+    library, classes = known
+    if len(entry) != 2 or entry[0] != library or not isinstance(entry[1], str):
+        raise _own_code(f"component '{component}'", entry, path)
+    if entry[1] not in classes and not (component == "scheduler" and entry[1].endswith("Scheduler") and not classes):
+        raise ModelError(
+            f"component '{component}' is a {entry[1][:80]}, which the hf: adapter does not run.",
+            where=str(path),
+            remedy=f"classes it runs: {', '.join(sorted(classes)) or 'schedulers of diffusers'}",
+        )
+    return entry[1]
+
+
+def _own_code(what: str, named: Any, path: Path) -> ModelError:
+    return ModelError(
+        f"{what} is code of the model's own ({str(named)[:80]}), which fairgate does not run.",
+        where=str(path),
+        remedy="use a checkpoint whose classes diffusers and transformers know",
+    )
+
+
+def component_files(folder: Path, component: str, variant: str | None, library: str) -> dict[str, Path]:
+    """One component's files by role. Raises ModelError for a missing, pickled, truncated or untrusted one."""
+    if component.startswith("tokenizer"):
+        paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in TOKENIZER_FILES}
+        if not {"tokenizer.json", "vocab.json"} & set(paths):
+            raise ModelError(
+                "the folder holds no tokenizer.",
+                where=str(folder),
+                remedy="save the whole pipeline with save_pretrained",
+            )
+        for name in sorted({"tokenizer_config.json", "special_tokens_map.json"} & set(paths)):
+            read_config(paths[name])
+        return paths
+    if component == "scheduler":
+        read_config(folder / "scheduler_config.json")
+        return {"scheduler_config.json": folder / "scheduler_config.json"}
+    config = read_config(folder / "config.json")
+    refuse_other_weights(folder, config)
+    if component == "vae":
+        _require_factor(config, folder / "config.json")
+    weights = _weights(folder, _STEMS[library], variant)
+    for path in weights.values():
+        if path.suffix == ".safetensors":
+            require_weights(path)
+    return {"config.json": folder / "config.json", **weights}
+
+
+def _require_factor(config: Mapping[str, Any], path: Path) -> None:
+    factor = config.get("scaling_factor", 1.0)
+    if not isinstance(factor, int | float) or not 0 < factor < math.inf:
+        raise ModelError(
+            f"the VAE's scaling_factor is {str(factor)[:40]}, which is no positive number: no picture would be left.",
+            where=str(path),
+            remedy="set it to what the VAE was trained with (0.18215 for Stable Diffusion 1 and 2, 0.13025 for SDXL)",
+        )
+
+
+def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:
+    name = f"{stem}.{variant}.safetensors" if variant else f"{stem}.safetensors"
+    index = folder / f"{stem}.safetensors.index.json"
+    if index.is_file() and not variant:
+        return {"index": index, **{f"weights/{number}": shard for number, shard in enumerate(shards_of(index))}}
+    if (folder / name).is_file():
+        return {"weights": folder / name}
+    variants = sorted(path.name.split(".")[1] for path in folder.glob(f"{stem}.*.safetensors"))
+    pickled = sorted(path.name for path in (*folder.glob("*.bin"), *folder.glob("*.ckpt"), *folder.glob("*.pt")))
+    there = f", only pickled weights ({', '.join(pickled)}), which are refused" if pickled else ""
+    raise ModelError(
+        f"the folder holds no {name}{there}.",
+        where=str(folder),
+        remedy=f"add ?variant={variants[0]} to the URI, for the weights that are there"
+        if variants and not variant
+        else "save the pipeline where you trust it with save_pretrained, which writes safetensors",
+    )

@@ -1,0 +1,365 @@
+"""`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier, as an
+editor of pictures (edits.py), and as a painter (pictures.py).
+
+A prompt is the more probable, the better the model predicts the noise that was added to a picture when it is told the
+prompt (Li et al. 2023, "Your diffusion model is secretly a zero-shot classifier"): log P(prompt | picture) is, up to
+one constant a picture, minus the mean over noise levels of the squared error. Local files, safetensors, and no code
+from the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import (
+    Device,
+    find_device,
+    judged_folder,
+    local_folder,
+    naming,
+    split_options,
+    versions,
+)
+from fairgate.models.classifiers.label_files import option_paths
+from fairgate.models.contract import (
+    Capability,
+    Editing,
+    Floats,
+    Generating,
+    ImageSource,
+    Model,
+    Request,
+    log_softmax,
+    register,
+)
+from fairgate.models.decoding import decode_rgb, name_of
+from fairgate.models.generated import GeneratedPictures
+from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
+from fairgate.models.generation.diffusion_classifier.reading import Table, same_text, shown_how, tokenizers_digest
+from fairgate.models.generation.diffusion_classifier.sampling import settle
+from fairgate.models.reading import preprocessing_digest
+from fairgate.models.row_parts import RowParts
+
+if TYPE_CHECKING:
+    from fairgate.models.generation.diffusion.pipeline import StableDiffusion
+    from fairgate.models.generation.diffusion_classifier.errors import DenoisingErrors
+
+CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other errors for the same files
+SAMPLES = 100
+"""Noise levels by default: the most that Li et al. and paper 2 take."""
+_OPTIONS = ("samples", "size", "stop", "vae", "variant", "lora", "lora_scale")
+_BATCH = 8  # pictures read at once
+
+
+@dataclass(frozen=True, slots=True)
+class Classifying:
+    """How a checkpoint classifies: `samples` noise levels, pictures of `size` pixels (None: as it was trained), and
+    comparisons that stop early at `stop` standard errors (None: never)."""
+
+    samples: int = SAMPLES
+    size: int | None = None
+    stop: float | None = None
+
+
+@register
+class DiffusionFamily:
+    """Folders that diffusers saved, and hub ids."""
+
+    scheme: ClassVar[str] = "diffusion"
+    forms: ClassVar[tuple[str, ...]] = ("diffusion:FOLDER?samples=100", "diffusion:FOLDER?lora=FILE")
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit", "generate"})
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
+
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """A VAE and a LoRA of other folders."""
+        return option_paths(address, folders=("vae", "lora"))
+
+    def open(self, request: Request) -> DiffusionClassifier:
+        """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""
+        named, options = split_options(request.uri, request.address, _OPTIONS)
+        settings = Classifying(
+            samples=int(_number(request.uri, "samples", options.get("samples", str(SAMPLES)))),
+            size=int(_number(request.uri, "size", options["size"])) if "size" in options else None,
+            stop=_number(request.uri, "stop", options["stop"], whole=False) if "stop" in options else None,
+        )
+        scale = lora_scale(request.uri, options)
+        address = PipelineAddress(named, None, options.get("vae"), options.get("variant"), options.get("lora"), scale)
+        found = find_pipeline(address, request.base, judged_folder)
+        if found.pipeline in EDIT or found.is_refiner or found.channels != 4:
+            kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
+            raise ModelError(
+                f"the model is {kind}, which is no text-to-image model: its error says nothing about a prompt alone.",
+                where=str(found.folder / "model_index.json"),
+                remedy="name a text-to-image Stable Diffusion (1.x, 2.x or XL, 4 UNet channels)",
+            )
+        return DiffusionClassifier(found, settings, request)
+
+
+def _number(uri: str, name: str, text: str, *, whole: bool = True) -> float:
+    try:
+        number = float(int(text) if whole else float(text))
+    except ValueError:
+        number = float("nan")
+    least = 1 if whole else 2  # standard errors: with fewer, chance settles a comparison
+    if not (np.isfinite(number) and number >= least):
+        raise ModelError(
+            f"{name} is '{text[:40]}', not a {'whole ' if whole else ''}number of at least {least}.",
+            where=uri,
+            remedy=f"write ?{name}={'100' if whole else '4'}, or leave it out",
+        )
+    return number
+
+
+class DiffusionClassifier:
+    """A judged Stable Diffusion, loaded when an error is not in the cache.
+
+    The error of a picture under a prompt is computed once, whatever the comparisons that the prompt takes part in.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = DiffusionFamily.capabilities
+
+    def __init__(self, found: PipelineFiles, settings: Classifying, request: Request) -> None:
+        self.uri, self.settings = request.uri, settings
+        self.fingerprint = digest({"files": found.fingerprint, **asdict(settings)})
+        self.preparation = f"diffusion/{CODE_VERSION}"
+        self.tokenizer = tokenizers_digest(found)
+        with naming(request.uri, "be read"):
+            self.preprocessing = preprocessing_digest(adapter="diffusion", **shown_how(found, asdict(settings)))
+        self._device: Device = find_device(request.device)
+        self.device, self.precision = self._device.name, self._device.precision
+        self.note = (
+            "the pipeline's safety checker is not run: pictures are judged as painted" if found.checked else None
+        )
+        self._found, self._request = found, request
+        self._parts: StableDiffusion | None = None
+        self._loaded: DenoisingErrors | None = None
+        self._columns: dict[str, NDArray[np.float32]] | None = None
+
+    @property
+    def source(self) -> ImageSource:
+        """The pictures that it classifies and edits."""
+        return self._request.source
+
+    @property
+    def unet_evaluations(self) -> int:
+        """Pictures that the UNet denoised so far, in this process."""
+        return 0 if self._parts is None else self._parts.spent["unet"]
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """Log-softmax, over exactly these prompts, of minus the mean squared error: (images, prompts) float64."""
+        return log_softmax(-self.errors(prompts))
+
+    def errors(self, prompts: Sequence[str]) -> Floats:
+        """Squared norm of the error, averaged over the samples: (images, prompts) float64.
+
+        Of every picture under every different prompt, computed once. Raises DatasetError for an unreadable picture,
+        ModelError for a prompt that is too long or an error that is not finite, DeviceError where memory is short.
+        """
+        if not prompts:
+            raise ModelError("there is no prompt to classify by.", where=self.uri, remedy="give at least one")
+        known = self._known()
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
+        if missing:
+            name = f"{self._key()}/{digest(missing)}"
+
+            def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
+                shown = engine.model.embed_prompts(missing)
+                return cast(Floats, engine(latents, [set_id], shown)[0].mean(axis=0))
+
+            table = self._table(f"parts/{name}", row)
+            known.update(zip(missing, table.T, strict=True))
+            if self._request.cache:
+                self._request.cache.write(f"errors/{name}", {"errors": table}, {"prompts": json.dumps(missing)})
+                self._request.cache.drop_all(f"parts/{name}")
+        return np.stack([known[prompt] for prompt in prompts], axis=1).astype(np.float64)
+
+    def pair_choices(self, first: Sequence[str], second: Sequence[str]) -> Floats:
+        """Which prompt of each pair a picture is taken for, (images, first, second): 1 the first, 0 the second, 0.5 an
+        equal error. With `stop`, as soon as it is clear; else by all samples."""
+        if self.settings.stop is None:
+            errors = self.errors([*first, *second])
+            return 0.5 + 0.5 * np.sign(errors[:, None, len(first) :] - errors[:, : len(first), None])
+        prompts, certainty = [*first, *second], self.settings.stop
+        name = f"{self._key()}/{digest({'first': list(first), 'second': list(second)})}"
+        entry = self._request.cache.read(f"choices/{name}") if self._request.cache else None
+        if entry is not None and "choices" in entry.arrays:
+            table = entry.arrays["choices"]
+        else:
+
+            def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
+                def evaluate(wanted: Sequence[int], samples: NDArray[np.int64]) -> Floats:
+                    shown = engine.model.embed_prompts([prompts[one] for one in wanted])
+                    return cast(Floats, engine(latents, [set_id], shown, samples)[0])
+
+                found = settle(evaluate, (len(first), len(second)), self.settings.samples, certainty)
+                return found.choice.ravel()
+
+            table = self._table(f"parts/{name}", row)
+            if self._request.cache:
+                self._request.cache.write(f"choices/{name}", {"choices": table})
+                self._request.cache.drop_all(f"parts/{name}")
+        return table.reshape(len(table), len(first), len(second)).astype(np.float64)
+
+    def edit(self, prompt: str, how: Editing) -> ImageSource:
+        """The edits of all pictures (img2img, as diffusers' pipeline makes them), made as they are read, cached.
+
+        Pictures are worked on with `?size=` pixels on the longer side, by default as the model was trained.
+        Raises ModelError for a strength outside of (0, 1], and when read for latents that are not finite.
+        """
+        from fairgate.models.generation.diffusion_classifier.edits import EditedImages, ImageEditor
+
+        if not 0 < how.strength <= 1:
+            raise ModelError(
+                f"the strength is {how.strength}, which is no share of the steps.",
+                where=self.uri,
+                remedy="set a number above 0, and 1 at most",
+            )
+        request = self._request
+
+        def loaded() -> ImageEditor:
+            return ImageEditor(self._model(), self.settings.size)
+
+        return EditedImages(request.source, prompt, how, self._key(), loaded, request.cache)
+
+    def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
+        """A picture of every row's prompt (text to image, as diffusers' pipeline makes it), made as it is read, cached.
+
+        `?size=` is its side in pixels, by default that of training. Raises ModelError unless every row has a prompt,
+        and when read for latents that are not finite.
+        """
+        from fairgate.models.generation.diffusion_classifier.pictures import PicturePainter
+
+        request = self._request
+
+        def loaded() -> PicturePainter:
+            return PicturePainter(self._model(), self.settings.size)
+
+        key = digest({**self._ways(), "size": self.settings.size})
+        return GeneratedPictures(request.source, prompts, how, key, loaded, request.cache, request.progress)
+
+    def open_other(self, uri: str, source: ImageSource) -> Model:
+        """Another model over a source, on this one's device, with its cache."""
+        return self._request.open_other(uri, source)
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of ensembles with different prompts whose states in the text encoder are equal up to rounding.
+
+        Which ones is cached, so that a run whose errors are known loads no model.
+        """
+        cache = self._request.cache
+        name = f"prompts/{self._key()}/{digest([list(prompts) for prompts in ensembles])}"
+        entry = cache.read(name) if cache else None
+        if entry is not None and "pairs" in entry.notes:
+            return [(one, other) for one, other in json.loads(entry.notes["pairs"])]
+        states = self._states([prompt for prompts in ensembles for prompt in prompts])
+        pairs = [
+            (one, other)
+            for (one, ours), (other, theirs) in combinations(enumerate(ensembles), 2)
+            if list(ours) != list(theirs)
+            and len(ours) == len(theirs)
+            and all(same_text(states[here], states[there]) for here, there in zip(ours, theirs, strict=True))
+        ]
+        if cache:
+            cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"pairs": json.dumps(pairs)})
+        return pairs
+
+    def _states(self, prompts: Sequence[str]) -> dict[str, list[Table]]:
+        """The text encoder's states by prompt, (tokens, dim), and of an SDXL the pooled one, (1, dim).
+
+        Each prompt is read by itself, so that equal tokens give equal states.
+        """
+        engine, found = self._engine(), dict[str, list[Table]]()
+        for prompt in dict.fromkeys(prompts):
+            with naming(self.uri, "read prompts"):
+                read = engine.model.embed_prompts([prompt])
+            parts = (read.tokens[0], read.pooled)
+            found[prompt] = [part.float().cpu().numpy() for part in parts if part is not None]
+        return found
+
+    def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Table:
+        """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
+        from fairgate.models.checkpoints import scoring
+
+        request, source = self._request, self._request.source
+        work, engine = RowParts(request.cache, parts, len(source)), self._engine()
+        if request.progress:
+            request.progress(work.done, len(source))
+        try:
+            with scoring(replace(self._device, precision="fp32")):  # the pipeline knows what runs in half precision
+                for rows, blobs in source.image_batches(_BATCH):
+                    todo = [(int(one), data) for one, data in zip(rows, blobs, strict=True) if not work.has[one]]
+                    for place, data in todo:
+                        latents = engine.latents(decode_rgb(data, source, place))
+                        with naming(self.uri, "denoise pictures"):
+                            found = row(engine, latents, str(source.index.set_id[place]))
+                        self._require_finite(found, place)
+                        work.add(np.array([place]), found.astype(np.float32)[None])
+                    if todo and request.progress:
+                        request.progress(work.done, len(source))
+        finally:  # also after Ctrl-C or an unreadable picture: what is done stays in the cache
+            work.flush()
+        return work.merged(source)
+
+    def _require_finite(self, found: Floats, row: int) -> None:
+        if not np.isfinite(found).all():
+            raise ModelError(
+                "the model's error is NaN or infinite.",
+                where=f"{self.uri}: {name_of(self._request.source, row)}",
+                remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+            )
+
+    def _known(self) -> dict[str, NDArray[np.float32]]:
+        """Errors by prompt, (images,), of every prompt that the cache has for this model."""
+        if self._columns is None:
+            self._columns = {}
+            cache = self._request.cache
+            for entry in cache.below(f"errors/{self._key()}") if cache else []:
+                if "prompts" in entry.notes and "errors" in entry.arrays:
+                    self._columns.update(zip(json.loads(entry.notes["prompts"]), entry.arrays["errors"].T, strict=True))
+        return self._columns
+
+    def _key(self) -> str:
+        """Digest that names errors of this model, on these pictures, at a precision."""
+        return digest({**self._ways(), "settings": asdict(self.settings), "dataset": self._request.source.fingerprint})
+
+    def _ways(self) -> dict[str, Any]:
+        """What decides its numbers on whatever pictures: files and options, code, libraries, precision."""
+        return {
+            "fingerprint": self.fingerprint,
+            "adapter": self.preparation,
+            "libraries": versions("diffusers", "transformers", "tokenizers", "torch", "pillow"),
+            "precision": self.precision,
+        }
+
+    def _engine(self) -> DenoisingErrors:
+        if self._loaded is None:
+            from fairgate.models.generation.diffusion_classifier.errors import DenoisingErrors
+
+            model = self._model()
+            with naming(self.uri, "be loaded"):
+                self._loaded = DenoisingErrors(model, samples=self.settings.samples, size=self.settings.size)
+        return self._loaded
+
+    def _model(self) -> StableDiffusion:
+        if self._parts is None:
+            versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+            from fairgate.models.checkpoints import require_device
+            from fairgate.models.generation.diffusion.pipeline import StableDiffusion
+
+            require_device(self._device)
+            with naming(self.uri, "be loaded"):
+                self._parts = StableDiffusion(self._found, self.uri, self._device.name)
+        return self._parts

@@ -1,0 +1,81 @@
+"""Which noise levels a diffusion classifier looks at, in which order, and when a comparison is settled. No torch.
+
+Timesteps as in Li et al. 2023 (`eval_prob_adaptive`): of T trained steps and n samples, T // n // 2, then every T // n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.models.contract import Floats
+
+FIRST_LOOK = 8
+"""Samples after which a comparison may first be settled: a standard error of fewer is no measure."""
+
+
+def timesteps(samples: int, trained: int = 1000) -> NDArray[np.int64]:
+    """The timesteps of a number of samples, (samples,), rising.
+
+    >>> timesteps(10).tolist()
+    [50, 150, 250, 350, 450, 550, 650, 750, 850, 950]
+    """
+    step = trained // samples
+    return np.arange(step // 2, trained, step, dtype=np.int64)[:samples]
+
+
+def spread_order(samples: int) -> NDArray[np.int64]:
+    """An order of the samples in which every beginning covers all noise levels: van der Corput's, (samples,).
+
+    >>> spread_order(5).tolist()
+    [0, 4, 2, 1, 3]
+    """
+    bits = max(1, (samples - 1).bit_length())
+    reversed_ = [int(format(place, f"0{bits}b")[::-1], 2) for place in range(1 << bits)]
+    return np.array([place for place in reversed_ if place < samples], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Comparisons of prompts on one image: `choice` (first, second) is 1 where the first prompt's error is lower, 0
+    where the second's is, 0.5 where they are equal; `evaluations` counts denoised samples, of all prompts together."""
+
+    choice: Floats
+    evaluations: int
+
+
+def settle(
+    evaluate: Callable[[Sequence[int], NDArray[np.int64]], Floats],
+    pairs: tuple[int, int],
+    samples: int,
+    certainty: float,
+) -> Settled:
+    """Compare each of `pairs[0]` prompts with each of the `pairs[1]` that follow, and stop where the answer is clear.
+
+    `evaluate(prompts, samples)` returns squared errors (samples, prompts). After every further eighth of the samples, a
+    pair is settled whose mean difference is more than `certainty` standard errors from 0, where the error is that of
+    what the remaining samples can still change; a prompt is left out once all of its pairs are settled. What is never
+    settled is decided by all samples. The choice is NaN where an error that it rests on is NaN or infinite.
+    """
+    first, second = pairs
+    order = spread_order(samples)
+    errors = np.full((samples, first + second), np.nan)
+    open_, choice = np.ones(pairs, dtype=bool), np.full(pairs, 0.5)
+    start = spent = 0
+    while start < samples and open_.any():
+        stop = min(samples, start + max(FIRST_LOOK, samples // 8))
+        wanted = [*np.flatnonzero(open_.any(axis=1)), *(first + np.flatnonzero(open_.any(axis=0)))]
+        found = evaluate([int(one) for one in wanted], order[start:stop])
+        errors[start:stop, wanted] = np.where(np.isfinite(found), found, np.nan)  # infinite would look settled
+        spent += (stop - start) * len(wanted)
+        start = stop
+        difference = errors[:start, first:][:, None, :] - errors[:start, :first][:, :, None]  # above 0: the first wins
+        mean = difference.mean(axis=0)
+        choice = np.where(open_, 0.5 + 0.5 * np.sign(mean), choice)
+        left = 1 - start / samples
+        reach = certainty * difference.std(axis=0, ddof=1) * np.sqrt(left / start) if left else np.zeros(pairs)
+        open_ &= ~(np.abs(mean) > reach)
+    return Settled(choice, spent)

@@ -1,0 +1,127 @@
+"""Images and texts in one space: CLIP and SigLIP as the gate loads them, and DINO for images alone.
+
+`hf:` is a folder or hub id of transformers' CLIP, SigLIP, DINOv2 or ViT (DINO); `open_clip:` is written as for the
+gate. DINO is the encoder of the neighbour filter in paper 5's appendix F.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import torch
+from PIL.Image import Image
+
+from fairgate.ground.errors import ModelError
+from fairgate.models import embed_texts, hf, open_clip
+from fairgate.models.checkpoints import (
+    LOCAL,
+    Checkpoint,
+    Device,
+    Encoder,
+    Halving,
+    encoder_of,
+    find_folder,
+    load_model,
+    loading,
+    model_folder,
+    read_config,
+    scoring,
+    unit_or_error,
+)
+from fairgate.models.generation.perceiver import Perceiver, device_of, require_modest
+from fairgate.models.generation.roles import Vectors
+
+BATCH = 64
+"""Images that are embedded at once; a caller that hands over fewer sets the batch itself."""
+_IMAGES_ALONE = {"vit": "ViTModel", "dinov2": "Dinov2Model"}
+"""Types of transformers that embed images and know no text, with their classes."""
+
+
+def open_matcher(uri: str, address: str, *, device: str, base: Path) -> Towers:
+    """Load two towers, or one. Raises ModelError or DeviceError."""
+    where = device_of(device)
+    found = open_clip.checkpoint(uri, address, base) if uri.startswith("open_clip:") else _of_folder(address, base)
+    return Towers(uri, found.fingerprint, where, found.open(where, uri))
+
+
+class Towers(Perceiver):
+    """Unit vectors of images and texts. `spent` counts "image_tower" and "text_tower", once per image and text.
+
+    Nothing is remembered between calls: a vector depends on its own call's batch to the last bit, so that a shard that
+    is made again is the same.
+    """
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, encoder: Encoder) -> None:
+        super().__init__(uri, fingerprint, device)
+        self._encoder = encoder
+
+    def embed_images(self, images: Sequence[Image]) -> Vectors:
+        """(images, dim) float32, unit length. Raises ModelError for a NaN or zero vector."""
+        if not images:
+            raise ModelError("no image was given to embed.", where=self.uri, remedy="give at least one")
+        encode = Halving(self._encoder.encode_images, self._device.name)
+        parts = []
+        with scoring(self._device):
+            for start in range(0, len(images), BATCH):
+                batch = [self._encoder.prepare(image.convert("RGB")) for image in images[start : start + BATCH]]
+                parts.append(unit_or_error(encode(batch), lambda row, start=start: f"{self.uri}, image {start + row}"))  # type: ignore[misc]
+        self.spent["image_tower"] += len(images)
+        return np.concatenate(parts)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """(texts, dim) float32, unit length; equal texts are computed once. Raises ModelError for DINO."""
+        different = list(dict.fromkeys(texts))
+        if not different:
+            raise ModelError("no text was given to embed.", where=self.uri, remedy="give at least one")
+        vectors = dict(zip(different, embed_texts(self._encoder, different, self._device, self.uri), strict=True))
+        self.spent["text_tower"] += len(different)
+        return np.stack([vectors[text] for text in texts])
+
+
+def _of_folder(address: str, base: Path) -> Checkpoint:
+    """Two towers or a DINO, hashed and not loaded. Raises ModelError."""
+    folder = model_folder(address, base)
+    config = folder / "config.json"
+    if not config.is_file() or str(read_config(config).get("model_type")) not in _IMAGES_ALONE:
+        return hf.checkpoint(folder, pickled=True)
+    found = find_folder(folder, tuple(_IMAGES_ALONE), use="embed", tokenizer=False, pickled=True)
+
+    def load(device: Device) -> Encoder:
+        import transformers
+
+        found.files.require_unchanged()
+        # DINO's ViT was published without the pooling layer that ViTModel would make up
+        without = {"add_pooling_layer": False} if found.kind == "vit" else {}
+        model = load_model(getattr(transformers, _IMAGES_ALONE[found.kind]), found, unused=("pooler.",), **without)
+        with loading(found) as path:
+            processor = transformers.AutoImageProcessor.from_pretrained(path, **LOCAL)
+
+        def prepare(image: Image) -> torch.Tensor:
+            tensor: torch.Tensor = processor(images=image, return_tensors="pt")["pixel_values"][0]
+            require_modest(tensor, str(found.path))  # DINOv2 takes any size
+            return tensor
+
+        def refused(prompts: Sized) -> NoReturn:
+            raise ModelError(
+                f"the model embeds images alone, and {len(prompts)} texts were given to it.",
+                where=str(found.path),
+                remedy="use a CLIP or a SigLIP where texts are compared with images",
+            )
+
+        model = model.to(device.name)
+        return encoder_of(
+            model,
+            device,
+            vocabulary=0,
+            prepare=prepare,
+            # the class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses
+            images=lambda pixels: model(pixel_values=pixels).last_hidden_state[:, 0],
+            tokens=refused,
+            texts=refused,
+            scale=1.0,
+        )
+
+    return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)

@@ -1,5 +1,0 @@
-"""How small a regression a suite can see at its present size, and how many sets a smaller one would take."""
-
-from fairgate.power.run import suite_power
-
-__all__ = ["suite_power"]

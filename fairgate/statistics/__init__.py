@@ -1,5 +1,0 @@
-"""Uncertainty of metrics: intervals by resampling sets, paired tests at a margin, corrected p-values, power."""
-
-from fairgate.lazy_face import lazy_face
-
-__getattr__, __all__ = lazy_face(__name__, __file__)

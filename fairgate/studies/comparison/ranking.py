@@ -1,0 +1,245 @@
+"""Whom each model's searches show: MaxSkew@K over subjects, marginal and intersectional (paper 3, figure 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import permutations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.formulas.metrics import (
+    NullSkew,
+    expected_max_skew,
+    fair_counts,
+    found_at_k,
+    relative_difference,
+    skew_at_k,
+    skew_of_counts,
+    tie_at_k,
+)
+from fairgate.formulas.statistics import bootstrap
+from fairgate.ground.errors import MetricError
+from fairgate.ground.randomness import stream
+from fairgate.metrics import NULL_DRAWS, Crossing, Floats
+from fairgate.records import (
+    CROSS,
+    RecallRow,
+    Refusal,
+    RelativeDifference,
+    RetrievalAudit,
+    SkewRow,
+    SkewSummary,
+    WithinRow,
+    status_of,
+)
+from fairgate.studies.comparison.answers import Answers, AuditData
+
+
+@dataclass(frozen=True, slots=True)
+class RankingCut:
+    """Where rankings are cut, and what shares they are held against."""
+
+    k: int
+    desired: Literal["dataset", "uniform"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gallery:
+    """The images that one query ranks, under one grouping: `rows` of the dataset and their `codes` of `names`.
+
+    `answers` are every model's similarities to the query, of all rows of the dataset.
+    """
+
+    query: str
+    answers: Answers
+    rows: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Images per group."""
+        return tuple(np.bincount(self.codes, minlength=len(self.names)).tolist())
+
+    def inside(self, selected: NDArray[np.bool_]) -> _Gallery:
+        """The gallery restricted to `selected`, a mask over all rows of the dataset."""
+        here = selected[self.rows]
+        return replace(self, rows=self.rows[here], codes=self.codes[here])
+
+    def scores(self, model: str) -> Floats:
+        """One model's similarities (1, images)."""
+        return self.answers[model].value[self.rows][None, :]
+
+    def max_skew(self, model: str, cut: RankingCut) -> tuple[float, str]:
+        """MaxSkew@K of one model's ranking, and the group that has it."""
+        groups = len(self.names)
+        skews = skew_at_k(self.scores(model), self.codes, cut.k, groups=groups, desired=cut.desired)[0]
+        return float(skews.max()), self.names[int(np.argmax(skews))]
+
+
+def _fair_means(galleries: Sequence[_Gallery], cut: RankingCut, group: str) -> Floats:
+    """A fair ranker's mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
+    total = np.zeros(NULL_DRAWS)
+    for gallery in galleries:
+        rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query, *gallery.names)
+        shown = fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
+        total += skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
+    return total / len(galleries)
+
+
+def compare_ranking(
+    data: AuditData,
+    name: str,
+    digest: str,
+    kind: Literal["retrieval", "association"],
+    queries: Mapping[str, Answers],
+    cuts: Sequence[RankingCut],
+) -> RetrievalAudit:
+    """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute.
+
+    `queries` are the words of an association, for which all images compete, or subjects, for which their own do.
+    """
+    fair = cache(expected_max_skew)  # galleries of equal groups share one null
+    skews: list[SkewRow] = []
+    within: list[WithinRow] = []
+    differences: list[RelativeDifference] = []
+    refusals: list[Refusal] = []
+    for cut in cuts:
+        for grouping in data.groupings:
+            over = CROSS.join(grouping)
+            for gallery in _galleries(data, kind, queries, grouping):
+                try:
+                    skews += _skews(gallery, over, cut, fair)
+                except MetricError as error:
+                    what = f"MaxSkew@{cut.k} of {gallery.query} over {over}"
+                    refusals.append(Refusal(what=what, over=over, reason=error.problem))
+        for fixed, over in permutations(data.attributes, 2):
+            try:
+                rows, apart = _within(data, _galleries(data, kind, queries, (over,)), over, fixed, cut)
+            except MetricError as error:
+                what = f"MaxSkew@{cut.k} over {over} within each {fixed}"
+                refusals.append(Refusal(what=what, over=over, reason=error.problem))
+            else:
+                within += rows
+                differences += apart
+    return RetrievalAudit(
+        kind=kind,
+        name=name,
+        digest=digest,
+        skews=skews,
+        summaries=summaries(skews),
+        within=within,
+        differences=differences,
+        refusals=refusals,
+    )
+
+
+def _galleries(data: AuditData, kind: str, queries: Mapping[str, Answers], grouping: Crossing) -> list[_Gallery]:
+    codes, names = data.index.codes(grouping)
+    found = []
+    for query, answers in queries.items():
+        everything = np.arange(len(data.index.subject), dtype=np.int64)
+        rows = everything if kind == "association" else np.flatnonzero(data.index.subject == query)
+        found.append(_Gallery(query, answers, rows, np.asarray(codes, dtype=np.int64)[rows], tuple(names)))
+    return found
+
+
+def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., NullSkew]) -> Iterator[SkewRow]:
+    null = fair(cut.k, cut.desired, gallery.present)
+    for model in gallery.answers:
+        value, favoured = gallery.max_skew(model, cut)
+        tied = tie_at_k(gallery.scores(model), gallery.codes, cut.k, groups=len(gallery.names))[0]
+        yield SkewRow(
+            model=model,
+            subject=gallery.query,
+            over=over,
+            k=cut.k,
+            value=value,
+            status=status_of(value),
+            favoured=favoured,
+            null_median=null.median,
+            null_p95=null.p95,
+            tied=bool(tied),
+        )
+
+
+def within_cut(cut: RankingCut, over: int, fixed: int) -> RankingCut:
+    """The same share of a gallery that holds one of `fixed` groups, and room for each of `over` groups at least."""
+    return RankingCut(max(over, cut.k // fixed), cut.desired)
+
+
+def _within(
+    data: AuditData, whole: Sequence[_Gallery], over: str, fixed: str, cut: RankingCut
+) -> tuple[list[WithinRow], list[RelativeDifference]]:
+    """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
+    held, groups = data.index.codes(fixed)
+    smaller = within_cut(cut, len(data.attributes[over]), len(groups))
+    skews: dict[str, list[list[float]]] = {model: [] for model in whole[0].answers}
+    chances: list[Floats] = []
+    for code, group in enumerate(groups):
+        parts = [one.inside(np.asarray(held) == code) for one in whole]
+        for model, of_groups in skews.items():
+            of_groups.append([one.max_skew(model, smaller)[0] for one in parts])
+        chances.append(_fair_means(parts, smaller, group))
+    where: dict[str, Any] = {"fixed": fixed, "over": over, "k": smaller.k}
+    rows = []
+    for code, group in enumerate(groups):
+        median, p95 = np.quantile(chances[code], [0.5, 0.95]).tolist()
+        chance = where | {"null_median": median, "null_p95": p95, "subjects": len(whole)}
+        for model, of_groups in skews.items():
+            rows.append(WithinRow(model=model, group=group, value=float(np.mean(of_groups[code])), **chance))
+    apart = [relative_difference(one[None, :]) for one in np.stack(chances, axis=1)]
+    median, p95 = np.quantile(apart, [0.5, 0.95], method="inverted_cdf").tolist()  # some may be infinite
+    differences = []
+    for model, of_groups in skews.items():
+        of_queries = np.array(of_groups).T
+        means, value = of_queries.mean(axis=0), relative_difference(of_queries)
+        ends = {"highest": groups[int(np.argmax(means))], "lowest": groups[int(np.argmin(means))]}
+        found: dict[str, Any] = {"model": model, **ends, "value": value, "status": status_of(value)}
+        differences.append(RelativeDifference(**where, **found, null_median=median, null_p95=p95))
+    return rows, differences
+
+
+def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) -> list[RecallRow]:
+    """R@K of every model; none where there is but one subject to find, or a k that finds every one."""
+    set_code = np.unique(data.index.set_id, return_inverse=True)[1]
+    rows = []
+    for k in ks:
+        for model, scores in answers.items():
+            if scores.rank is None or k >= len(data.subjects):
+                continue
+            rng, rule = data.random("recall", probe, k), data.suite.decision
+            found = bootstrap(found_at_k(scores.rank, k), set_code, rng, rule.draws, alpha=rule.alpha)
+            n_sets = int(set_code.max()) + 1
+            rows.append(RecallRow(model=model, k=k, value=found.estimate, lo=found.lo, hi=found.hi, n_sets=n_sets))
+    return rows
+
+
+_FIVE = ("lowest", "lower_quartile", "median", "upper_quartile", "highest")
+
+
+def summaries(skews: Sequence[SkewRow]) -> list[SkewSummary]:
+    """The distribution over subjects, per model, grouping and cut; infinite values (no share desired) count as such."""
+    found: list[SkewSummary] = []
+    for over, k, model in dict.fromkeys((row.over, row.k, row.model) for row in skews):
+        rows = [row for row in skews if (row.over, row.k, row.model) == (over, k, model)]
+        values = np.array([row.value for row in rows], dtype=np.float64)
+        five = dict(zip(_FIVE, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))
+        found.append(
+            SkewSummary(
+                model=model,
+                over=over,
+                k=k,
+                mean=float(values.mean()),
+                **five,
+                null_median=float(np.median([row.null_median for row in rows])),
+                null_p95=float(np.median([row.null_p95 for row in rows])),
+                beyond=sum(row.value is not None and row.value > row.null_p95 for row in rows),
+                subjects=len(rows),
+            )
+        )
+    return found

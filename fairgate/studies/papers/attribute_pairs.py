@@ -1,0 +1,295 @@
+"""One pair of attributes of a release under every model's searches: MaxSkew@K, the skew within groups, and shares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import permutations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.data import Dataset
+from fairgate.formulas.metrics import NullSkew, counts_at_k_weighted, ranking, relative_difference
+from fairgate.formulas.statistics import Resamples, set_counts
+from fairgate.ground.errors import MetricError, SettingsError
+from fairgate.ground.randomness import stream
+from fairgate.metrics import METRICS, Cell, Cells, Counts, Crossing, FairRankings, Floats, MetricRequest, measure
+from fairgate.probes import ProbeScores
+from fairgate.records import CROSS, Estimate, FigureSeries, StudyCell, StudyFigure, StudyTable
+from fairgate.studies.papers.neutral_captions import NOUN
+
+METRIC = "max_skew_at_k"
+ALPHA, DRAWS = 0.05, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class IntersectionOptions:
+    """`prompts` with `{subject}` or `{a_subject}` are averaged into one query; none: the release's own captions without
+    their groups, a set without other words being of a `noun`. `k` cuts rankings; None: one place per crossed group.
+    `shown` names the subjects whose shares are drawn; none: that with the largest MaxSkew of the first model."""
+
+    prompts: Sequence[str] = ()
+    noun: str = NOUN
+    k: int | None = None
+    shown: Sequence[str] = ()
+    draws: int = DRAWS
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SkewsWithin:
+    """MaxSkew@k over `over` among the images of each of the `groups` of `fixed`: by model, with their relative
+    difference (`apart`), and a fair ranker's."""
+
+    over: str
+    fixed: str
+    k: int
+    groups: list[str]
+    values: Mapping[str, tuple[Estimate, ...]]
+    apart: Mapping[str, float]
+    fair: list[NullSkew]
+
+
+@dataclass(frozen=True)
+class AttributePair:
+    """One pair of attributes of one release, with every model's similarity of each image to its own subject's query."""
+
+    data: Dataset
+    pair: Crossing
+    answers: Mapping[str, Floats]
+    settings: IntersectionOptions
+
+    @cached_property
+    def cells(self) -> Cells:
+        return Cells(self.data.index)
+
+    @cached_property
+    def name(self) -> str:
+        return slug(f"{self.data.name}-{'-'.join(self.pair)}")
+
+    @property
+    def title(self) -> str:
+        return f"{self.data.name}, {CROSS.join(self.pair)}"
+
+    @property
+    def k(self) -> int:
+        return self.settings.k or prod(len(self.data.manifest.attributes[name]) for name in self.pair)
+
+    @cached_property
+    def skews(self) -> Mapping[str, Mapping[str, Estimate]]:
+        """MaxSkew@K by subject and model."""
+        return {
+            subject: {
+                model: self.estimate(self.cells.of(subject, (self.pair,)), self.k, value, "skew", subject)
+                for model, value in self.answers.items()
+            }
+            for subject in self.data.manifest.subjects
+        }
+
+    def request(self, k: int) -> MetricRequest:
+        """MaxSkew at a cut."""
+        settings = METRICS[METRIC].Settings.model_validate({"k": k})
+        return MetricRequest("skew", METRIC, "captions", settings, (self.pair,), where=self.data.manifest.ref)
+
+    def estimate(self, cell: Cell, k: int, value: Floats, *names: str) -> Estimate:
+        """MaxSkew of a cell, averaged over its subjects, with its interval, or the reason why there is none."""
+        if k > (least := int(np.unique(cell.subject, return_counts=True)[1].min())):
+            raise SettingsError(
+                f"a ranking of {least} images was cut at {k}.",
+                where=f"{self.data.manifest.ref}, {CROSS.join(self.pair)}",
+                remedy=f"choose --k up to {least}, or a release with more sets of each subject",
+            )
+        request = self.request(k)
+        now = measure(request, cell, [ProbeScores(value)])
+        drawn = within_subjects(cell, self.settings.draws, stream(self.settings.seed, "intersections", *names))
+        try:
+            redone = now.draw(drawn)
+        except MetricError as error:  # sets that differ in size: a resample of small ones ends above the cut
+            return Estimate(value=now.value, n=cell.n_sets, why=error.problem)
+        limits = METRICS[METRIC].interval(request, cell, now, redone, ALPHA)
+        why = None if limits.lo is not None else limits.how
+        return Estimate(value=now.value, lo=limits.lo, hi=limits.hi, n=cell.n_sets, why=why)
+
+    def fair(self, cell: Cell, k: int, rankings: FairRankings) -> NullSkew:
+        """What a perfectly fair ranker has."""
+        found = METRICS[METRIC].fair_chance(self.request(k), cell, rankings)
+        assert found is not None
+        return found
+
+    @cached_property
+    def fair_by_subject(self) -> Mapping[str, NullSkew]:
+        rankings = FairRankings()
+        return {one: self.fair(self.cells.of(one, (self.pair,)), self.k, rankings) for one in self.skews}
+
+    def distribution(self) -> StudyTable:
+        """Figures 2 (left) and 5 as numbers: the distribution of MaxSkew@K over subjects."""
+        nulls = [self.fair_by_subject[one] for one in self.skews]
+        rows: list[list[StudyCell]] = []
+        for model in self.answers:
+            values = np.array([float(of[model].value or 0.0) for of in self.skews.values()])
+            five = np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist()
+            beyond = sum(value > null.p95 for value, null in zip(values, nulls, strict=True))
+            level = sum(value < 1e-9 for value in values)
+            rows.append([model, float(values.mean()), *five, len(values), int(level), int(beyond)])
+        median, p95 = (float(np.median([getattr(one, name) for one in nulls])) for name in ("median", "p95"))
+        return StudyTable(
+            name=f"max-skew-{self.name}",
+            title=f"MaxSkew@{self.k} over subjects: {self.title}",
+            source="figures 2 (left) and 5",
+            columns=["model", "mean", "least", "25%", "median", "75%", "most", "subjects", "at 0", "beyond chance"],
+            rows=rows,
+            note=f"A fair ranker has {median:.3f} half of the time, and is under {p95:.3f} in 95 of 100 rankings; "
+            "'beyond chance' counts subjects above that, 'at 0' those without any skew.",
+        )
+
+    def by_subject(self) -> StudyTable:
+        """Every subject's MaxSkew@K, the most skewed first."""
+        first = next(iter(self.answers))
+        order = sorted(self.skews, key=lambda one: -(self.skews[one][first].value or 0.0))
+        fair = self.fair_by_subject
+        return StudyTable(
+            name=f"subjects-{self.name}",
+            title=f"MaxSkew@{self.k} of each subject: {self.title}",
+            source="figures 2 (left) and 5",
+            columns=["subject", *self.answers, "a fair ranker, median", "a fair ranker, 95%"],
+            rows=[[one, *self.skews[one].values(), fair[one].median, fair[one].p95] for one in order],
+        )
+
+    @cached_property
+    def within(self) -> list[SkewsWithin]:
+        """Either attribute within each group of the other, averaged over subjects."""
+        found = []
+        for over, fixed in permutations(self.pair):
+            codes, groups = self.data.index.codes(fixed)
+            k = max(len(self.data.manifest.attributes[over]), self.k // len(groups))
+            side = replace(self, pair=(over,))
+            whole = side.cells.of(None, ((over,),))
+            inside = [_inside(whole, np.asarray(codes) == at) for at in range(len(groups))]
+            values = {
+                model: tuple(side.estimate(one, k, value, over, groups[at]) for at, one in enumerate(inside))
+                for model, value in self.answers.items()
+            }
+            apart = {
+                model: relative_difference([[float(one.value or 0.0) for one in of]]) for model, of in values.items()
+            }
+            fair = [side.fair(one, k, FairRankings()) for one in inside]
+            found.append(SkewsWithin(over, fixed, k, groups, values, apart, fair))
+        return found
+
+    def within_tables(self) -> Iterator[StudyTable]:
+        """Figure 2 (right): the skew of one attribute among the images of each group of the other."""
+        for one in self.within:
+            rows: list[list[StudyCell]] = [[model, *of, one.apart[model]] for model, of in one.values.items()]
+            rows.append(["a fair ranker, median", *(null.median for null in one.fair), None])
+            rows.append(["a fair ranker, 95%", *(null.p95 for null in one.fair), None])
+            yield StudyTable(
+                name=f"within-{slug(one.fixed)}-{self.name}",
+                title=f"MaxSkew@{one.k} over {one.over} within each {one.fixed}: {self.title}",
+                source="figure 2 (right)",
+                columns=["model", *one.groups, "relative difference"],
+                rows=rows,
+                note="Averaged over subjects. The relative difference is (largest - smallest) / smallest.",
+            )
+
+    def within_figures(self) -> Iterator[StudyFigure]:
+        """The same as bars."""
+        for one in self.within:
+            yield StudyFigure(
+                name=f"within-{slug(one.fixed)}-{self.name}-figure",
+                title=f"MaxSkew over {one.over} within each {one.fixed}: {self.title}",
+                source="figure 2 (right)",
+                kind="bars",
+                x_label=one.fixed,
+                y_label=f"mean MaxSkew@{one.k} over {one.over} (nats)",
+                series=[_series(model, one.groups, of) for model, of in one.values.items()],
+                reference={"a fair ranker, median": float(np.mean([null.median for null in one.fair]))},
+            )
+
+    def shares(self, subject: str, over: Crossing) -> tuple[list[str], Mapping[str, list[Estimate]]]:
+        """Each group's share of a subject's top K, by model, with percentiles under resampled sets."""
+        cell = self.cells.of(subject, (over,))
+        names, found = list(cell.groups[0]), {}
+        sets = Resamples(cell.n_sets, self.settings.draws, stream(self.settings.seed, "shares", subject))
+        drawn = np.concatenate([np.ones((1, cell.n_sets), dtype=np.int32), sets.rows(cell.n_sets, self.settings.draws)])
+        for model, value in self.answers.items():
+            order = ranking(value[cell.rows][None], cell.group_codes[0], self.k, groups=len(names))[0]
+            codes, members = cell.group_codes[0][order], cell.set_code[order]
+            counts = counts_at_k_weighted(codes, drawn, self.k, groups=len(names), sets=members) / self.k
+            lo, hi = np.quantile(counts[1:], [ALPHA / 2, 1 - ALPHA / 2], axis=0)
+            found[model] = [
+                _share(share, low, high, cell.n_sets) for share, low, high in zip(counts[0], lo, hi, strict=True)
+            ]
+        return names, found
+
+    def share_tables(self, subjects: Sequence[str]) -> Iterator[StudyTable]:
+        """Figure 3: the groups in the top K of a subject, of either attribute and of both."""
+        for subject in subjects:
+            rows: list[list[StudyCell]] = []
+            for over in ((self.pair[0],), (self.pair[1],), self.pair):
+                names, found = self.shares(subject, over)
+                rows += [[name, *(of[at] for of in found.values())] for at, name in enumerate(names)]
+            yield StudyTable(
+                name=f"shares-{slug(subject)}-{self.name}",
+                title=f"Shares of groups in the top {self.k} of '{subject}': {self.title}",
+                source="figure 3",
+                columns=["group", *self.answers],
+                rows=rows,
+                note="A share without an interval is the same in every resample of the sets.",
+            )
+
+    def share_figures(self, subjects: Sequence[str]) -> Iterator[StudyFigure]:
+        """The same as bars."""
+        for subject in subjects:
+            for over in ((self.pair[0],), (self.pair[1],), self.pair):
+                names, found = self.shares(subject, over)
+                whole = self.cells.of(subject, (over,)).group_images()
+                even = {"share in the gallery": 1 / len(names)} if len(set(whole.tolist())) == 1 else {}
+                yield StudyFigure(
+                    name=f"shares-{slug(subject)}-{slug('-'.join(over))}-{self.name}-figure",
+                    title=f"Groups in the top {self.k} of '{subject}': {self.data.name}, {CROSS.join(over)}",
+                    source="figure 3",
+                    kind="bars",
+                    x_label=CROSS.join(over),
+                    y_label=f"share of the top {self.k}",
+                    series=[_series(model, names, of) for model, of in found.items()],
+                    reference=even,
+                )
+
+
+def _series(name: str, x: list[str], of: Sequence[Estimate]) -> FigureSeries:
+    return FigureSeries(name=name, x=x, y=[e.value for e in of], lo=[e.lo for e in of], hi=[e.hi for e in of])
+
+
+def _share(share: float, lo: float, hi: float, n: int) -> Estimate:
+    """Resamples of a group that is never shown, or alone, never differ: they are no interval."""
+    if lo == hi:
+        return Estimate(value=float(share), n=n, why=f"{share:.0%} in every resample")
+    return Estimate(value=float(share), lo=float(lo), hi=float(hi), n=n)
+
+
+def within_subjects(cell: Cell, draws: int, rng: np.random.Generator) -> Counts:
+    """Multiplicities (draws, sets) of sets drawn within each subject, so that every draw holds each of them."""
+    first = np.unique(cell.set_code, return_index=True)[1]
+    subject = cell.subject[first]
+    counts = np.empty((draws, cell.n_sets), dtype=np.int32)
+    for one in dict.fromkeys(subject.tolist()):
+        mine = np.flatnonzero(subject == one)
+        counts[:, mine] = set_counts(len(mine), draws, rng)
+    return counts
+
+
+def _inside(cell: Cell, kept: NDArray[np.bool_]) -> Cell:
+    """The images of a cell that are kept, a mask over all rows of the dataset."""
+    here = kept[cell.rows]
+    held, code = np.unique(cell.set_code[here], return_inverse=True)
+    codes = tuple(one[here] for one in cell.group_codes)
+    return Cell(cell.rows[here], code.astype(np.int64), cell.set_ids[held], cell.subject[here], codes, cell.groups)
+
+
+def slug(text: str) -> str:
+    """A text as a part of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"

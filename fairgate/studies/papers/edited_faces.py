@@ -1,0 +1,214 @@
+"""Edits of a release's people, measured: who is perceived in them, and the skin of average faces before and after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.data import CROSS, Dataset
+from fairgate.formulas.metrics import individual_typology_angle, skin_mask
+from fairgate.ground.errors import DatasetError, listed
+from fairgate.ground.randomness import stream
+from fairgate.metrics import Floats
+from fairgate.models import ImageSource, decode_rgb
+from fairgate.records import Estimate
+
+FACE = 128
+"""Pixels of an average face's longer side: its angle is of means, and a resample is an average of its own."""
+
+
+@dataclass(frozen=True)
+class ChosenImages:
+    """Some images of a release, as a source; `groups` (images,) and `names` say who is shown, over all attributes."""
+
+    release: Dataset
+    rows: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    names: list[str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the release, and of the rows."""
+        from fairgate.ground.hashing import digest
+
+        return digest([self.release.fingerprint, self.rows.tolist()])
+
+    @property
+    def folder(self) -> Path:
+        """The release's."""
+        return self.release.folder
+
+    @property
+    def index(self) -> Any:
+        """The release's columns at these rows."""
+        index = self.release.index
+        return SimpleNamespace(**{name: getattr(index, name)[self.rows] for name in ("set_id", "member", "path")})
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
+        """Row numbers among the chosen, and bytes."""
+        place = {int(row): at for at, row in enumerate(self.rows)}
+        waiting: list[tuple[int, bytes]] = []
+        for rows, blobs in self.release.image_batches(batch_size):
+            waiting += [(place[int(row)], data) for row, data in zip(rows, blobs, strict=True) if int(row) in place]
+            while len(waiting) >= batch_size:
+                yield _batch(waiting[:batch_size])
+                waiting = waiting[batch_size:]
+        if waiting:
+            yield _batch(waiting)
+
+
+def _batch(items: Sequence[tuple[int, bytes]]) -> tuple[NDArray[Any], list[bytes]]:
+    return np.array([at for at, _ in items]), [data for _, data in items]
+
+
+def choose(release: Dataset, images: int, seed: int) -> ChosenImages:
+    """`images` of every group at random, the same sets for all groups where a release has counterfactual sets."""
+    crossed, every = release.index.codes(list(release.manifest.attributes))
+    present, codes = np.unique(crossed, return_inverse=True)
+    names = [every[code] for code in present.tolist()]
+    drawn = {one: stream(seed, "image editing study", one).random() for one in dict.fromkeys(release.index.set_id)}
+    order = np.argsort([drawn[one] for one in release.index.set_id], kind="stable")
+    rows = np.sort(np.concatenate([order[codes[order] == code][:images] for code in range(len(names))]))
+    return ChosenImages(release, rows, codes[rows], names)
+
+
+@dataclass(frozen=True)
+class SeenPictures:
+    """What is seen in pictures (images,): the perceived group, the angle of the skin (NaN: none), and the face."""
+
+    perceived: NDArray[Any]
+    angles: Floats
+    faces: NDArray[np.uint8]
+    shown: list[bytes] = field(default_factory=list)
+
+
+def faces_of(
+    source: ImageSource, crop: Sequence[float] | None, rule: Any
+) -> tuple[Floats, NDArray[np.uint8], list[bytes]]:
+    """Angles (images,), faces (images, h, w, 3) of one size, and the PNG of every picture."""
+    angles = np.full(len(source), np.nan)
+    faces: list[Any] = [None] * len(source)
+    blobs: list[bytes] = [b""] * len(source)
+    size: tuple[int, int] | None = None
+    for rows, batch in source.image_batches(32):
+        for row, data in zip(rows.tolist(), batch, strict=True):
+            picture = decode_rgb(data, source, row)
+            if crop is not None:
+                sides = np.array([*picture.size, *picture.size])
+                left, top, right, bottom = np.round(sides * np.array(crop)).astype(int).tolist()
+                picture = picture.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+            pixels = np.asarray(picture)
+            angles[row] = individual_typology_angle(pixels, skin_mask(pixels, rule=rule)).degrees
+            scale = min(1.0, FACE / max(picture.size))
+            size = size or (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+            faces[row] = np.asarray(picture.resize(size))
+            blobs[row] = data
+    return angles, np.stack(faces), blobs
+
+
+def average(faces: NDArray[np.uint8], weights: Floats) -> NDArray[np.uint8]:
+    """The weighted mean of faces (images, h, w, 3), rounded to 8 bits; of equal weights, `metrics.average_face`."""
+    mean = np.tensordot(weights / weights.sum(), faces.astype(np.float64), axes=1)
+    return np.floor(mean + 0.5).astype(np.uint8)
+
+
+def angle(face: NDArray[np.uint8], rule: Any) -> float:
+    """The typology angle of a face's skin, NaN where it has none."""
+    return individual_typology_angle(face, skin_mask(face, rule=rule)).degrees
+
+
+@dataclass(frozen=True)
+class ResampledNumber:
+    """A number and its values in resamples of the images, (draws,); `n` images, `why` it is missing."""
+
+    value: float
+    draws: Floats
+    n: int
+    why: str = ""
+
+    def estimate(self) -> Estimate:
+        """With its 95% percentile interval, which resamples that never differ are not."""
+        known = self.draws[np.isfinite(self.draws)]
+        if not np.isfinite(self.value):
+            return Estimate(value=None, n=self.n, why=self.why or "no skin was found in the average face")
+        if known.size < len(self.draws) or not known.size:
+            return Estimate(value=self.value, n=self.n, why="no interval: some resamples have no number")
+        lo, hi = np.quantile(known, [0.025, 0.975])
+        if lo == hi:
+            return Estimate(value=self.value, n=self.n, why="no interval: the resamples do not differ")
+        return Estimate(value=self.value, lo=float(lo), hi=float(hi), n=self.n)
+
+
+def mean_of(parts: Sequence[ResampledNumber]) -> ResampledNumber:
+    """The mean of several groups' numbers, each resampled by itself."""
+    draws = np.mean([part.draws for part in parts], axis=0)
+    missing = next((part.why for part in parts if part.why), "")
+    return ResampledNumber(
+        float(np.mean([part.value for part in parts])), draws, sum(part.n for part in parts), missing
+    )
+
+
+def weights_of(images: int, draws: int, seed: int, group: str) -> Floats:
+    """Multiplicities of a group's images in resamples, (draws, images); the same for everything measured of them."""
+    rng = stream(seed, "image editing study", "resamples", group)
+    return rng.multinomial(images, np.full(images, 1 / images), size=draws).astype(np.float64)
+
+
+def by_attribute(release: Dataset, names: Sequence[str]) -> Mapping[str, Mapping[str, list[int]]]:
+    """Attribute -> group of it -> the crossed groups that belong to it."""
+    attributes = list(release.manifest.attributes)
+    found: dict[str, dict[str, list[int]]] = {attribute: {} for attribute in attributes}
+    for code, name in enumerate(names):
+        for attribute, part in zip(attributes, name.split(CROSS), strict=True):
+            found[attribute].setdefault(part, []).append(code)
+    return found
+
+
+def labels_of(groups: Sequence[str], labels: Mapping[str, str]) -> dict[str, str] | None:
+    """The texts for groups, by the names that a release records: man and Male are male, woman and Female female.
+
+    None where a text or a group is left over, or two are of the same.
+    """
+    of = {_SAME.get(group.casefold(), group.casefold()): group for group in groups}
+    found = {of.get(_SAME.get(name.casefold(), name.casefold()), ""): text for name, text in labels.items()}
+    return found if len(found) == len(labels) == len(groups) and set(found) == set(groups) else None
+
+
+def required_labels(release: Dataset, attribute: str, labels: Mapping[str, str], form: str) -> dict[str, str]:
+    """The same, of an attribute's groups. Raises DatasetError where the release records others, naming both; `form` is
+    what is written for one."""
+    recorded = release.manifest.attributes
+    if attribute not in recorded:
+        raise DatasetError(
+            f"the release has no attribute '{attribute}'.",
+            where=str(release.folder),
+            remedy=f"give --attribute (recorded: {', '.join(recorded)})",
+        )
+    found = labels_of(recorded[attribute], labels)
+    if found is None:
+        raise DatasetError(
+            f"the release has other groups of '{attribute}' ({listed(recorded[attribute], 10)}) than there are labels "
+            f"({listed(list(labels), 10)}).",
+            where=str(release.folder),
+            remedy=f"give a --label {form} for each of the release's groups, or another --attribute (recorded: "
+            f"{', '.join(recorded)})",
+        )
+    return found
+
+
+_SAME = {"man": "male", "woman": "female"}
+
+
+def slug(text: str) -> str:
+    """A name of a file: lower letters, digits and single hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"

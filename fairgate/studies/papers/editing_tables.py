@@ -1,0 +1,205 @@
+"""The tables, figures and sheets of pictures of a study of edits."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.data import picture_rows
+from fairgate.formulas.metrics import fitzpatrick_type
+from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyPicture, StudyTable
+from fairgate.studies.papers.edited_faces import ResampledNumber, by_attribute, mean_of, slug, weights_of
+from fairgate.studies.papers.editing_options import SHOWN, EditingOptions, FoundEdits
+
+
+def _keys(found: FoundEdits, options: EditingOptions) -> Iterator[tuple[str, int, str]]:
+    for kind in options.words:
+        for code, name in enumerate(found.chosen.names):
+            yield kind, code, name
+
+
+def reader_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+    index, chosen = found.chosen.release.index, found.chosen
+    truth = np.asarray(index.attributes[options.attribute], dtype=object)[chosen.rows]
+    right = found.before.perceived == truth
+    rows: list[list[StudyCell]] = []
+    for code, name in enumerate(chosen.names):
+        own = right[chosen.groups == code]
+        rows.append([name, Estimate(value=float(own.mean()), n=len(own))])
+    return StudyTable(
+        name="reader",
+        title="Does the reader perceive what the release records, before any edit?",
+        source="section 5: CLIP is right about every unedited image",
+        columns=["group", "accuracy"],
+        rows=rows,
+        note="Flips say nothing of a group that the reader gets wrong.",
+    )
+
+
+def _strength_columns(options: EditingOptions, what: str) -> list[str]:
+    return [f"{what}, {strength:g}" for strength in options.strengths]
+
+
+def main_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+    rows: list[list[StudyCell]] = [
+        [
+            name,
+            kind,
+            *(found.flips[kind, strength, code].estimate() for strength in options.strengths),
+            *(found.lighter[kind, strength, code].estimate() for strength in options.strengths),
+        ]
+        for kind, code, name in _keys(found, options)
+    ]
+    return StudyTable(
+        name="changes",
+        title="Edits that change the perceived group, and the skin of the average face",
+        source="table 1",
+        columns=["group", "words", *_strength_columns(options, "flips"), *_strength_columns(options, "ITA change")],
+        rows=rows,
+        note="ITA in degrees, after less before: above 0 the average face is lighter.",
+    )
+
+
+def words_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+    first = next(iter(options.labels))
+    weights = weights_of(len(found.chosen), options.draws, options.seed, "all")
+    rows: list[list[StudyCell]] = []
+    for word in (word for words in options.words.values() for word in words):
+        cells: list[StudyCell] = [word]
+        for strength in options.strengths:
+            taken = (found.edits[word, strength].perceived == first).astype(np.float64)
+            cells.append(ResampledNumber(float(taken.mean()), weights @ taken / len(taken), len(taken)).estimate())
+        rows.append(cells)
+    return StudyTable(
+        name="words",
+        title=f"Share of edits perceived as {first}, by word",
+        source="section 4.2.1, by word",
+        columns=["word", *_strength_columns(options, first)],
+        rows=rows,
+    )
+
+
+def _type(measured: ResampledNumber) -> str:
+    return f"type {fitzpatrick_type(measured.value)}" if np.isfinite(measured.value) else "–"
+
+
+def originals_table(found: FoundEdits) -> StudyTable:
+    return StudyTable(
+        name="original-faces",
+        title="ITA of the average face of the originals, degrees",
+        source="table 2",
+        columns=["group", "ITA", "Fitzpatrick"],
+        rows=[[name, found.originals[code].estimate(), _type(found.originals[code])]
+              for code, name in enumerate(found.chosen.names)],
+    )  # fmt: skip
+
+
+def edited_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+    rows: list[list[StudyCell]] = []
+    for kind, code, name in _keys(found, options):
+        angles = [found.after[kind, strength, code] for strength in options.strengths]
+        rows.append([name, kind, *(one.estimate() for one in angles), *map(_type, angles)])
+    return StudyTable(
+        name="edited-faces",
+        title="ITA of the average face of the edits, degrees",
+        source="table 3",
+        columns=["group", "words", *_strength_columns(options, "ITA"), *_strength_columns(options, "Fitzpatrick")],
+        rows=rows,
+    )
+
+
+def image_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+    rows: list[list[StudyCell]] = []
+    for kind, code, name in _keys(found, options):
+        own, missing = found.chosen.groups == code, 0
+        cells: list[StudyCell] = [name, kind]
+        for strength in options.strengths:
+            seen = [found.edits[word, strength].angles[own] for word in options.words[kind]]
+            change = np.array(seen) - found.before.angles[own]
+            known = change[np.isfinite(change)]
+            images = int(np.isfinite(change).any(axis=0).sum())
+            missing += change.size - known.size
+            cells.append(Estimate(value=float(known.mean()) if known.size else None, n=images,
+                                  why=None if known.size else "no picture has an angle"))  # fmt: skip
+        rows.append([*cells, float(missing)])
+    return StudyTable(
+        name="skin-by-image",
+        title="Mean change of ITA, each edit less its own image, degrees",
+        source="no table of the paper: the metric lightening, with edits that lost more than half of their skin",
+        columns=["group", "words", *_strength_columns(options, "ITA change"), "edits without an angle"],
+        rows=rows,
+    )
+
+
+def figures(found: FoundEdits, options: EditingOptions) -> Iterator[StudyFigure]:
+    attributes = by_attribute(found.chosen.release, found.chosen.names)
+    for kind, (attribute, groups) in product(options.words, attributes.items()):
+        of_reader = attribute == options.attribute
+        numbers, what = (found.flips, "flips") if of_reader else (found.lighter, "skin")
+        if not of_reader and not options.aligned:
+            continue
+        series = []
+        for group, codes in groups.items():
+            parts = [mean_of([numbers[kind, strength, code] for code in codes]) for strength in options.strengths]
+            limits = [part.estimate() for part in parts]
+            series.append(FigureSeries(name=group, x=list(options.strengths), y=[one.value for one in limits],
+                                       lo=[one.lo for one in limits], hi=[one.hi for one in limits]))  # fmt: skip
+        yield StudyFigure(
+            name=slug(f"{what} {attribute} {kind}"),
+            title=f"{'Flips of the perceived group' if of_reader else 'Change of skin tone'} by {attribute}, {kind}",
+            source="figures 3, 20 and 21, " + ("left" if of_reader else "middle"),
+            kind="lines",
+            x_label="edit strength (share of the schedule)",
+            y_label="share of edits" if of_reader else "change of ITA (degrees, above 0 lighter)",
+            series=series,
+            reference={} if of_reader else {"unchanged": 0.0},
+        )
+
+
+def sheets(found: FoundEdits, options: EditingOptions) -> Iterator[tuple[str, tuple[StudyPicture, bytes]]]:
+    names = found.chosen.names
+    columns = [None, *product(options.words, options.strengths)]
+    rows = [
+        (name, [_png(found.faces[code if one is None else (*one, code)]) for one in columns])
+        for code, name in enumerate(names)
+    ]
+    order = ", ".join(
+        ["original", *(f"{kind} {strength:g}" for kind, strength in product(options.words, options.strengths))]
+    )
+    faces = StudyPicture(
+        name="average-faces",
+        title=f"Average faces; columns: {order}",
+        source="figures 12 to 15",
+        alt="A row of average faces for every group, the originals first",
+    )
+    yield faces.name, (faces, _sheet(rows))
+    for code, name in enumerate(names):
+        own = np.flatnonzero(found.chosen.groups == code)[:SHOWN]
+        shown = [("original", [found.before.shown[at] for at in own])]
+        for word, strength in product((word for words in options.words.values() for word in words), options.strengths):
+            shown.append((f"{word}\nat {strength:g}", [found.edits[word, strength].shown[at] for at in own]))
+        picture = StudyPicture(
+            name=slug(f"edits {name}"),
+            title=f"Edits of {name}",
+            source="figures 4 to 11",
+            alt=f"Pictures of {name} in the first row; below, a row of their edits for every word and strength",
+        )
+        yield picture.name, (picture, _sheet(shown))
+
+
+def _sheet(rows: Sequence[tuple[str, Sequence[bytes]]]) -> bytes:
+    out = io.BytesIO()
+    picture_rows(rows).save(out, format="PNG", optimize=True)
+    return out.getvalue()
+
+
+def _png(face: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.fromarray(face).save(out, format="PNG")
+    return out.getvalue()

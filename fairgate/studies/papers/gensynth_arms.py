@@ -1,0 +1,242 @@
+"""The data of the study `gensynth`, and what neutral captions bring up on them: by models, and by rankers that have no
+bias of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from fairgate.data import Dataset
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.randomness import stream
+from fairgate.models import EmbeddingCache, SimilarityModel, open_scorer, require_capability
+from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyTable
+from fairgate.studies.papers.caption_context import balanced
+from fairgate.studies.papers.caption_search import (
+    BIAS_AT,
+    SKEW_AT,
+    CaptionGallery,
+    Matrix,
+    Rank,
+    Shown,
+    by_chance,
+    by_model,
+    by_words,
+    interval,
+    shown,
+)
+from fairgate.studies.papers.captioned import Captioned, Rows
+
+BALANCED_DRAWS = 5
+"""Balanced parts of the originals, as published."""
+RANDOM, WORDS = "random", "TF-IDF"
+CONTROLS = (RANDOM, WORDS)
+METRICS = (*(f"Bias@{k}" for k in BIAS_AT), *(f"MaxSkew@{k}" for k in SKEW_AT))
+
+
+@dataclass(frozen=True)
+class GenSynthInputs:
+    """What the study takes: releases, models by name, and how they are opened.
+
+    `gallery` holds the distractors of R@K, `utility` labelled pictures for zero-shot accuracy; `prompts` name the two
+    groups.
+    """
+
+    original: Captioned
+    genswap: Captioned
+    gensynth: Captioned
+    unfiltered: Captioned | None
+    gallery: Captioned
+    utility: Dataset | None
+    models: Mapping[str, str]
+    prompts: tuple[str, str]
+    template: str
+    clusters: int
+    seed: int
+    device: str
+    root: Path
+    cache: EmbeddingCache | None
+    _opened: dict[tuple[str, str], SimilarityModel] = field(default_factory=dict)
+
+    @cached_property
+    def edited(self) -> list[Captioned]:
+        """Releases with edits."""
+        return [one for one in (self.genswap, self.unfiltered, self.gensynth) if one is not None]
+
+    def open(self, name: str, source: Any) -> SimilarityModel:
+        """A model on these pictures. Raises ModelError for one that cannot compare pictures with texts."""
+        key = (name, source.fingerprint)
+        if key not in self._opened:
+            uri = self.models[name]
+            model = open_scorer(uri, source, device=self.device, cache=self.cache, base=self.root)
+            require_capability(model, "similarity", "study gensynth")
+            self._opened[key] = cast(SimilarityModel, model)
+        return self._opened[key]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Data on which models are compared: rows of a release, once or in balanced draws of them."""
+
+    name: str
+    release: Captioned
+    draws: tuple[Rows, ...]
+
+
+def arms_of(inputs: GenSynthInputs) -> list[Arm]:
+    """The paper's: originals, those of the edited photographs, balanced parts of both, and the edited releases."""
+    first = inputs.original
+    every = np.arange(len(first.dataset))
+    same = first.rows_of(inputs.gensynth.set_id)
+    if not len(same):
+        raise DatasetError(
+            "none of the edited photographs is among the originals.",
+            where=f"{first.dataset.manifest.ref}, {inputs.gensynth.dataset.manifest.ref}",
+            remedy="build both from the same photographs: set ids are those of the photographs",
+        )
+    arms = []
+    for name, rows in (("original", every), ("matched", same)):
+        labels = first.codes[rows].astype(str).tolist()
+        parts = [balanced(labels, stream(inputs.seed, "balanced", name, draw)) for draw in range(BALANCED_DRAWS)]
+        arms += [Arm(name, first, (rows,)), Arm(f"{name}, balanced", first, tuple(rows[part] for part in parts))]
+    return [*arms, *(Arm(one.name, one, (np.arange(len(one.dataset)),)) for one in (inputs.genswap, inputs.gensynth))]
+
+
+Measured = dict[str, list[Shown]]
+"""Ranker -> what it brought up, by draw."""
+
+
+def measured(inputs: GenSynthInputs, arm: Arm) -> Measured:
+    galleries = [CaptionGallery.of(arm.release, rows, inputs.seed + draw) for draw, rows in enumerate(arm.draws)]
+    ranks: dict[str, Callable[[CaptionGallery, int], Rank]] = {RANDOM: by_chance, WORDS: by_words}
+    found: Measured = {
+        name: [shown(make(one, inputs.seed + draw), one) for draw, one in enumerate(galleries)]
+        for name, make in ranks.items()
+    }
+    for name in inputs.models:
+        model = inputs.open(name, arm.release.dataset)
+        found[name] = [shown(by_model(model, one), one) for one in galleries]
+    return found
+
+
+def estimate(values: Matrix, inputs: GenSynthInputs, *names: str) -> Estimate:
+    if len(values) < 2:
+        return Estimate(value=float(values.mean()), n=len(values))
+    value, lo, hi = interval(values, inputs.seed, " ".join(names))
+    return Estimate(value=value, lo=lo, hi=hi, n=len(values))
+
+
+def _cells(inputs: GenSynthInputs, arm: Arm, ranker: str, runs: Sequence[Mapping[str, Matrix]]) -> list[Estimate]:
+    """A cell per metric: with its interval, or the mean of draws with their standard deviation."""
+    return [_cell(inputs, f"{arm.name} {ranker}", name, runs) for name in METRICS]
+
+
+def _cell(inputs: GenSynthInputs, what: str, name: str, runs: Sequence[Mapping[str, Matrix]]) -> Estimate:
+    if any(name not in run for run in runs):
+        return Estimate(value=None, why="there are too few pictures")
+    if len(runs) == 1:
+        return estimate(runs[0][name], inputs, what, name)
+    means = np.array([run[name].mean() for run in runs])
+    middle, far = float(means.mean()), float(means.std(ddof=1))
+    return Estimate(value=middle, lo=middle - far, hi=middle + far, n=len(runs))
+
+
+_LIMITS = (
+    "Limits are 95% intervals over photographs, or over different captions where these are fewer, under one gallery: "
+    "other pictures to search would show other numbers, by more than the limits say. Of balanced parts they are one "
+    f"standard deviation of {BALANCED_DRAWS} draws to either side, as published."
+)
+
+
+def bias_tables(
+    inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured], useful: Mapping[str, StudyCell]
+) -> list[StudyTable]:
+    """Bias@K, and MaxSkew@K next to what each model is good for."""
+    skew: list[list[StudyCell]] = []
+    bias: list[list[StudyCell]] = []
+    for arm, measured in zip(arms, found, strict=True):
+        for ranker, runs in measured.items():
+            cells = _cells(inputs, arm, ranker, runs)
+            bias.append([arm.name, ranker, *cells[: len(BIAS_AT)]])
+            skew.append([arm.name, ranker, *cells[len(BIAS_AT) :], useful.get(ranker, "")])
+    about = f"random and TF-IDF have no bias of their own: what they show is the data's. {_MATCHED} {_LIMITS}"
+    return [
+        StudyTable(
+            name="max-skew",
+            title="Neutral captions as queries: how far is the most favoured gender favoured?",
+            source="tables 1, 3, 8 and 9",
+            columns=["data", "ranker", *METRICS[len(BIAS_AT) :], "zero-shot accuracy"],
+            rows=skew,
+            note=about,
+        ),
+        StudyTable(
+            name="bias",
+            title="Neutral captions as queries: which gender is shown more often?",
+            source="table 1",
+            columns=["data", "ranker", *METRICS[: len(BIAS_AT)]],
+            rows=bias,
+            note=f"Above 0, more of the first group are shown. {about}",
+        ),
+    ]
+
+
+_MATCHED = "Matched are the originals of the edited photographs."
+
+
+def excess_table(inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured]) -> StudyTable:
+    """A model less each control, caption by caption, and the control's part of the model's number."""
+    rows: list[list[StudyCell]] = []
+    for arm, measured in zip(arms, found, strict=True):
+        for ranker in inputs.models:
+            for control in CONTROLS:
+                pairs = list(zip(measured[ranker], measured[control], strict=True))
+                less = [{name: of[name] - than[name] for name in of} for of, than in pairs]
+                cells = _cells(inputs, arm, f"{ranker} less {control}", less)[len(BIAS_AT) :]
+                parts = [_part(pairs, f"MaxSkew@{k}") for k in SKEW_AT]
+                rows.append([arm.name, ranker, control, *cells, *parts])
+    names = [f"MaxSkew@{k}" for k in SKEW_AT]
+    return StudyTable(
+        name="excess",
+        title="What is left of a model's MaxSkew once a control's is taken away",
+        source="section 3.4",
+        columns=["data", "model", "less", *names, *(f"its part @{k}" for k in SKEW_AT)],
+        rows=rows,
+        note="A control's part of 1: a ranker without a bias of its own shows as much on these data. "
+        f"{_MATCHED} {_LIMITS}",
+    )
+
+
+def _part(pairs: Sequence[tuple[Shown, Shown]], name: str) -> Estimate:
+    if any(name not in of for of, _ in pairs):
+        return Estimate(value=None, why="there are too few pictures")
+    of, than = (float(np.mean([one[name].mean() for one in ones])) for ones in zip(*pairs, strict=True))
+    return Estimate(value=than / of) if of > 0 else Estimate(value=None, why="the model shows none")
+
+
+def skew_figures(inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured]) -> list[StudyFigure]:
+    figures = []
+    for k in SKEW_AT:
+        series = []
+        for ranker in (*CONTROLS, *inputs.models):
+            cells = [_cells(inputs, arm, ranker, of[ranker]) for arm, of in zip(arms, found, strict=True)]
+            ones = [one[METRICS.index(f"MaxSkew@{k}")] for one in cells]
+            y, lo, hi = ([getattr(one, part) for one in ones] for part in ("value", "lo", "hi"))
+            series.append(FigureSeries(name=ranker, x=[arm.name for arm in arms], y=y, lo=lo, hi=hi))
+        figures.append(
+            StudyFigure(
+                name=f"max-skew-{k}",
+                title=f"MaxSkew@{k} of models and of rankers without a bias of their own",
+                source="tables 1, 3 and 8",
+                kind="bars",
+                x_label="data",
+                y_label=f"MaxSkew@{k} (natural logarithm)",
+                series=series,
+                note=_LIMITS,
+            )
+        )
+    return figures

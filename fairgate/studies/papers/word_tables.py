@@ -1,0 +1,330 @@
+"""Tables and figures of a study of words: So-B-IT's tables 1 and 2 and figures 3 to 7, what a mitigation moved, and how
+strong words are."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairgate.data import picture_rows
+from fairgate.formulas.metrics import word_strength
+from fairgate.metrics import Crossing, Floats
+from fairgate.records import (
+    CROSS,
+    Estimate,
+    FigureSeries,
+    StudyCell,
+    StudyFigure,
+    StudyPicture,
+    StudyTable,
+)
+from fairgate.studies.papers.word_associations import WordScores
+from fairgate.studies.papers.word_lists import VALENCES
+
+ALL_WORDS = "all words"
+PICTURES = 8
+"""Nearest pictures of a word on a sheet."""
+MOVED = 10
+"""Words of the table of those that moved most, for each model and group."""
+
+
+def slug(*parts: str) -> str:
+    """The name of a table's or figure's files.
+
+    >>> slug("entropy", "skin_tone × gender")
+    'entropy-skin-tone-gender'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
+
+
+def _interval(models: WordScores) -> str:
+    cell = models.gallery.cells.of(None, models.gallery.crossings)
+    return f"Intervals: 95%, {models.gallery.draws:,} resamples of {cell.n_sets:,} {cell.unit}."
+
+
+def top_word_tables(models: Sequence[WordScores]) -> list[StudyTable]:
+    """For every attribute, the word of each category that is nearest to each group, by every model."""
+    words, tables = models[0].gallery.words, list[StudyTable]()
+    for crossing in (one for one in models[0].gallery.crossings if len(one) == 1):
+        rows: list[list[StudyCell]] = []
+        for at, group in enumerate(models[0].associations[crossing].groups):
+            for category, members in words.categories.items():
+                places = words.places(members)
+                for one in models:
+                    found = one.associations[crossing]
+                    best = max(places, key=lambda place: found.values[place, at])
+                    word = words.words[best]
+                    shown = word if np.isfinite(found.values[best, at]) else None
+                    rows.append(
+                        [group, category, one.name, shown, words.valence.get(word, ""), found.estimate(best, at)]
+                    )
+        tables.append(
+            StudyTable(
+                name=slug("top-words", *crossing),
+                title=f"The word of each category that is nearest to each group of {crossing[0]}",
+                source="tables 1 and 2",
+                columns=[crossing[0], "category", "model", "word", "valence", "C-ASC"],
+                rows=rows,
+                note=f"C-ASC in standard deviations. {_interval(models[0])}",
+            )
+        )
+    return tables
+
+
+def _figure_of(crossing: Crossing) -> str:
+    return "figures 3 and 4" if len(crossing) == 1 else "figures 3 and 4, crossed"
+
+
+def entropy_tables(models: Sequence[WordScores]) -> list[StudyTable]:
+    """For every crossing, the mean normalised entropy of each category's top k, by every model."""
+    gallery = models[0].gallery
+    sections = {**gallery.words.categories, ALL_WORDS: gallery.words.words}
+    return [
+        StudyTable(
+            name=slug("entropy", *crossing),
+            title=f"Normalised entropy of {CROSS.join(crossing)} in the top {gallery.k}, mean over words",
+            source=_figure_of(crossing),
+            columns=["category", "words", *(one.name for one in models)],
+            rows=[
+                [name, len(words), *(one.entropy(crossing, words) for one in models)]
+                for name, words in sections.items()
+            ],
+            note=f"1: all groups alike; lower: more biased. {_interval(models[0])}",
+        )
+        for crossing in gallery.crossings
+    ]
+
+
+def entropy_figures(models: Sequence[WordScores], tables: Sequence[StudyTable]) -> list[StudyFigure]:
+    """The entropy tables as bars."""
+    figures = []
+    for crossing, table in zip(models[0].gallery.crossings, tables, strict=True):
+        series = [_series(one.name, table.rows, at) for at, one in enumerate(models, start=2)]
+        figures.append(
+            StudyFigure(
+                name=f"figure-{table.name}",
+                title=table.title,
+                source=_figure_of(crossing),
+                kind="bars",
+                x_label="category of words",
+                y_label="normalised entropy (1: all groups alike)",
+                series=series,
+                note="A bar without an interval: the table says why.",
+            )
+        )
+    return figures
+
+
+def _series(name: str, rows: Sequence[Sequence[StudyCell]], at: int) -> FigureSeries:
+    cells = [cell if isinstance(cell := row[at], Estimate) else Estimate(value=None) for row in rows]
+    return FigureSeries(
+        name=name,
+        x=[str(row[0]) for row in rows],
+        y=[cell.value for cell in cells],
+        lo=[cell.lo for cell in cells],
+        hi=[cell.hi for cell in cells],
+    )
+
+
+def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> list[StudyFigure]:
+    """C-ASC of some words with every crossed group, a figure for each model."""
+    gallery, figures = models[0].gallery, list[StudyFigure]()
+    crossing, places = gallery.crossings[-1], gallery.words.places(show)
+    for one in models:
+        found = one.associations[crossing]
+        series = []
+        for word, place in zip(show, places, strict=True):
+            cells = [found.estimate(place, group) for group in range(len(found.groups))]
+            series.append(_series(word, [[group, cell] for group, cell in zip(found.groups, cells, strict=True)], 1))
+        figures.append(
+            StudyFigure(
+                name=slug("intersections", one.name),
+                title=f"C-ASC of words with every group of {CROSS.join(crossing)}, {one.name}",
+                source="figures 5 and 6",
+                kind="bars",
+                x_label=CROSS.join(crossing),
+                y_label="C-ASC (standard deviations)",
+                series=series,
+                note=_interval(one),
+            )
+        )
+    return figures
+
+
+def shown_table(models: Sequence[WordScores], show: Sequence[str]) -> StudyTable:
+    """Who is in the top k of some words."""
+    gallery = models[0].gallery
+    crossing, rows = gallery.crossings[-1], list[list[StudyCell]]()
+    for word in show:
+        found = [one.shown(crossing, word) for one in models]
+        groups, _, present = found[0]
+        for at, group in enumerate(groups):
+            shares = [float(shown[at] / shown.sum()) for _, shown, _ in found]
+            rows.append([word, group, *shares, float(present[at] / present.sum())])
+    return StudyTable(
+        name="top-k-groups",
+        title=f"Share of each group of {CROSS.join(crossing)} in the top {gallery.k} of a word",
+        source="figure 7",
+        columns=["word", "group", *(one.name for one in models), "in the release"],
+        rows=rows,
+        note="Shares of this ranking of this release: no intervals.",
+    )
+
+
+def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[StudyPicture, bytes]:
+    """A sheet of the nearest pictures of some words, a row each, and its PNG."""
+    index, gallery = models.gallery.release.index, models.gallery
+    nearest = {word: models.nearest(word, PICTURES) for word in show}
+    sets = list(dict.fromkeys(str(index.set_id[row]) for rows in nearest.values() for row in rows))
+    images = {
+        (set_id, member): data
+        for set_id, members in gallery.release.images_of(sets).items()
+        for member, data in members
+    }
+    rows = [(word, [images[str(index.set_id[row]), str(index.member[row])] for row in nearest[word]]) for word in show]
+    buffer = io.BytesIO()
+    picture_rows(rows).save(buffer, format="PNG")
+    alt = f"The {PICTURES} pictures nearest to each of the words {', '.join(show)}, nearest first"
+    picture = StudyPicture(
+        name=slug("nearest-pictures", models.name),
+        title=f"The {PICTURES} nearest pictures of each word, {models.name}",
+        source="figure 7",
+        alt=alt[:300],
+    )
+    return picture, buffer.getvalue()
+
+
+def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
+    """What the other models changed against the first: positive and negative words by group, and single words."""
+    gallery, first = models[0].gallery, models[0]
+    by_valence, by_word = list[list[StudyCell]](), list[list[StudyCell]]()
+    for crossing in gallery.crossings:
+        for label in VALENCES:
+            places = gallery.words.places(
+                [word for word in gallery.words.words if gallery.words.valence.get(word) == label]
+            )
+            if not places:
+                continue
+            for at, group in enumerate(first.associations[crossing].groups):
+                row: list[StudyCell] = [f"{label}: {group}", len(places)]
+                row.append(first.associations[crossing].mean(places, at))
+                for one in models[1:]:
+                    row.append(one.associations[crossing].change(first.associations[crossing], places, at))
+                by_valence.append(row)
+        for one in models[1:]:
+            by_word += _moved_words(one, first, crossing)
+    changes = [f"{one.name}: change" for one in models[1:]]
+    tables = []
+    if by_valence:
+        tables.append(
+            StudyTable(
+                name="moved-valence",
+                title=f"Mean C-ASC of positive and negative words by group: {first.name}, and its change",
+                source="figures 5 and 6",
+                columns=["words: group", "words", first.name, *changes],
+                rows=by_valence,
+                note=f"Above 0: the words moved towards the group. {_interval(first)}",
+            )
+        )
+    tables.append(
+        StudyTable(
+            name="moved-words",
+            title=f"The words that moved most towards a group, against {first.name}",
+            source="figures 5 and 6",
+            columns=["word", "valence", "model", "group", f"C-ASC, {first.name}", "change"],
+            rows=by_word,
+            note=f"The {MOVED} largest changes of each model and crossing, so that they overstate. {_interval(first)}",
+        )
+    )
+    return tables
+
+
+def _moved_words(one: WordScores, first: WordScores, crossing: Crossing) -> list[list[StudyCell]]:
+    before, now, words = first.associations[crossing], one.associations[crossing], first.gallery.words
+    gain = np.nan_to_num(now.values - before.values, nan=-np.inf)
+    rows: list[list[StudyCell]] = []
+    for flat in np.argsort(-gain, axis=None, kind="stable")[:MOVED]:
+        place, group = (int(at) for at in np.unravel_index(flat, gain.shape))
+        word = words.words[place]
+        change = now.change(before, [place], group)
+        valence = words.valence.get(word, "")
+        rows.append([word, valence, one.name, now.groups[group], before.estimate(place, group), change])
+    return rows
+
+
+def association_tables(models: Sequence[WordScores]) -> list[StudyTable]:
+    """C-ASC of every word with every group, a table for each crossing."""
+    words, tables = models[0].gallery.words, list[StudyTable]()
+    of = {word: [name for name, ones in words.categories.items() if word in ones] for word in words.words}
+    for crossing in models[0].gallery.crossings:
+        found = [one.associations[crossing] for one in models]
+        tables.append(
+            StudyTable(
+                name=slug("associations", *crossing),
+                title=f"C-ASC of every word with the groups of {CROSS.join(crossing)}",
+                source="tables 1 and 2, all words" if len(crossing) == 1 else "figures 5 and 6, all words",
+                columns=["word", "category", "valence", "group", *(one.name for one in models)],
+                rows=[
+                    [word, ", ".join(of[word]), words.valence.get(word, ""), group]
+                    + [each.estimate(place, at) for each in found]
+                    for place, word in enumerate(words.words)
+                    for at, group in enumerate(found[0].groups)
+                ],
+                note=_interval(models[0]),
+            )
+        )
+    return tables
+
+
+def strength_tables(
+    models: Sequence[WordScores], vocabulary: Sequence[str]
+) -> tuple[list[StudyTable], list[StudyFigure]]:
+    """How strong every word is: the share of a vocabulary that is no nearer to its k nearest pictures."""
+    words, k = models[0].gallery.words, models[0].gallery.k
+    strengths: list[Floats] = []
+    for one in models:
+        baseline = one.strength(vocabulary)
+        strengths.append(word_strength(one.strength(list(words.captions.values())), baseline))
+    order = np.argsort(-strengths[0], kind="stable")
+    note = f"Share of {len(vocabulary):,} words of the vocabulary whose {k} nearest pictures are no nearer, on average."
+    by_category: list[list[StudyCell]] = []
+    for category, members in words.categories.items():
+        places, row = words.places(members), list[StudyCell]([category, len(members)])
+        for strength in strengths:
+            low, middle, high = np.quantile(strength[places], [0.25, 0.5, 0.75]).tolist()
+            row.append(Estimate(value=middle, lo=low, hi=high, n=len(places)))
+        by_category.append(row)
+    columns = [one.name for one in models]
+    tables = [
+        StudyTable(
+            name="strength-by-category",
+            title="Strong and weak words: median over each category, with its quartiles",
+            source="appendix, strong and weak words",
+            columns=["category", "words", *columns],
+            rows=by_category,
+            note=note,
+        ),
+        StudyTable(
+            name="strength",
+            title="Strong and weak words, the strongest of the first model first",
+            source="appendix, strong and weak words",
+            columns=["word", *columns],
+            rows=[[words.words[place], *(float(one[place]) for one in strengths)] for place in order],
+            note=note,
+        ),
+    ]
+    figure = StudyFigure(
+        name="figure-strength",
+        title="Strength of words by category: median and quartiles",
+        source="appendix, strong and weak words",
+        kind="bars",
+        x_label="category of words",
+        y_label="share of the vocabulary that is no stronger",
+        series=[_series(name, by_category, at) for at, name in enumerate(columns, start=2)],
+        reference={"the vocabulary's median": 0.5},
+        note=note,
+    )
+    return tables, [figure]

@@ -1,0 +1,115 @@
+"""What nulls, overviews, presets, resamples and tie ranges refuse, with the remedy of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from refusals import Refusal, check
+
+from fairgate.formulas.metrics import (
+    average_prompts,
+    counts_at_k_weighted,
+    expected_max_skew,
+    max_skew_within,
+    ndkl_at_k_weighted,
+    retrieval_overview,
+    streamed_overview,
+    weighted_group_counts,
+)
+from fairgate.ground.errors import MetricError
+from fairgate.ground.randomness import stream
+
+ONE = [[0.1, 0.4, 0.2, 0.3]]
+HALVES = np.array([0, 1, 0, 1])
+
+DECLARE_ALL = "declare every group of the attribute, also those that a gallery may lack"
+ADD_IMAGES = "add images of these groups, or declare only the groups that the dataset records"
+SMALLER_K = "choose k between 1 and 4; images with an undefined group do not count"
+DRAWS = "pass neither for the exact null, or at least one draw and a generator to simulate it"
+NO_DIRECTION = "leave the prompt out, or find out why the model returns zeros (or prompts that cancel) for it"
+MULTIPLICITIES = "pass the multiplicity of each image's set: set_counts(...)[:, set_of_image]"
+WITHIN = "choose k within the smallest fixed group, and have an image of every group in each"
+
+REFUSALS = {
+    "a generator without draws": Refusal(lambda: expected_max_skew(1, "uniform", [1, 1], rng=stream(0, "null")), DRAWS),
+    "draws without a generator": Refusal(lambda: expected_max_skew(1, "uniform", [1, 1], 5), DRAWS),
+    "no draws": Refusal(lambda: expected_max_skew(1, "uniform", [1, 1], 0, stream(0, "null")), DRAWS),
+    "the null of one group": Refusal(lambda: expected_max_skew(1, "uniform", [5]), DECLARE_ALL),
+    "the null of an empty group": Refusal(lambda: expected_max_skew(1, "uniform", [5, 0]), ADD_IMAGES),
+    "the null beyond the images": Refusal(lambda: expected_max_skew(5, "uniform", [2, 2]), SMALLER_K),
+    "blocks of other queries": Refusal(
+        lambda: streamed_overview([(ONE, HALVES), (ONE * 2, HALVES)], 1, groups=2),
+        "pass blocks of the same queries, in the same order: a block holds some of the images",
+    ),
+    "a block that is not finite": Refusal(
+        lambda: streamed_overview([(ONE, HALVES), ([[np.nan]], np.array([0]))], 1, groups=2),
+        "find out why the model returns no number there; such rows are never ranked or averaged silently",
+    ),
+    "a block without its labels": Refusal(
+        lambda: streamed_overview([(ONE, HALVES), (ONE, HALVES[:1])], 1, groups=2),
+        "pass one code per image: shape (4,)",
+    ),
+    "no block": Refusal(
+        lambda: streamed_overview([], 1, groups=2),
+        "no image has a defined group; record the attribute, or leave the check out",
+    ),
+    "an overview of one group": Refusal(lambda: retrieval_overview(ONE, HALVES, 1, groups=1), DECLARE_ALL),
+    "an overview with an absent group": Refusal(lambda: retrieval_overview(ONE, HALVES, 1, groups=3), ADD_IMAGES),
+    "an overview that compares a group with itself": Refusal(
+        lambda: retrieval_overview(ONE, HALVES, 1, groups=2, second=0), "name two different groups between 0 and 1"
+    ),
+    "an overview beyond the images": Refusal(lambda: retrieval_overview(ONE, HALVES, 5, groups=2), SMALLER_K),
+    "an unknown average": Refusal(
+        lambda: average_prompts([[1.0]], "median"), "use 'none', 'mean_unit' or 'unit_mean_unit'"
+    ),
+    "prompts that cancel": Refusal(lambda: average_prompts([[1.0, 0.0], [-1.0, 0.0]], "mean_unit"), NO_DIRECTION),
+    "a prompt of length 0": Refusal(lambda: average_prompts([[1.0, 0.0], [0.0, 0.0]], "unit_mean_unit"), NO_DIRECTION),
+    "weights that are shares": Refusal(
+        lambda: counts_at_k_weighted(HALVES, np.full((1, 4), 0.5), 1, groups=2), MULTIPLICITIES
+    ),
+    "weights of one draw alone": Refusal(
+        lambda: counts_at_k_weighted(HALVES, np.ones(4, int), 1, groups=2), MULTIPLICITIES
+    ),
+    "weights below 0": Refusal(
+        lambda: counts_at_k_weighted(HALVES, np.array([[1, 1, 1, -1]]), 1, groups=2), MULTIPLICITIES
+    ),
+    "a label undefined in ranking order": Refusal(
+        lambda: counts_at_k_weighted(np.array([0, -1]), np.ones((1, 2), int), 1, groups=2),
+        "declare more than 2, or correct the codes",
+    ),
+    "labels of other weights": Refusal(
+        lambda: counts_at_k_weighted(HALVES, np.ones((1, 2), int), 1, groups=2), "pass one code per image: shape (2,)"
+    ),
+    "weights of one group": Refusal(lambda: ndkl_at_k_weighted(HALVES, np.ones((1, 4), int), 1, groups=1), DECLARE_ALL),
+    "a resampled gallery below k": Refusal(
+        lambda: counts_at_k_weighted(HALVES, np.array([[1, 1, 1, 1], [1, 0, 0, 0]]), 2, groups=2),
+        "choose a smaller k: sets differ in size, and some resamples draw the small ones",
+    ),
+    "labels of other galleries": Refusal(
+        lambda: weighted_group_counts(HALVES, np.ones((1, 3), int), 2), "pass one code per image: shape (3,)"
+    ),
+    "a fixed group that lacks a group": Refusal(
+        lambda: max_skew_within(ONE, HALVES, np.array([0, 0, 1, 1]), 3, groups=2, fixed_groups=2), WITHIN
+    ),
+    "a fixed group without images": Refusal(
+        lambda: max_skew_within(ONE, HALVES, np.zeros(4, int), 1, groups=2, fixed_groups=2), WITHIN
+    ),
+    "a k of 0 within": Refusal(
+        lambda: max_skew_within(ONE, HALVES, np.zeros(4, int), 0, groups=2, fixed_groups=2), WITHIN
+    ),
+    "one fixed group": Refusal(
+        lambda: max_skew_within(ONE, HALVES, np.zeros(4, int), 1, groups=2, fixed_groups=1), DECLARE_ALL
+    ),
+    "one group within": Refusal(
+        lambda: max_skew_within(ONE, HALVES, np.zeros(4, int), 1, groups=1, fixed_groups=2), DECLARE_ALL
+    ),
+    "fixed codes of other images": Refusal(
+        lambda: max_skew_within(ONE, HALVES, np.zeros(3, int), 1, groups=2, fixed_groups=2),
+        "pass one code per image: shape (4,)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_cannot_be_worked_out_says_what_where_and_what_to_do(name: str) -> None:
+    check(REFUSALS[name], MetricError)

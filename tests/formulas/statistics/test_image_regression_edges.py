@@ -1,0 +1,165 @@
+"""Regressions on single images, step by step: noise of all groups in every contrast, and groups too thin to speak."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from regressions import image_regression
+from scipy.stats import beta, chi2, kurtosis, norm
+
+from fairgate.formulas.statistics import PairedResult, image_changes, power_of_images, set_counts
+from fairgate.formulas.statistics.paired_result import Harm
+from fairgate.ground.errors import StatisticsError
+from fairgate.ground.randomness import stream
+
+SIZES = (20, 35, 50)
+
+
+def samples() -> list[np.ndarray]:
+    """Skewed changes of three groups."""
+    rng = stream(0, "changes")
+    return [rng.exponential(0.1 * (number + 1), size) for number, size in enumerate(SIZES)]
+
+
+def judged(changes: list[np.ndarray], *, draws: int = 500, margin: float = 0.02, alpha: float = 0.05) -> PairedResult:
+    labels = np.repeat(np.arange(len(changes)), [change.size for change in changes])
+    change = np.concatenate(changes)
+    return image_regression(
+        change,
+        np.zeros(change.size),
+        labels,
+        groups=len(changes),
+        margin=margin,
+        alpha=alpha,
+        rng=stream(1, "draws"),
+        draws=draws,
+    )
+
+
+def test_limits_are_studentised_contrasts_of_groups_resampled_apart() -> None:
+    changes, rng = samples(), stream(1, "draws")
+    contrast = np.eye(3) - 1 / 3
+    moved, variance = [], []
+    for change in changes:
+        centred, counts = change - change.mean(), set_counts(change.size, 500, rng)
+        first = counts @ centred / change.size
+        moved.append(first)
+        variance.append((counts @ centred**2 / change.size - first**2) / (change.size - 1))
+    t = (np.stack(moved, axis=1) @ contrast.T) / np.sqrt(np.stack(variance, axis=1) @ (contrast**2).T)
+    noise = contrast**2 * [change.var(ddof=1) / change.size for change in changes]
+    error = np.sqrt(noise.sum(axis=1))
+    freedom = noise.sum(axis=1) ** 2 / (noise**2 / (np.array(SIZES) - 1)).sum(axis=1)
+    third = [((change - change.mean()) ** 3).mean() / change.size**2 for change in changes]
+    skewness = (contrast**3 * third).sum(axis=1) / error**3
+    scale = (8 * freedom + 1) / (8 * freedom + 3)
+    beyond = math.floor(0.045 * 501) - 1
+    result = judged(changes, margin=0.5)
+    for found, direction in ((result.hi - result.delta, -1), (result.delta - result.lo, 1)):
+        score = scale * np.sign(direction * t) * np.sqrt(freedom * np.log(1 + t**2 / freedom))
+        critical = max(np.sort(score.max(axis=1))[499 - beyond], norm.ppf(0.955))
+        far = np.sqrt(freedom * np.expm1((critical / scale) ** 2 / freedom))
+        stretch = 1 + 2 * np.maximum(-direction * skewness, 0.0) ** 2
+        np.testing.assert_allclose(found, far * error * stretch)
+
+    means = np.array([change.mean() for change in changes])
+    np.testing.assert_allclose(result.delta, means - means.mean())
+
+
+def test_a_group_too_thin_to_speak_silences_every_contrast() -> None:
+    thin = [*samples()[:2], np.array([0.5, 0.4, 0.6, 0.5, 0.45])]
+    result = judged(thin)
+    assert (result.lo == -np.inf).all()
+    assert (result.hi == np.inf).all()
+    assert result.verdict.tolist() == ["inconclusive"] * 3
+    assert result.p_adjusted.tolist() == result.p_not_worse.tolist() == [1.0] * 3
+    assert np.isfinite(judged([*samples()[:2], np.append(thin[2], 0.55)]).lo).all()
+    still = judged([np.zeros(5), np.zeros(20)], margin=0.0)
+    assert (still.overall, still.lo.tolist(), still.hi.tolist()) == ("pass", [0.0, 0.0], [0.0, 0.0])
+
+
+def test_sparse_groups_reach_as_far_as_unseen_departures_may() -> None:
+    def reach(departing: int, images: int) -> float:
+        changes = [np.where(np.arange(images) < departing, 0.5 - np.arange(images) / 100, 0.0), np.zeros(images)]
+        return float((judged(changes).hi - judged(changes).delta)[0])
+
+    def unseen(departing: int, images: int) -> float:
+        level = 1 - 0.045 / 2 / 2
+        shares = [(beta.ppf(level, some + 1, images - some) - some / images) for some in (departing, 0)]
+        return 0.5 * 0.5 * sum(shares)
+
+    for departing, images in ((1, 30), (7, 30), (4, 7), (5, 7)):
+        assert reach(departing, images) == pytest.approx(unseen(departing, images))
+    for departing, images in ((8, 30), (6, 7)):  # no longer sparse
+        assert reach(departing, images) != pytest.approx(unseen(departing, images))
+
+
+def test_groups_that_all_change_by_the_same_differ_by_exactly_nothing() -> None:
+    for value in (0.1, 0.7, 1.1):
+        result = judged([np.full(size, value) for size in (6, 7, 9)], margin=0.0)
+        assert result.delta.tolist() == [0.0, 0.0, 0.0]
+        assert not np.signbit(result.delta).any()
+
+
+def test_labels_of_one_group_alone_lack_the_other_group() -> None:
+    with pytest.raises(StatisticsError, match=r"fewer than two images show the groups \[1\]"):
+        image_regression([0.1, 0.2], [0.1, 0.2], [0, 0], groups=2, margin=0.1, rng=stream(0))
+
+
+def test_four_thousand_draws_are_usual() -> None:
+    def left(**options: int) -> tuple[float, int]:
+        rng = stream(2, "usual")
+        values = np.concatenate(samples()[:2])
+        labels = np.repeat([0, 1], SIZES[:2])
+        result = image_regression(values, values * 0.5, labels, groups=2, margin=0.1, rng=rng, **options)
+        return rng.random(), result.draws
+
+    assert left() == left(draws=4000)
+    assert left()[1] == 4000
+
+
+def test_no_image_at_all_lacks_every_group() -> None:
+    with pytest.raises(StatisticsError, match=r"fewer than two images show the groups \[0, 1\]"):
+        image_regression([], [], np.array([], dtype=int), groups=2, margin=0.1, rng=stream(0))
+
+
+def test_changes_of_tiny_scores_are_no_rounding() -> None:
+    tiny, labels = 1e-20 * np.array([1.0, 2.0, 3.0, 5.0]), np.array([0, 1, 0, 1])
+    expected = 1e-20 * np.array([[1.0, 3.0], [2.0, 5.0]])
+    np.testing.assert_allclose(image_changes(tiny, 0 * tiny, labels, groups=2), expected)
+    np.testing.assert_allclose(image_changes(0 * tiny, tiny, labels, groups=2), -expected)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_power_on_images_looks_as_far_as_the_test(sign: float) -> None:
+    changes = [sign * change for change in samples()]
+    labels, change = np.repeat([0, 1, 2], SIZES), np.concatenate(changes)
+    options = {"margin": 0.0, "harm": "either", "draws": 500}
+    result = image_regression(change, 0.0 * change, labels, groups=3, rng=stream(1, "draws"), **options)
+    found = power_of_images(changes, rng=stream(1, "draws"), **options)
+    assert found.reach == pytest.approx(np.maximum(result.hi - result.delta, result.delta - result.lo))
+
+
+def test_power_on_images_needs_noise_and_a_question() -> None:
+    assert np.isinf(power_of_images([samples()[0], [0.1, 0.2]], margin=0.1, rng=stream(0)).detectable).all()
+    with pytest.raises(StatisticsError, match="only 3 images of group 1 changed unlike the others"):
+        power_of_images([samples()[0], [0.0, 0.0, 0.1, 0.2, 0.3]], margin=0.1, rng=stream(0))
+    with pytest.raises(StatisticsError, match=r"a wanted regression of 0\.0"):
+        power_of_images(samples(), margin=0.1, rng=stream(0), wanted=0.0)
+
+
+def test_caution_on_images_has_a_part_from_every_group() -> None:
+    changes = [change + 1.0 for change in samples()]
+    found = power_of_images(changes, margin=0.1, rng=stream(0), odds=0.9)
+    part = (np.eye(3) - 1 / 3) ** 2 * [change.var(ddof=1) / change.size for change in changes]
+    own = [2 * change.size / (max(kurtosis(change, fisher=False), 3.0) - 1) for change in changes]
+    freedom = part.sum(axis=1) ** 2 / (part**2 / own).sum(axis=1)
+    assert found.caution == pytest.approx(np.sqrt(freedom / chi2.ppf(0.1, freedom)))
+
+
+@pytest.mark.parametrize("harm", ["lower", "higher", "either"])
+def test_no_change_has_no_sign(harm: Harm) -> None:
+    scores, labels = np.linspace(0.1, 0.9, 18), np.tile([0, 1, 2], 6)
+    result = image_regression(scores, scores, labels, groups=3, margin=0.0, rng=stream(0), harm=harm)
+    assert not np.signbit([result.delta, result.lo, result.hi]).any()

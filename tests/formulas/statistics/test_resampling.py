@@ -1,0 +1,123 @@
+"""Resampled sets, medians under multiplicities, and the intervals they give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from fairgate.formulas.statistics import (
+    Resamples,
+    bootstrap,
+    paired_test,
+    resampling,
+    set_count_chunks,
+    set_counts,
+    weighted_median,
+)
+from fairgate.ground.errors import StatisticsError
+from fairgate.ground.randomness import stream
+
+
+def test_every_draw_holds_as_many_sets_as_the_data() -> None:
+    counts = set_counts(30, 500, stream(0, "counts"))
+    assert counts.shape == (500, 30)
+    assert (counts.sum(axis=1) == 30).all()
+    assert counts.mean(axis=0) == pytest.approx(1.0, abs=0.2)
+
+
+def test_chunks_are_the_same_draws_in_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = set_counts(7, 50, stream(0, "chunks"))
+    monkeypatch.setattr(resampling, "CHUNK", 21)
+    chunks = list(set_count_chunks(7, 50, stream(0, "chunks")))
+    assert len(chunks) == 17
+    np.testing.assert_array_equal(np.concatenate(chunks), whole)
+
+
+@pytest.mark.parametrize("sets", [7, 200, 300, 70_000])
+def test_multiplicities_are_the_counts_of_plain_draws(sets: int) -> None:
+    counts = set_counts(sets, 5, stream(0, "plain", sets))
+    drawn = stream(0, "plain", sets).integers(0, sets, size=(5, sets))
+    for row, picks in zip(counts, drawn, strict=True):
+        np.testing.assert_array_equal(row, np.bincount(picks, minlength=sets))
+    assert counts.dtype == np.int32
+
+
+@pytest.mark.parametrize("sets", [30, 255, 256])
+def test_shared_resamples_give_what_their_generator_would(sets: int) -> None:
+    shared = Resamples(sets, 300, stream(0, "shared"))
+    np.testing.assert_array_equal(set_counts(sets, 300, shared), set_counts(sets, 300, stream(0, "shared")))
+    np.testing.assert_array_equal(set_counts(sets, 20, shared), set_counts(sets, 300, shared)[:20])
+    assert set_counts(sets, 20, shared).dtype == np.int32
+    values = stream(1, "values").normal(size=(sets, 3))
+    by_shared = paired_test(values, 0 * values, margin=0.1, rng=shared, draws=300)
+    by_generator = paired_test(values, 0 * values, margin=0.1, rng=stream(0, "shared"), draws=300)
+    np.testing.assert_array_equal(by_shared.lo, by_generator.lo)
+    again = paired_test(values, 0 * values, margin=0.1, rng=shared, draws=300)
+    np.testing.assert_array_equal(again.hi, by_shared.hi)
+    interval = bootstrap(values[:, 0], sets, shared, n=300)
+    assert interval == bootstrap(values[:, 0], sets, stream(0, "shared"), n=300)
+    assert (shared.n_sets, shared.draws) == (sets, 300)
+
+
+def test_shared_resamples_come_in_chunks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Resamples(7, 50, stream(0, "chunks"))
+    monkeypatch.setattr(resampling, "CHUNK", 21)
+    assert [len(chunk) for chunk in set_count_chunks(7, 50, shared)] == [3] * 16 + [2]
+    np.testing.assert_array_equal(set_counts(7, 50, shared), set_counts(7, 50, stream(0, "chunks")))
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 12))
+def test_the_weighted_median_is_the_median_of_the_repeated_values(seed: int, n: int) -> None:
+    rng = stream(seed, "median")
+    values = rng.integers(0, 5, n) / 4
+    counts = set_counts(n, 5, rng)
+    expected = [np.median(np.repeat(values, row)) for row in counts]
+    np.testing.assert_allclose(weighted_median(values, counts), expected)
+
+
+def test_the_interval_of_a_mean_is_the_normal_one_for_many_sets() -> None:
+    values = stream(0, "values").normal(1.0, 2.0, 2000)
+    interval = bootstrap(values, 2000, stream(0, "percentile"), n=4000)
+    reach = norm.ppf(0.975) * values.std(ddof=1) / np.sqrt(2000)
+    assert interval.estimate == pytest.approx(values.mean())
+    assert [interval.lo, interval.hi] == pytest.approx([values.mean() - reach, values.mean() + reach], abs=0.01)
+    assert (interval.method, interval.draws) == ("percentile", 4000)
+
+
+def test_rows_of_one_set_are_drawn_together() -> None:
+    values = stream(0, "rows").normal(size=40)
+    rows, sets = np.repeat(values, 25), np.repeat(np.arange(40), 25)
+    together = bootstrap(rows, sets, stream(0, "draws"), n=2000)
+    alone = bootstrap(values, 40, stream(0, "draws"), n=2000)
+    assert [together.lo, together.hi] == pytest.approx([alone.lo, alone.hi])
+
+
+def test_sets_that_agree_leave_nothing_to_doubt() -> None:
+    interval = bootstrap(np.full(20, 0.5), 20, stream(0, "same"), n=100)
+    assert (interval.lo, interval.estimate, interval.hi) == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "problem", "remedy"),
+    [
+        (lambda rng: set_counts(0, 5, rng), "5 draws of 0 sets", "at least 1"),
+        (lambda rng: set_counts(3, 0, rng), "0 draws of 3 sets", "at least 1"),
+        (lambda rng: Resamples(0, 5, rng), "5 draws of 0 sets", "at least 1"),
+        (lambda rng: set_counts(4, 5, Resamples(3, 5, rng)), "5 resamples of 4 sets", "else pass a generator"),
+        (lambda rng: set_counts(3, 6, Resamples(3, 5, rng)), "of 5 resamples of 3 sets", "no more draws"),
+        (lambda rng: Resamples(3, 5, rng).rows(3, 0), "0 resamples of 3 sets", "no more draws"),
+        (lambda rng: bootstrap([0.1, np.nan], 2, rng), "1 of them not finite", "finite values"),
+        (lambda rng: bootstrap([0.1, 0.2], 3, rng), "do not fit 3 sets", "set code"),
+        (lambda rng: bootstrap([0.1, 0.2], [0, 2], rng), "do not fit 3 sets", "set code 0, 1, ..."),
+        (lambda rng: bootstrap([0.1], 1, rng), "1 set cannot be resampled", "at least two sets"),
+    ],
+)
+def test_what_cannot_be_resampled_is_refused(call, problem: str, remedy: str) -> None:
+    with pytest.raises(StatisticsError, match=problem) as caught:
+        call(stream(0, "refused"))
+    assert caught.value.where
+    assert remedy in caught.value.remedy

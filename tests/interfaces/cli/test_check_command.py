@@ -1,0 +1,90 @@
+"""`fairgate check` is the same evaluation as pytest's, with the same exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_repository import Toy
+from typer.testing import CliRunner
+
+from fairgate import __version__, gate
+from fairgate.interfaces.cli.main import app
+
+OFF = ["--mlflow", "off", "--cache", "off"]
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(words), env={"CI": "", "COLUMNS": "120"})
+    return result.exit_code, result.output
+
+
+def test_an_open_gate_ends_with_0_and_a_shut_one_with_1(toy: Toy) -> None:
+    code, output = run("check", "jobs", "--root", str(toy.root), *OFF)
+    assert code == 0
+    assert "10 passed" in output
+    code, output = run("check", "jobs", "--root", str(toy.root), "--model", "scores:biased.csv?values=logit", *OFF)
+    assert code == 1
+    assert "dark × female fell" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["check", "jbos"], "did you mean 'jobs'"),
+        (["check", "jobs", "--device", "tpu"], "is not a value of --device"),
+    ],
+)
+def test_a_wrong_suite_or_option_ends_with_4(toy: Toy, words: list[str], message: str) -> None:
+    code, output = run(*words, "--root", str(toy.root))
+    assert code == 4
+    assert message in output
+
+
+def test_pytest_and_the_command_write_the_same_record(
+    toy: Toy, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(toy.root)
+    run("check", "jobs", "--report", "by_command", *OFF)
+    code = pytester.runpytest_subprocess(
+        *(f"--rootdir={toy.root}", "--fairness-suite", "jobs", "--fairness-report", str(toy.root / "by_pytest")),
+        *("--fairness-mlflow", "off", "--fairness-cache", "off"),
+    ).ret
+    assert code == 0
+    first, second = (
+        json.loads((toy.root / folder / "results.json").read_text(encoding="utf-8"))
+        for folder in ("by_command", "by_pytest")
+    )
+    for clock in ("created_at", "seconds"):
+        del first[clock], second[clock]
+    assert first == second
+
+
+def test_the_json_schema_of_suites_is_printed_and_written(tmp_path: Path) -> None:
+    code, output = run("suite", "schema")
+    assert code == 0
+    run("suite", "schema", "--out", str(tmp_path / "schema.json"))
+    assert json.loads(output) == json.loads((tmp_path / "schema.json").read_text(encoding="utf-8"))
+
+
+def test_the_version_is_shown() -> None:
+    assert run("--version") == (0, f"{__version__}\n")
+
+
+def test_what_is_wrong_with_the_model_is_said_before_anything_is_logged(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("typer.echo", lambda text="", **_: said.append(str(text)))
+    publish = gate.publish
+
+    def logged(*given: Any) -> Any:
+        said.append("logged")
+        return publish(*given)
+
+    monkeypatch.setattr(gate, "publish", logged)
+    run("check", "jobs", "--root", str(toy.root), "--model", "scores:absent.csv?values=logit", *OFF)
+    (told,) = [at for at, text in enumerate(said) if "the file does not exist" in text]
+    assert told < said.index("logged")

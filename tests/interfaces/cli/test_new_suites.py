@@ -1,0 +1,287 @@
+"""`fairgate suite new` writes a suite that makes sense on the dataset that it is for, and never replaces one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from scratch_git import scratch_git
+from toy_repository import Toy, members, rows, toy_repository
+from typer.testing import CliRunner
+
+from fairgate import gate
+from fairgate.data import write_dataset
+from fairgate.interfaces.cli.main import app
+
+
+def new(root: Path, *words: str) -> tuple[int, str]:
+    model = [] if "--model" in words else ["--model", "mlflow-model:jobs@champion"]  # not looked for here
+    done = CliRunner().invoke(app, ["suite", "new", *words, *model, "--root", str(root)])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def single_images(root: Path, *, subject: str | None) -> None:
+    """The toy's pictures as images that form no sets, of one subject or of two."""
+
+    def alone() -> Iterator[Mapping[str, object]]:
+        for number, row in enumerate(rows(40)):
+            yield {**row, "set_id": f"image-{number}", "subject": subject or row["subject"]}
+
+    write_dataset(
+        root / "datasets" / "people" / "v1",
+        alone(),
+        name="people",
+        version="v1",
+        attributes={"skin_tone": ["light", "dark"], "gender": ["male", "female"]},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=False,
+    )
+
+
+def test_a_suite_for_counterfactual_sets_asks_inside_them(toy: Toy) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy")
+    assert code == 0, output
+    assert "fairgate baseline update first" in output
+    items = {one.item for one in gate.prepare("first", toy.root).planned}
+    by_subject = {"fairness[chef]", "no-regression[doctor]", "no-group-falls-behind[chef]"}
+    assert {"accuracy", "still-useful"} | by_subject <= items
+    assert 'baseline: "git:origin/main"' in (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
+
+
+def test_the_first_baseline_is_pinned_as_the_anchor_once_main_has_it(toy: Toy) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy", "--baseline", "git:main")
+    assert code == 0, output
+    assert "warning: no anchor yet" in output
+    assert "fairgate baseline anchor first" in output
+    path = toy.root / "fairness_suites" / "first.yaml"
+    path.unlink()
+    records = toy.root / "fairness_suites" / "baselines" / "first"
+    records.mkdir(parents=True)
+    (records / "results.json").write_text("{}", encoding="utf-8")
+    commit = scratch_git(toy.root)("rev-parse", "main")
+    code, output = new(toy.root, "first", "--dataset", "toy", "--baseline", "git:main")
+    assert code == 0, output
+    assert "no anchor" not in output
+    assert path.read_text(encoding="utf-8").endswith(f"anchor: git:main@{commit}\n")
+
+
+def test_labels_beside_the_subjects_compete_and_are_nobodys_truth(toy: Toy) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy", "--beside", "nurse", "--beside", "Chef's help")
+    assert code == 0, output
+    probe = gate.prepare("first", toy.root).loaded.suite.probes["labels"]
+    assert probe.labels == ["chef", "doctor", "nurse", "Chef's help"]
+    assert "at_least: 0.62" in (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("label", ["doctor", " "])
+def test_a_label_beside_the_subjects_is_another_one(toy: Toy, label: str) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy", "--beside", label)
+    assert (code, "--beside nurse" in output) == (4, True), output
+    assert not (toy.root / "fairness_suites" / "first.yaml").exists()
+
+
+def test_a_suite_for_single_images_compares_groups_with_each_other(toy: Toy) -> None:
+    single_images(toy.root, subject=None)
+    assert new(toy.root, "alone", "--dataset", "people")[0] == 0
+    checks = gate.prepare("alone", toy.root).loaded.suite.checks
+    assert [check.metric for check in checks] == ["accuracy", "accuracy", "p_true", "group_gap", "c_asc"]
+
+
+def test_where_all_images_show_one_subject_an_attribute_is_told(toy: Toy) -> None:
+    single_images(toy.root, subject="person")
+    code, output = new(toy.root, "alone", "--dataset", "people")
+    assert code == 4
+    assert "there is nothing to tell apart" in output
+    assert "--truth skin_tone (of skin_tone, gender)" in output
+    code, output = new(toy.root, "alone", "--dataset", "people", "--truth", "size")
+    assert code == 4
+    assert "'size' is no attribute" in output
+    assert new(toy.root, "alone", "--dataset", "people", "--truth", "gender")[0] == 0
+    probe = gate.prepare("alone", toy.root).loaded.suite.probes["labels"]
+    assert (probe.truth, probe.labels) == ("gender", ["male", "female"])
+
+
+def test_a_suite_that_is_there_is_left_alone(toy: Toy) -> None:
+    before = toy.suite.read_bytes()
+    code, output = new(toy.root, "jobs", "--dataset", "toy")
+    assert code == 4
+    assert "the suite 'jobs' is there" in output
+    assert toy.suite.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["../out", "A", ""])
+def test_a_name_that_is_none_writes_nothing(toy: Toy, name: str) -> None:
+    before = sorted(toy.root.rglob("*"))
+    assert new(toy.root, name, "--dataset", "toy")[0] == 4
+    assert sorted(toy.root.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--model", "checkpoint/"], "is not a model URI"),
+        (["--baseline", "main"], "is not a baseline"),
+        (["--model", "hf:absent"], "the model folder does not exist"),
+        (["--model", "scores:tunned.csv?values=logit"], "did you mean 'tuned.csv'?"),
+        (["--model", "detections:jobs.csv", "--beside", "nurse"], "a detector's suite has no labels"),
+        (["--model", "labels:people.csv", "--beside", "nurse"], "a suite of predictions has the model's own labels"),
+        (["--model", "hf:/elsewhere/model"], "`model` names a file outside of the repository"),
+        (["--model", "scores:../x.csv"], "`model` names a file outside of the repository"),
+        (["--baseline", "file:../results.json"], "`baseline` names a file outside of the repository"),
+    ],
+)
+def test_a_model_or_baseline_that_is_none_is_refused_before_anything_is_written(
+    toy: Toy, words: list[str], problem: str
+) -> None:
+    head = "set_id,member,label,score,left,top,right,bottom\n"
+    images = [f"{set_id},{tone}-{gender},,,,,,\n" for _, set_id, tone, gender in members(40)]
+    (toy.root / "jobs.csv").write_text(head + "".join(images))
+    given = [f"{set_id},{tone}-{gender},{gender}\n" for _, set_id, tone, gender in members(40)]
+    (toy.root / "people.csv").write_text("set_id,member,gender\n" + "".join(given))
+    options = ["--dataset", "toy", "--model", "scores:tuned.csv?values=logit", "--root", str(toy.root), *words]
+    done = CliRunner().invoke(app, ["suite", "new", "first", *options])
+    assert done.exit_code == 4
+    assert problem in " ".join(done.output.split())
+    assert not (toy.root / "fairness_suites" / "first.yaml").exists()
+
+
+def test_the_schema_is_written_and_a_place_that_cannot_be_is_told(tmp_path: Path) -> None:
+    run = CliRunner().invoke(app, ["suite", "schema", "--out", str(tmp_path / "suite.json")])
+    assert (run.exit_code, (tmp_path / "suite.json").read_text(encoding="utf-8")[:1]) == (0, "{")
+    run = CliRunner().invoke(app, ["suite", "schema", "--out", str(tmp_path / "nowhere" / "suite.json")])
+    assert (run.exit_code, "name a place in a folder that can be written" in run.output) == (4, True)
+
+
+def test_words_that_yaml_would_take_for_something_else_are_quoted(toy: Toy) -> None:
+    single_images(toy.root, subject="no")
+    code, output = new(toy.root, "alone", "--dataset", "people", "--truth", "gender")
+    assert code == 0, output
+
+
+def test_a_remedy_names_the_options_of_the_command(toy: Toy) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy", "--model", "scores:../x.csv")
+    assert code == 4
+    assert "or type it: --model 'scores:../x.csv'" in output
+    assert "--fairness-" not in output
+
+
+def people_in_sets(root: Path, counts: Mapping[str, int]) -> None:
+    """Sets of two members, of which so many hold each tone; genders are even."""
+
+    def made() -> Iterator[Mapping[str, object]]:
+        tones = [tone for tone, count in counts.items() for _ in range(count)]
+        for number, row in enumerate(list(rows(max(1, len(tones))))[: 2 * len(tones)]):
+            pair = {"set_id": f"set-{number // 2}", "member": str(number % 2), "gender": ["male", "female"][number % 2]}
+            yield {**row, **pair, "subject": ["chef", "doctor"][number // 2 % 2], "skin_tone": tones[number // 2]}
+
+    groups = {"skin_tone": list(counts), "gender": ["male", "female"]}
+    options = {"name": "few", "version": "v1", "recipe": {"name": "toy"}, "licence": "CC0-1.0", "counterfactual": True}
+    write_dataset(root / "datasets/few/v1", made(), attributes=groups, **options)
+
+
+def checks_of(root: Path, name: str) -> dict[str, tuple[object, object]]:
+    return {check.id: (check.over, check.by) for check in gate.prepare(name, root).loaded.suite.checks}
+
+
+def test_no_check_is_written_that_the_data_cannot_decide(tmp_path: Path) -> None:
+    people_in_sets(tmp_path, {"light": 34, "dark": 10})
+    code, output = new(tmp_path, "first", "--dataset", "few")
+    assert code == 0, output
+    checks = checks_of(tmp_path, "first")
+    assert checks["accuracy"] == checks["no-gender-falls-behind"] == ("gender", None)  # 44 sets, 10 of them dark
+    assert checks["fairness"] == (None, None)  # 22 sets a subject
+    assert not [name for name, (over, by) in checks.items() if over == "skin_tone" or by is not None]
+
+
+def test_a_dataset_too_small_for_any_verdict_gets_no_suite(tmp_path: Path) -> None:
+    people_in_sets(tmp_path, {"light": 12, "dark": 10})
+    code, output = new(tmp_path, "first", "--dataset", "few")
+    assert code == 4
+    assert "skin_tone, gender: dark (10), male (22) sets" in output
+    assert not (tmp_path / "fairness_suites" / "first.yaml").exists()
+
+
+def test_what_a_new_suite_checks_is_decided_by_a_first_run(tmp_path: Path) -> None:
+    toy = toy_repository(tmp_path, sets=20)  # 20 sets a subject, 40 of every crossing
+    scores = [f"scores:{name}.csv?values=logit" for name in ("tuned", "base")]
+    code, output = new(toy.root, "first", "--dataset", "toy", "--model", scores[0], "--baseline", f"model:{scores[1]}")
+    assert code == 0, output
+    run = CliRunner().invoke(app, ["check", "first", "--root", str(toy.root), "--mlflow", "off", "--cache", "off"])
+    assert "judged from 30" not in run.output
+    assert (run.exit_code, "inconclusive" in run.output) == (0, False), run.output
+
+
+@pytest.mark.parametrize("boxes", [True, False])
+def test_a_detector_gets_a_suite_of_detection_that_its_first_run_decides(tmp_path: Path, boxes: bool) -> None:
+    place = dict(zip(("box_left", "box_top", "box_right", "box_bottom"), (2, 1, 6, 7), strict=True)) if boxes else {}
+    options = {"name": "toy", "version": "v1", "recipe": {"name": "toy"}, "licence": "CC0-1.0", "counterfactual": True}
+    groups = {"skin_tone": ["light", "dark"], "gender": ["male", "female"]}
+    write_dataset(tmp_path / "datasets/toy/v1", ({**row, **place} for row in rows(120)), attributes=groups, **options)
+    for name, score in (("tuned", 0.91), ("base", 0.9)):
+        lines = [f"{one},{tone}-{gender},person,{score},2,1,6,7\n" for _, one, tone, gender in members(120)]
+        text = "set_id,member,label,score,left,top,right,bottom\n" + "".join(lines[:-1])
+        (tmp_path / f"{name}.csv").write_text(text + lines[-1].replace(str(score), "0.4" if name == "base" else "0.9"))
+    words = ["--dataset", "toy", "--model", "detections:tuned.csv", "--baseline", "model:detections:base.csv"]
+    code, output = new(tmp_path, "first", *words)
+    assert code == 0, output
+    probe = gate.prepare("first", tmp_path).loaded.suite.probes["people"]
+    assert probe.place == ("box" if boxes else "anywhere")
+    run = CliRunner().invoke(app, ["check", "first", "--root", str(tmp_path), "--mlflow", "off", "--cache", "off"])
+    assert (run.exit_code, "5 passed" in run.output) == (0, True), run.output
+
+
+def test_a_table_of_labels_gets_a_suite_of_predictions_that_its_first_run_decides(tmp_path: Path) -> None:
+    toy = toy_repository(tmp_path, sets=120)
+    for name, wrong in (("mine", 7), ("theirs", 8)):
+        given = [
+            f"{set_id},{tone}-{gender},{'male' if place == wrong else gender}\n"
+            for place, (_, set_id, tone, gender) in enumerate(members(120))
+        ]
+        (toy.root / f"{name}.csv").write_text("set_id,member,gender\n" + "".join(given))
+    words = ["--dataset", "toy", "--model", "labels:mine.csv", "--baseline", "model:labels:theirs.csv"]
+    code, output = new(toy.root, "first", *words, "--truth", "gender")
+    assert code == 0, output
+    run = CliRunner().invoke(app, ["check", "first", "--root", str(toy.root), "--mlflow", "off", "--cache", "off"])
+    assert (run.exit_code, "3 passed" in run.output) == (0, True), run.output
+
+
+def test_a_classifier_is_shown_labels_and_no_sentences(toy: Toy) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[2] / "models"))
+    from classifier_world import save_classifier
+
+    save_classifier("vit", toy.root / "jobs", ["chef", "doctor"])
+    code, output = new(toy.root, "first", "--dataset", "toy", "--model", "classifier:jobs")
+    assert code == 0, output
+    probe = gate.prepare("first", toy.root).loaded.suite.probes["labels"]
+    assert probe.template == "{label}"
+
+
+def test_a_model_that_answers_in_words_is_sent_to_the_page_of_questions(toy: Toy) -> None:
+    lines = [f"{set_id},{tone}-{gender},A cook.\n" for _, set_id, tone, gender in members(40)]
+    (toy.root / "answers.csv").write_text("set_id,member,answer\n" + "".join(lines), encoding="utf-8")
+    code, output = new(toy.root, "asked", "--dataset", "toy", "--model", "answers:answers.csv")
+    assert (code, "docs/questions.md" in output) == (4, True), output
+    assert "fairness_suites/asked.yaml" in output
+    assert not (toy.root / "fairness_suites" / "asked.yaml").exists()
+
+
+@pytest.mark.nightly
+def test_a_language_model_is_given_labels_as_answers_and_no_captions(toy: Toy) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[2] / "models"))
+    from vlm_world import save_vlm
+
+    save_vlm("llava", toy.root / "llava")
+    code, output = new(toy.root, "first", "--dataset", "toy", "--model", "vlm:llava?question=What is their job?")
+    assert code == 0, output
+    assert gate.prepare("first", toy.root).loaded.suite.probes["labels"].template == "{label}"
+
+
+def test_a_release_of_prompts_is_sent_to_the_page_of_generators(toy: Toy) -> None:
+    words = ["dataset", "prompts", "painted", "--template", "a {word}", "--word", "chef", "--word", "doctor"]
+    done = CliRunner().invoke(app, [*words, "--seeds", "3", "--root", str(toy.root / "datasets")])
+    assert done.exit_code == 0, done.output
+    code, output = new(toy.root, "first", "--dataset", "painted")
+    assert (code, "docs/generators.md" in output) == (4, True), output

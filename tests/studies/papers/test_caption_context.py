@@ -1,0 +1,78 @@
+"""What backgrounds and captions give away: silence where nothing is planted, and what is planted is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairgate.ground.errors import DatasetError
+from fairgate.ground.randomness import stream
+from fairgate.studies.papers.caption_context import balanced, clusters, k_means, predictable_auc, tf_idf
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_vectors_that_say_nothing_are_guessed_at_chance_even_when_they_are_many(seed):
+    rng = stream(seed, "silence")
+    positive = np.arange(200) % 3 == 0
+    assert predictable_auc(rng.normal(size=(200, 60)), positive, rng) == pytest.approx(0.5, abs=0.12)
+
+
+def test_a_planted_direction_is_found_in_proportion_to_its_strength():
+    rng = stream(0, "planted")
+    positive = np.arange(400) % 2 == 0
+    vectors = rng.normal(size=(400, 10))
+    found = []
+    for strength in (0.0, 0.5, 1.5, 4.0):
+        shifted = vectors.copy()
+        shifted[positive, 3] += strength
+        found.append(predictable_auc(shifted, positive, stream(1, "folds")))
+    assert found == sorted(found)
+    assert found[-1] > 0.98
+
+
+def test_clusters_tell_where_one_group_is_over_represented_and_by_which_words():
+    texts = ["a person rides a skateboard on a ramp"] * 40 + ["a person stands in a kitchen with an oven"] * 60
+    male = np.array([row % 10 != 0 for row in range(40)] + [row % 2 == 0 for row in range(60)])
+    table, _ = tf_idf(texts)
+    kitchen, ramp = clusters(table, texts, male, 2, stream(0, "clusters"), words=3)
+    assert (kitchen.size, ramp.size) == (60, 40)
+    assert set(ramp.words) == {"rides", "skateboard", "ramp"}
+    assert ramp.over_representation == pytest.approx(0.9 - 0.66)
+    assert kitchen.over_representation == pytest.approx(0.5 - 0.66)
+
+
+def test_neutral_words_are_no_topic():
+    assert tf_idf(["The person brushes their teeth with the child"])[1] == ["brushes", "teeth"]
+
+
+def test_what_an_apostrophe_parts_is_no_word():
+    assert tf_idf(["The person's dog doesn't sit, they’re on the children's bed"])[1] == [
+        "bed",
+        "doesn't",
+        "dog",
+        "sit",
+    ]
+
+
+def test_rows_fall_to_the_centre_that_they_lie_around():
+    rng = stream(0, "k-means")
+    centres = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
+    found = k_means(np.repeat(centres, 30, axis=0) + rng.normal(0, 0.5, (90, 2)), 3, rng)
+    assert [len(set(found[start : start + 30])) for start in (0, 30, 60)] == [1, 1, 1]
+    assert len(set(found)) == 3
+    assert len(set(k_means(np.ones((5, 2)), 3, rng))) <= 3  # equal rows leave centres empty, and nothing fails
+
+
+def test_a_balanced_part_has_as_many_of_each_group():
+    labels = ["male"] * 30 + ["female"] * 11
+    rows = balanced(labels, stream(0, "balanced"))
+    assert [labels[row] for row in rows].count("male") == 11
+    assert [labels[row] for row in rows].count("female") == 11
+
+
+def test_what_cannot_be_told_apart_is_refused():
+    rng = stream(0, "refused")
+    with pytest.raises(DatasetError, match="too few for 5 folds"):
+        predictable_auc(np.zeros((8, 2)), np.arange(8) < 3, rng)
+    with pytest.raises(DatasetError, match="9 clusters"):
+        k_means(np.zeros((8, 2)), 9, rng)

@@ -1,0 +1,192 @@
+"""`fairgate study image-editing`: flips and skin of planted edits come back, with intervals, sheets and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from painted_models import FAMILIES as PAINTED
+from toy_repository import Toy, rows
+from typer.testing import CliRunner
+
+from fairgate.data import open_dataset, write_dataset
+from fairgate.formulas.metrics import average_face, fitzpatrick_type, individual_typology_angle, skin_mask
+from fairgate.ground.errors import MetricError
+from fairgate.interfaces.cli.main import app
+from fairgate.models.registry import FAMILIES
+from fairgate.studies.papers.edited_faces import ResampledNumber, average, choose, labels_of
+from fairgate.studies.papers.editing_options import EditingOptions
+
+LABELS = ("--label", "male=a male person", "--label", "female=a female person")
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "ita.json").read_text())
+
+
+@pytest.fixture
+def painted(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    for scheme, family in PAINTED.items():
+        monkeypatch.setitem(FAMILIES._found, scheme, family)
+    return toy
+
+
+def study(toy: Toy, plant: str, *more: str) -> dict[str, Any]:
+    given = ["--root", str(toy.root), "--model", f"painted:{plant}", "--data", "toy", "--reader", "colour:one", *LABELS]
+    words = ["--words", "high=doctor", "--words", "low=nurse", "--template", "a photo of {a_word}", "--draws", "50"]
+    places = ["--cache", str(toy.root / "cache"), "--out", str(toy.root / "out")]
+    result = CliRunner().invoke(app, ["study", "image-editing", *given, *words, *places, *more])
+    assert result.exit_code == 0, " ".join(result.output.split())
+    found: dict[str, Any] = json.loads((toy.root / "out" / "study.json").read_text())
+    return found
+
+
+def table(record: dict[str, Any], name: str) -> list[list[Any]]:
+    (one,) = (one for one in record["tables"] if one["name"] == name)
+    rows: list[list[Any]] = one["rows"]
+    return rows
+
+
+def test_planted_flips_and_shares_come_back_by_group_and_word(painted: Toy) -> None:
+    record = study(painted, "planted", "--aligned", "--strength", "0.6", "--strength", "1")
+    doctor, nurse = table(record, "words")
+    for cell, share in ((doctor[1], 0.95), (nurse[2], 0.4)):
+        assert abs(cell["value"] - share) < 0.12
+        assert cell["lo"] <= cell["value"] <= cell["hi"]
+        assert cell["n"] == 100
+    flips = {(row[0], row[1]): row[3]["value"] for row in table(record, "changes")}
+    assert flips["light × female", "high"] > 0.8
+    assert flips["light × male", "high"] < 0.2
+    assert {row[1]["value"] for row in table(record, "reader")} == {1.0}
+    assert {figure["name"] for figure in record["figures"]} >= {"flips-gender-high", "skin-skin-tone-low"}
+    for picture in record["pictures"]:
+        assert (painted.root / "out" / f"{picture['name']}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_images_are_counted_by_group_and_groups_with_fewer_than_asked_for_are_noted(painted: Toy) -> None:
+    record = study(painted, "nothing", "--strength", "0.8", "--images", "1000", "--words", "high=doctor")
+    each = len(open_dataset("toy", painted.root / "datasets")) // 4
+    groups = ["light × male", "light × female", "dark × male", "dark × female"]
+    assert record["settings"]["images of a group"] == [f"{group}: {each}" for group in groups]
+    noted = ", ".join(f"{group} {each}" for group in groups)
+    assert f"1000 images of every group are wanted, and the release has fewer: {noted}." in record["notes"]
+
+
+def test_edits_that_change_nothing_change_no_number(painted: Toy) -> None:
+    record = study(painted, "nothing", "--aligned", "--strength", "0.8")
+    assert {row[2]["value"] for row in table(record, "changes")} == {0.0}
+    assert {row[3]["value"] for row in table(record, "changes")} <= {0.0, None}
+
+
+def test_a_reader_that_is_pinned_reads_and_another_is_refused_with_its_fingerprint(painted: Toy) -> None:
+    record = study(painted, "plain", "--strength", "1")
+    (found,) = (one["fingerprint"] for one in record["models"] if one["name"] == "reader")
+    assert f"To read later edits alike: --reader-fingerprint {found}" in record["notes"]
+    again = study(painted, "plain", "--strength", "1", "--reader-fingerprint", found)
+    assert not [note for note in again["notes"] if "fingerprint" in note]
+    assert again["tables"] == record["tables"]
+    with pytest.raises(AssertionError, match=f"has the fingerprint {found}, and {'0' * 64} is asked for"):
+        study(painted, "plain", "--strength", "1", "--reader-fingerprint", "0" * 64)
+
+
+def test_a_share_that_is_the_same_in_every_resample_has_no_interval() -> None:
+    found = ResampledNumber(1.0, np.ones(200), 6).estimate()
+    assert (found.value, found.lo, found.hi, found.n) == (1.0, None, None, 6)
+    assert "do not differ" in str(found.why)
+
+
+def test_the_count_of_a_share_is_of_images_and_not_of_their_edits(painted: Toy) -> None:
+    record = study(painted, "nothing", "--aligned", "--strength", "0.8", "--words", "high=doctor,kind doctor")
+    for row in table(record, "changes") + table(record, "edited-faces"):
+        assert {cell["n"] for cell in row if isinstance(cell, dict)} == {25}
+    assert {row[2]["n"] for row in table(record, "skin-by-image")} == {25, 0}  # 0: no swatch of the group is skin
+
+
+def test_the_angle_of_an_average_face_is_the_published_functions(painted: Toy) -> None:
+    record = study(painted, "nothing", "--aligned", "--strength", "0.8")
+    swatch = np.full((8, 8, 3), (200, 100, 40), dtype=np.uint8)  # light × male
+    degrees = individual_typology_angle(swatch, skin_mask(swatch)).degrees
+    row = table(record, "original-faces")[0]
+    assert row[0] == "light × male"
+    assert row[1]["value"] == pytest.approx(degrees)
+    assert row[2] == f"type {fitzpatrick_type(degrees)}"
+
+
+def test_pictures_that_are_not_aligned_have_no_average_face_and_the_table_says_why(painted: Toy) -> None:
+    record = study(painted, "plain", "--strength", "0.8")
+    for row in table(record, "original-faces"):
+        assert row[1]["value"] is None
+        assert "--aligned" in row[1]["why"]
+        assert row[2] == "–"
+    assert not [figure for figure in record["figures"] if figure["name"].startswith("skin")]
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        (("--attribute", "religion"), "no attribute 'religion'"),
+        (("--attribute", "skin_tone"), r"groups of 'skin_tone' \(light, dark\).*labels \(male, female\)"),
+        (("--label", "male=a person", "--label", "female=a human"), "'male=a person' and 'female=a human' as the same"),
+        (("--label", "male=a person", "--label", "female=a person"), "'female=a person' as the same text"),
+        (("--words", "third=doctor"), "given twice"),
+        (("--crop", "0.5,0,0.5,1"), "no part of a picture"),
+        (("--label", "male"), "no NAME=TEXT"),
+        (("--words", "doctor"), "--words high-paid=doctor,CEO"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(painted: Toy, more: tuple[str, ...], wanted: str) -> None:
+    with pytest.raises(AssertionError, match=wanted):
+        study(painted, "plain", *more)
+
+
+@pytest.mark.parametrize("groups", [("man", "woman"), ("Male", "Female"), ("male", "female")])
+def test_the_readers_prompts_are_for_men_and_women_however_a_release_writes_them(groups: tuple[str, str]) -> None:
+    defaults = EditingOptions("colour:one").labels
+    assert labels_of(groups, defaults) == dict(zip(groups, ["a photo of a man", "a photo of a woman"], strict=True))
+    assert labels_of((*groups, "other"), defaults) is None
+
+
+def test_combinations_that_nobody_is_of_are_no_groups_of_edits(toy: Toy) -> None:
+    some = [{**row, "set_id": row["path"]} for row in rows(4) if row["member"] != "dark-male"]
+    write_dataset(
+        toy.root / "datasets" / "some" / "v1",
+        some,
+        name="some",
+        version="v1",
+        attributes={"skin_tone": ["light", "dark"], "gender": ["male", "female"]},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=False,
+    )
+    chosen = choose(open_dataset("some", toy.root / "datasets"), 5, 0)
+    assert chosen.names == ["light × male", "light × female", "dark × female"]
+    assert np.bincount(chosen.groups).tolist() == [5, 5, 5]
+
+
+def test_the_same_sets_are_chosen_for_every_group(toy: Toy) -> None:
+    release = open_dataset("toy", toy.root / "datasets")
+    chosen = choose(release, 5, 0)
+    sets = [set(chosen.index.set_id[chosen.groups == code]) for code in range(4)]
+    assert [len(one) for one in sets] == [5, 5, 5, 5]
+    assert sets[0] == sets[1] == sets[2] == sets[3]
+    assert not np.array_equal(chosen.rows, choose(release, 5, 1).rows)
+    whole = [int(row) for rows, _ in chosen.image_batches(3) for row in rows]
+    assert whole == list(range(20))
+
+
+def test_an_average_of_equal_weights_is_the_published_average_face() -> None:
+    faces = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8)
+    assert np.array_equal(average(faces, np.ones(5)), average_face(list(faces)))
+
+
+def test_resamples_without_an_angle_leave_the_number_without_an_interval() -> None:
+    found = ResampledNumber(3.0, np.array([1.0, np.nan]), 2).estimate()
+    assert (found.value, found.lo) == (3.0, None)
+    assert "no interval" in str(found.why)
+
+
+def test_fitzpatrick_types_are_those_of_the_peers_code() -> None:
+    (case,) = (case for case in GOLDEN["cases"] if case["name"] == "labels")
+    assert [fitzpatrick_type(one) for one in case["ita"]] == case["outputs"]["kinyanjui"]
+    with pytest.raises(MetricError, match="the angle is nan"):
+        fitzpatrick_type(float("nan"))

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from past import MARGIN, a_run, jobs
+from PIL import Image
+
+from fairgate.records.history import History, PastRun
+from fairgate.reports.history_page import draw, history_html
+from fairgate.reports.history_text import history_table, sparkline, terminal_lines
+from fairgate.tracking.history import suite_history
+
+
+def history(*runs: PastRun, **asked: str) -> History:
+    return suite_history("jobs", runs, **asked)
+
+
+@pytest.fixture
+def story() -> History:
+    """A fall at the third commit, another release at the sixth."""
+    values = [0.90, 0.905, 0.84, 0.84, 0.845]
+    later = [a_run(n, 0.7, dataset="faces/v2", fingerprint="e" * 64) for n in (6, 7)]
+    return history(*(a_run(n, value) for n, value in enumerate(values, 1)), *later)
+
+
+def table_text(found: History) -> str:
+    from rich.console import Console
+
+    console = Console(width=160, color_system=None)
+    with console.capture() as captured:
+        console.print(history_table(found))
+    return captured.get()
+
+
+def test_the_line_falls_where_the_number_does_and_is_cut_where_the_data_changed(story: History) -> None:
+    assert sparkline(story.series[0]) == "▇▇▅▅▅╎▁▁"
+    row = next(line for line in table_text(story).splitlines() if line.startswith("fairness"))
+    assert "0.900" in row
+    assert "0.700 [0.690, 0.710]" in row
+    assert "−0.065 at 0000003" in row
+
+
+def test_the_anchor_is_a_line_and_a_distance() -> None:
+    """Eight steps below the margin, each of them merged: the distance to the release is what adds up."""
+    falling = [0.9 - 0.01 * number for number in range(1, 9)]
+    runs = [
+        a_run(n, now, more={"held-anchor/all": now, "held-anchor/all/delta": now - 0.9}, asked={"held-anchor": MARGIN})
+        for n, now in enumerate(falling, 1)
+    ]
+    found = history(*runs)
+    (series,) = found.series
+    assert [round(point.anchor or 0, 9) for point in series.points] == [0.9] * 8
+    assert "−0.080 from 0.900" in table_text(found)
+    page = history_html(found)
+    assert page.count('class="anchor"') == 8
+    assert "the anchor" in page
+    assert "since the anchor" not in table_text(history(a_run(1), a_run(2)))
+
+
+def test_noise_inside_its_interval_looks_flat() -> None:
+    noise = [a_run(n, 0.9 + 0.0005 * (n % 2), half=0.05) for n in range(1, 9)]
+    assert len(set(sparkline(history(*noise).series[0]))) == 1
+
+
+def test_only_the_newest_runs_fit_a_line() -> None:
+    many = history(*(a_run(n % 28 + 1, height=n, started_ms=n) for n in range(60))).series[0]
+    assert sparkline(many).startswith("…")
+    assert len(sparkline(many)) == 41
+
+
+def test_the_commit_is_told_with_the_rule_by_which_it_was_found(story: History) -> None:
+    lines = terminal_lines(story)
+    assert lines[0] == "moved at 0000003 (2026-03-03); the checkpoint is the same, 0a1b2c3d:"
+    assert lines[1] == "  fairness 0.905 → 0.840, −0.065 where the intervals allow 0.014: worse"
+    assert lines[2] == "cut at 0000006 (2026-03-06): dataset faces/v1 became faces/v2"
+    assert lines[3].startswith("A number moved where two runs")
+
+
+def test_unmeasured_commits_changed_trees_pull_requests_and_notices_are_said() -> None:
+    runs = [a_run(1), a_run(4, 0.5, dirty=True, pull_request="9", notice="A test instrument.")]
+    lines = terminal_lines(history(*runs))
+    assert lines[0] == (
+        "moved at #9 0000004* (2026-03-04), or one of the 2 commits since 0000001 that no run measured; the checkpoint "
+        "is the same, 0a1b2c3d:"
+    )
+    assert lines[-1] == "Note: A test instrument."
+    assert terminal_lines(history(a_run(1), a_run(2)))[0] == "No number moved."
+
+
+def places(*runs: PastRun) -> list[str]:
+    return [line for line in terminal_lines(history(*runs)) if line.startswith("moved at")]
+
+
+FIRST, SECOND, THIRD = (letter * 64 for letter in "abc")
+HERE = "9" * 40
+
+
+def test_a_change_without_an_interval_is_said_to_be_unjudged() -> None:
+    bare = [a_run(n, value, half=None) for n, value in [(1, 0.9), (2, 0.1), (3, 0.1)]]
+    lines = terminal_lines(history(*bare))
+    assert lines[0] == "No number moved, as far as there are intervals."
+    assert "not judged, for there is no interval: fairness at 0000002 (2026-03-02)" in lines
+    assert "not judged, for there is no interval" in history_html(history(*bare))
+
+
+def test_a_run_whose_number_is_infinite_or_could_not_be_computed_is_named() -> None:
+    none = a_run(2)
+    del none.metrics["fairness/all"]  # type: ignore[attr-defined]
+    runs = [a_run(1), none, a_run(3)]
+    lines = terminal_lines(history(*runs))
+    assert [line for line in lines if "no finite number of fairness at 0000002 (2026-03-02)" in line]
+    assert "no finite number" in history_html(history(*runs))
+    assert not [line for line in terminal_lines(history(a_run(1), a_run(2))) if "no finite number" in line]
+
+
+def test_of_checkpoints_that_ran_at_one_commit_the_checkpoint_is_named_and_not_the_commit() -> None:
+    runs = [
+        a_run(1, 0.90, commit=HERE, height=5, model=FIRST),
+        a_run(2, 0.50, commit=HERE, height=5, model=SECOND),
+        a_run(3, 0.90, commit=HERE, height=5, model=THIRD),
+    ]
+    assert places(*runs) == [
+        "moved at checkpoint bbbbbbbb (2026-03-02), before it aaaaaaaa, both at commit 9999999:",
+        "moved at checkpoint cccccccc (2026-03-03), before it bbbbbbbb, both at commit 9999999:",
+    ]
+    assert "+0.400 at 9999999-cccccccc" in table_text(history(*runs))
+    page = history_html(history(*runs))
+    assert all(f"9999999-{letter * 8}" in page for letter in "abc")
+
+
+def test_a_commit_after_one_at_which_several_checkpoints_ran_is_not_blamed() -> None:
+    runs = [
+        a_run(1, 0.90, commit=HERE, height=5, model=FIRST),
+        a_run(2, 0.90, commit=HERE, height=5, model=SECOND),
+        a_run(3, 0.50, commit="8" * 40, height=9, model=THIRD),
+    ]
+    (place,) = places(*runs)
+    assert place.startswith("moved at checkpoint cccccccc (2026-03-03) at 8888888, before it bbbbbbbb at 9999999:")
+    assert "no commit is named" in place
+    assert "no run measured" not in place
+
+
+def test_a_commit_that_brings_a_checkpoint_is_named_with_it() -> None:
+    (place,) = places(a_run(1, 0.9, model=FIRST), a_run(2, 0.5, model=SECOND))
+    assert place == "moved at 0000002 (2026-03-02); checkpoint bbbbbbbb, before it aaaaaaaa:"
+
+
+def test_a_checkpoint_that_stayed_the_same_is_never_blamed() -> None:
+    runs = [
+        a_run(1, 0.90, commit=HERE, height=5, model=FIRST),
+        a_run(2, 0.90, commit=HERE, height=5, model=SECOND),
+        a_run(3, 0.50, commit=HERE, height=5, model=SECOND),
+        a_run(6, 0.90, height=6, model=SECOND),
+    ]
+    assert places(*runs) == [
+        "moved at 9999999-bbbbbbbb (2026-03-03), with the commit and the checkpoint of the run before:",
+        "moved at 0000006 (2026-03-06); the checkpoint is the same, bbbbbbbb:",
+    ]
+
+
+def test_a_checkpoint_that_no_run_named_is_not_made_up() -> None:
+    (here,) = places(a_run(1, 0.9, commit=HERE, height=1, model=None), a_run(2, 0.5, commit=HERE, height=1))
+    assert here == "moved at 9999999 (2026-03-02), with the commit of the run before; whose checkpoint is not known:"
+    (later,) = places(a_run(1, 0.9, model=None), a_run(2, 0.5))
+    assert later == "moved at 0000002 (2026-03-02):"
+
+
+def test_runs_of_no_commit_are_told_apart_by_their_checkpoints() -> None:
+    runs = [a_run(n, value, commit=None, height=None, model=model) for n, value, model in
+            [(1, 0.9, FIRST), (2, 0.5, SECOND)]]  # fmt: skip
+    (place,) = places(*runs)
+    assert place.startswith("moved at checkpoint bbbbbbbb (2026-03-02) at 2026-03-02T10:00, before it aaaaaaaa at")
+
+
+def test_much_is_told_shortly_the_worst_first() -> None:
+    doctors = {f"skew/d{n}": n / 10 for n in range(9)}
+    wide = {
+        f"{name}{end}": value + add for name, value in doctors.items() for end, add in (("/lo", -0.01), ("/hi", 0.01))
+    }
+    asked = {"skew": jobs(1, 0, 0).questions["skew"]}
+    runs = [a_run(n, more={k: v * (n % 2) for k, v in (doctors | wide).items()}, asked=asked) for n in range(1, 12)]
+    lines = terminal_lines(history(*runs))
+    assert lines[0] == "2 earlier places where numbers moved: see --out FILE.html"
+    assert sum(line.startswith("moved at") for line in lines) == 8
+    assert lines.count("  and 2 more: see --out FILE.html, or narrow with --check") == 8
+    worse = [line.endswith("worse") for line in lines if line.startswith("  skew")]
+    assert worse[:6] == [True] * 6 or worse[:6] == [False] * 6
+
+
+def test_a_drift_is_told() -> None:
+    lines = terminal_lines(history(*(a_run(n, 0.9 - 0.005 * n) for n in range(1, 8))))
+    assert lines[1].startswith("drifted from 0000001 to 0000007, in no single step: fairness 0.895 → 0.865")
+
+
+def test_the_page_shows_every_item_loads_nothing_and_fits(story: History) -> None:
+    page = history_html(story)
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    assert "://" not in page.replace("http://www.w3.org", "")
+    assert "0000003 (2026-03-03)" in page
+    assert page.count("cut 1") == 1
+    assert page.count('<circle class="now"') == 7
+    assert "ring worse" in page
+
+
+def test_foreign_text_is_escaped_on_the_page() -> None:
+    nasty: dict[str, Any] = {
+        "branch": "<img src=x>",
+        "model": "<s>",
+        "dataset": "<b>/v1",
+        "notice": "<script>x</script>",
+    }
+    page = history_html(history(a_run(1, **nasty), a_run(2, 0.5, **nasty, commit="<i>" * 20, created_at="<u>")))
+    for raw in ("<img src", "<s>", "<b>/v1", "<script>x", "<i>", "<u>"):
+        assert raw not in page
+
+
+def test_the_page_names_items_that_it_does_not_draw() -> None:
+    more = {f"skew/s{n}": 0.5 for n in range(70)}
+    page = history_html(history(a_run(1, more=more, asked={"skew": jobs(1, 0, 0).questions["skew"]})))
+    assert page.count('class="plot"') == 60
+    assert "11 items without a figure" in page
+
+
+def test_the_picture_is_a_png_whatever_the_names(story: History, tmp_path: Path) -> None:
+    draw(story, tmp_path / "one.png")
+    noisy = [a_run(1, dataset="$x", notice="costs $5 and $6"), a_run(2, 0.5, commit="$_{" * 9)]
+    draw(history(*noisy, jobs(3, 0.1, 0.2)), tmp_path / "several.png")
+    sizes = []
+    for name in ("one.png", "several.png"):
+        with Image.open(tmp_path / name) as picture:
+            sizes.append(picture.size)
+    assert sizes[0][0] < sizes[1][0]
+    assert all(width > 800 and height > 400 for width, height in sizes)
