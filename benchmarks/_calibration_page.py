@@ -61,7 +61,7 @@ have 2,000 resamples, those of 6,000 sets 500; the gate has 4,000.
 
 FAIRFACE = """## On real checkpoints
 
-ViT-L/14 on FairFace's 10,954 validation photographs (docs/fairface), from the repaired text embeddings back to the
+ViT-L/14 on FairFace's 10,954 validation photographs (docs/evidence/fairface), from the repaired text embeddings back to the
 faulty ones, with the margin of all five `no_worse_than` checks at 0.01: 33 groups. Before, a group's p was adjusted for
 the groups of its check (two-sided), and the check's smallest p by Holm over the five checks, a factor of up to 5; now p
 is adjusted for all 33 groups at once.
@@ -77,9 +77,9 @@ is adjusted for all 33 groups at once.
 
 FOOT = """## Reproduce
 
-    python -m benchmarks.calibration --write docs
+    python -m benchmarks.calibration --write docs/evidence
 
-runs every cell that `docs/calibration.csv` lacks and writes this page and its plot; an hour and more on one core from
+runs every cell that `docs/evidence/calibration.csv` lacks and writes this page and its plot; an hour and more on one core from
 nothing, and the same numbers for the same seed. `--only-draw` draws them from the CSV alone. How fast the resampling
 is: `python -m benchmarks.resampling`.
 """

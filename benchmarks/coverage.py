@@ -1,6 +1,6 @@
 """How often intervals of the worst group hold the truth, by simulation, beside the percentiles of the bootstrap.
 
-    python -m benchmarks.coverage --galleries 1000 --write docs/intervals.md
+    python -m benchmarks.coverage --galleries 1000 --write docs/evidence/intervals.md
 
 A gallery is counterfactual sets with one image per group: score = set effect + group effect + noise, correlation 0.5
 inside a set. Three worlds: fair; one group shifted by 0.6; all groups spread from -0.6 to 0.6. The truth is that of an

@@ -1,6 +1,6 @@
 """The page of the mutation check, from what `mutmut run` left in mutants/.
 
-    mutmut run && python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/mutation.md
+    mutmut run && python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/evidence/mutation.md
 
 A survivor is a changed line that no test objects to. `benchmarks/_survivors.py` says, for each, why that is right, or
 that it is a gap; one without a reason is listed as a gap.
@@ -33,7 +33,7 @@ changes, whatever becomes of the tests; the table is of one run from nothing.
     pip install mutmut           # 3.8; no dependency of fairgate, and no part of `make check`
     mutmut run                   # what to mutate, and the tests to run, stand in pyproject.toml; 20 to 60 minutes
     mutmut show NAME             # one survivor
-    python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/mutation.md
+    python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/evidence/mutation.md
 """
 
 

@@ -52,7 +52,7 @@ def train(
             help="base, tuned, biased or whackamole; generator, editor or standins; classifier-base, -tuned or -biased."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the new model: docs/embedded.md has the URIs.")],
+    out: Annotated[Path, typer.Option(help="Folder of the new model: docs/evidence/demonstration.md has the URIs.")],
     start: Annotated[Path | None, typer.Option("--from", help="The model that it starts or learns from.")] = None,
     strength: Annotated[
         float | None, typer.Option(min=0.0, max=0.8, help="Planted strength of `biased`, instead of its own.")
