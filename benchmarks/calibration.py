@@ -281,7 +281,7 @@ def main() -> None:
     path = options.write / "calibration.csv"
     if not options.only_draw:
         run_missing(path, options.powers, options.workers)
-    _calibration_page.write(options.write, read(path), read(options.write / "calibration_before.csv"))
+    _calibration_page.write(options.write, read(path))
 
 
 if __name__ == "__main__":

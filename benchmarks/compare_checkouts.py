@@ -4,8 +4,8 @@
 
 In each checkout, on this machine: every shipped suite on base, tuned, biased and whackamole; with `--fairface`, the
 audit of docs/evidence/fairface on the published scores in that folder; and the content of every embedded build, as
-dvc.lock has it. With `--builds`, a part of each recipe is built again in both (minutes). The exit code is 1 where a value differs.
-Keys that only one side has are listed as added or removed, and do not count: records may grow.
+dvc.lock has it. With `--builds`, a part of each recipe is built again in both (minutes). The exit code is 1 if a value
+differs. Keys that only one side has are listed as added or removed, and do not count: records may grow.
 """
 
 from __future__ import annotations
