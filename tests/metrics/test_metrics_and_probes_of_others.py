@@ -243,7 +243,7 @@ def test_what_reports_know_of_fairgates_own_is_what_the_metrics_and_probes_say()
     from fairgate.metrics.__main__ import text
     from fairgate.records.metrics import FILE, own_metrics
 
-    assert FILE.read_text(encoding="utf-8") == text(), "run `python -m fairgate.metrics`"
+    assert FILE.read_text(encoding="utf-8") == text(), "run `make generate`"
     assert own_metrics() == {metric.spec.name: metric.spec for metric in METRICS.own()}
 
 
