@@ -14,6 +14,7 @@ from .comparison_files import render_csv as render_csv
 from .comparison_files import render_latex as render_latex
 from .comparison_page import collection_html as collection_html
 from .comparison_page import comparison_html as comparison_html
+from .data_table import text_table as text_table
 from .formatting import SYMBOL as SYMBOL
 from .formatting import common_cause as common_cause
 from .formatting import no_interval_words as no_interval_words
