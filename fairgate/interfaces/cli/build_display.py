@@ -90,7 +90,7 @@ def show_preflight(name: str, found: Preflight) -> None:
             cost.add_row(*card, *spent)
         console.print(cost)
         console.print(
-            "a batch that does not fit is halved; `needs` is of batches of 8 (docs/building.md)", soft_wrap=True
+            "a batch that does not fit is halved; `needs` is of batches of 8 (docs/use/building.md)", soft_wrap=True
         )
     if found.ways:
         ways = _table("memory of a GPU that it needs, computed and not measured", ("setting",), _FITS)
