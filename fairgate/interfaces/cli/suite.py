@@ -162,7 +162,7 @@ def _text(
         return new_prediction_suite(name, data.manifest, data.index, truth=truth, **said)
     if "answer" in can and "log_probabilities" not in can:
         what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
-        remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml and write your questions into it"
+        remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"
         raise SettingsError(what, where=model, remedy=remedy)
     if opened is not None:
         require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
