@@ -15,6 +15,7 @@ from documents import PAGES, ROOT, anchors, name_of, prose
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
 _NAMED = re.compile(r"\b(docs/[\w/.-]+\.(?:md|csv|png|ya?ml))(?:#([\w-]+))?")
 SOURCES = {".py", ".pyi", ".yml", ".yaml", ".json"}
+FOLDERS = ["fairgate", "examples", ".github", "benchmarks", "tests", "gpu", "action.yml"]
 MADE = {"index.md": "README.md", "changelog.md": "CHANGELOG.md"}
 """Pages that the site makes of files elsewhere (docs/site_hooks.py)."""
 
@@ -68,12 +69,12 @@ def test_instructions_name_no_tests() -> None:
         assert not re.findall(r"tests/|test_\w+\.py", prose(page)), page.name
 
 
-@pytest.mark.parametrize("folder", ["fairgate", "examples", ".github", "benchmarks", "tests", "action.yml", "Makefile"])
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_pages_that_messages_and_files_name_are_there(folder: str) -> None:
     root = ROOT / folder
     files = [path for path in root.rglob("*") if path.suffix in SOURCES and path.is_file()] if root.is_dir() else [root]
     named = {name for path in files for name in _NAMED.findall(path.read_text(encoding="utf-8"))}
-    assert named or folder in ("examples", "Makefile")
+    assert named
     for page, heading in named:
         assert (ROOT / page).is_file(), page
         assert not heading or heading in anchors(ROOT / page), f"{page}#{heading}"
