@@ -43,7 +43,7 @@ class Gate:
 
 
 def gate_files(gate: Gate, service: Service | None, *, hook: bool, dockerfile: bool) -> dict[str, str]:
-    """The files by path, for GitHub or GitLab; the workflows of docs/pull-requests.md and docs/publishing.md."""
+    """The files by path, for GitHub or GitLab; the workflows of docs/use/pull-requests.md."""
     wanted: dict[str, str] = {}
     if service == "github":
         wanted = {
@@ -159,7 +159,7 @@ def find_checkpoint(root: Path) -> str:
             if not found
             else f"the repository holds several checkpoints: {listed(found)}.",
             where=str(root),
-            remedy="say which is judged: --model URI (docs/models.md lists the kinds)"
+            remedy="say which is judged: --model URI (docs/use/models.md lists the kinds)"
             + "".join(f"; {one}" for one in others[:_SHOWN]),
         )
     return found[0]

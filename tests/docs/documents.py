@@ -25,3 +25,9 @@ def fences(page: Path) -> list[tuple[str, str]]:
 def prose(page: Path) -> str:
     """A page without its blocks of code."""
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of headings, as GitHub and Python-Markdown name them alike."""
+    headings = re.findall(r"^#+ +(.+?)\s*$", prose(page), re.MULTILINE)
+    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import get_args
 
 import pytest
-from documents import ROOT
+from documents import ROOT, fences
 
 from fairgate.metrics import METRICS
 from fairgate.probes import PROBES
@@ -83,3 +83,16 @@ def test_every_mapping_in_a_probe_has_a_table_of_its_keys(generator: ModuleType)
                 part,
                 key,
             )
+
+
+def test_suites_of_the_instructions_are_suites() -> None:
+    shown = [
+        text
+        for page in (ROOT / "docs" / "use").glob("*.md")
+        for language, text in fences(page)
+        if language == "yaml" and text.startswith("schema:")
+    ]
+    assert len(shown) >= 3
+    for text in shown:
+        name = re.findall(r"^suite: (\w+)$", text, re.MULTILINE)[0]
+        assert load_text(text.encode(), Path(f"{name}.yaml"), shown=name).suite.checks

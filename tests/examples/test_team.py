@@ -77,7 +77,7 @@ def test_there_are_ten_files_and_the_readme_names_each() -> None:
 
 
 def test_its_workflows_are_those_that_the_documentation_gives(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "pull-requests.md").read_text("utf-8")
+    page = (ROOT / "docs" / "use" / "pull-requests.md").read_text("utf-8")
     given = dict(re.findall(r"`\.github/workflows/([\w-]+)\.yml`:\n\n```yaml\n(.*?)```", page, re.DOTALL))
     assert GATE.read_text("utf-8").partition("\n")[2].replace("occupations", "faces") == given["fairness-gate"]
     assert REPORT.read_text("utf-8").partition("\n")[2] == given["fairness-report"]

@@ -1,4 +1,4 @@
-"""`python tests/families` writes docs/families.md; with `--differential`, it compares numbers with the libraries'."""
+"""`python tests/families` writes docs/reference/families.md; `--differential` compares numbers with the libraries'."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/families.md, as runs of its cells say it: `python tests/families` writes it.
+"""docs/reference/families.md, as runs of its cells say it: `python tests/families` writes it.
 
 The page holds no word on what works that was not run: `test_families_page.py` runs the cells again and holds them
 against it, and renders the page from what it says.
@@ -17,7 +17,7 @@ from family_probes import COLUMNS
 from family_rows import ROWS, nested
 from family_runs import Bench, Cell, Refusal
 
-PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "families.md"
 WORKS = "✓"
 Said = str
 """What a cell of the page says: WORKS, or the text of a refusal."""
@@ -69,8 +69,8 @@ class Section:
 SECTIONS: dict[str, Section] = {
     "probes": Section(
         "Probes",
-        "[models.md](models.md) says how a URI is written, [suite files](reference/suite.md) what a probe can be set\n"
-        "to. Models with fixed labels (classifier, timm, torchvision, features) need the suite's words among these;\n"
+        "[Models](../use/models.md) has the URIs, [probes](probes.md) has the settings.\n"
+        "Models with fixed labels (classifier, timm, torchvision, features) need the suite's words among these;\n"
         "with `how: likelihood` also a label for the abstention.",
         {key: row.title for key, row in ROWS.items()},
         {key: f"{one.title}{f', {one.asked}' if one.asked else ''}" for key, one in COLUMNS.items()},

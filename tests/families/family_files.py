@@ -1,4 +1,4 @@
-"""The second table of docs/families.md: the forms in which weights are saved, and what each family makes of them.
+"""The second table of docs/reference/families.md: the forms in which weights are saved, as each family reads them.
 
 Each cell writes the weights of a tiny model in another form, and holds what is then answered against the answers of the
 file that the library itself wrote.

@@ -1,4 +1,4 @@
-"""The columns of docs/families.md: every kind of probe as a suite writes it, with a check on it.
+"""The columns of docs/reference/families.md: every kind of probe as a suite writes it, with a check on it.
 
 Each is put to the release of `family_release`: two subjects, two groups, boxes. A key per column; where a setting of a
 probe changes what it needs of a model, it is a column of its own.

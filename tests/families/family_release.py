@@ -1,4 +1,4 @@
-"""The repository in which the cells of docs/families.md are run: eight drawn pictures, and tables on them."""
+"""The repository in which the cells of docs/reference/families.md are run: eight drawn pictures, and tables on them."""
 
 from __future__ import annotations
 

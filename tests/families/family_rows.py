@@ -1,4 +1,4 @@
-"""The rows of docs/families.md: every family, and where its models differ in what they can do, every kind of them.
+"""The rows of docs/reference/families.md: every family, and every kind of its models that can do something else.
 
 A row is a name, how its tiny models are saved in the format of the library that made them, and the URI. `save` is
 called with one of the `kinds` and the root of a repository (`family_release`), and returns the URI.

@@ -1,4 +1,4 @@
-"""One cell of docs/families.md: a suite with one probe is evaluated on a model, as `fairgate check` does it."""
+"""One cell of docs/reference/families.md: a suite with one probe is evaluated on a model, as by `fairgate check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/families.md says what works with what: every cell is run again and held against the page."""
+"""docs/reference/families.md says what works with what: every cell is run again and held against the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suite of docs/questions.md, as it stands there."""
+"""The suite of docs/use/questions.md, as it stands there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.suites import resolve
 
-PAGE = Path(__file__).parents[2] / "docs/questions.md"
+PAGE = Path(__file__).parents[2] / "docs/use/questions.md"
 JOBS, GUILT = "What is this person's job?", "Is this person a criminal?"
 
 

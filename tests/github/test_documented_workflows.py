@@ -1,4 +1,4 @@
-"""The workflows that docs/pull-requests.md gives to copy are workflows, and use what the actions offer."""
+"""The workflows that docs/use/pull-requests.md gives to copy are workflows, and use what the actions offer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from github_expressions import holds
 from github_files import ACTION, PULL, REPORT, ROOT, WORKFLOWS, defaults
 
-PAGE = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "use" / "pull-requests.md").read_text(encoding="utf-8")
 GIVEN = dict(re.findall(r"`(\.github/workflows/[\w-]+\.yml)`:\n\n```yaml\n(.*?)```", PAGE, re.DOTALL))
 ACTIONLINT = Path(sys.executable).with_name("actionlint")
 OURS = {
@@ -73,7 +73,7 @@ def test_forks_need_the_label_there_too_and_the_verdict_always_runs() -> None:
 
 def test_the_paths_of_code_owners_are_one_list() -> None:
     owned = (ROOT / "examples/team/.github/CODEOWNERS").read_text(encoding="utf-8")
-    settings = (ROOT / "docs/hardening.md").read_text(encoding="utf-8").partition("**Code owners**")[2]
+    settings = (ROOT / "docs/use/pull-requests.md").read_text(encoding="utf-8").partition("**Code owners**")[2]
     assert re.findall(r"^(/\S+)", owned, re.MULTILINE) == re.findall(r"`(/[^`]+)`", settings.partition("\n5. ")[0])
     assert "/.dvc/" in owned
 

@@ -54,7 +54,7 @@ def test_the_commit_that_was_labelled_is_the_one_that_is_checked_out() -> None:
 
 
 def test_a_retargeted_pull_request_and_a_merge_queue_are_judged() -> None:
-    page = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "use" / "pull-requests.md").read_text(encoding="utf-8")
     for text in (page, (ROOT / ".github/workflows/fairness-gate.yml").read_text(encoding="utf-8")):
         types = re.search(r"types: \[(.*?)\]", text)
         assert types is not None
@@ -76,7 +76,7 @@ def test_a_run_by_hand_whose_baseline_anybody_may_choose_has_not_the_name_of_the
 
 
 def test_no_documented_workflow_can_be_started_by_hand() -> None:
-    for path in ("docs/pull-requests.md", "examples/team/.github/workflows/fairness.yml"):
+    for path in ("docs/use/pull-requests.md", "examples/team/.github/workflows/fairness.yml"):
         assert "workflow_dispatch" not in (ROOT / path).read_text(encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Simulated: intervals of generated pictures' shares hold the truth as often as they say, whoever the reader misses.
 
-docs/generators.md has all cells (`python -m benchmarks.perceived_shares coverage`). Streams draw the same numbers
+docs/evidence/metrics.md has all cells (`python -m benchmarks.perceived_shares coverage`). Streams draw the same numbers
 everywhere; of 150 runs at 95%, 99 in 100 simulations hold the truth in at least 135.
 """
 

@@ -152,5 +152,7 @@ def test_texts_that_get_equal_answers_are_one_text_to_a_model_that_does_not_say(
 
 def test_the_family_that_the_docs_show_is_the_one_that_runs() -> None:
     root = Path(__file__).parents[2]
-    shown = (root / "docs" / "models.md").read_text().split("```python\n")[1].split("```")[0]
+    page = (root / "docs" / "use" / "extending.md").read_text()
+    shown = page.partition("fairgate/models/hf.py HuggingFace -->\n```python\n")[2].partition("```")[0]
+    assert "class HuggingFace" in shown
     assert shown in (root / "fairgate" / "models" / "hf.py").read_text()

@@ -72,7 +72,7 @@ def skin_mask(rgb: ArrayLike, *, rule: SkinRule = "hue") -> BoolArray:
     do not change when an image is darkened, so it treats dark skin as light skin. It also takes brown hair and wood:
     crop to the face, or bring a mask from a segmentation. `kolkur` is the rule of Saravanan et al. (Kolkur et al. 2017
     as in fitzpatrick17k), to reproduce published figures: its R >= 95 and Y >= 80 lose dark skin, and what is left of
-    it is the lit part, which reads lighter (docs/metrics.md has the measured share and shift).
+    it is the lit part, which reads lighter (docs/evidence/metrics.md has the measured share and shift).
     Raises MetricError for anything but 8-bit RGB and for an unknown rule.
 
     >>> skin_mask(np.array([[[214, 164, 132], [60, 38, 28], [90, 90, 90]]], dtype=np.uint8))

@@ -55,11 +55,11 @@ def look_at_workflows(root: Path) -> list[Finding]:
         found += _lost(step)
     if not files and (root / ".git").exists():
         remedy = (
-            "on GitHub, `fairgate init` writes one (docs/pull-requests.md); elsewhere, see that the gate runs in CI"
+            "on GitHub, `fairgate init` writes one (docs/use/pull-requests.md); elsewhere, see that the gate runs in CI"
         )
         return [warning(AREA, "there is no workflow of GitHub that would run the gate.", str(_FOLDER), remedy)]
     if files and not gates:
-        remedy = "copy a workflow from docs/pull-requests.md, and make its check required for the main branch"
+        remedy = "copy a workflow from docs/use/pull-requests.md, and make its check required for the main branch"
         found.append(warning(AREA, "no workflow runs the gate.", where=str(_FOLDER), remedy=remedy))
     if gates and not found:
         found.append(ok(AREA, f"{len(gates)} step(s) run the gate, and its exit code gets through"))
@@ -87,7 +87,7 @@ def _lost(step: _Step) -> Iterator[Finding]:
     if step.dvc is not None:
         where, command = step.dvc
         what = f"`{command}` obeys the pull request's .dvc/config before the gate runs: it can run any command."
-        remedy = "`fairgate dataset pull` instead, or OWNER/fairgate/.github/actions/pull (docs/pull-requests.md)"
+        remedy = "`fairgate dataset pull` instead, or OWNER/fairgate/.github/actions/pull (docs/use/pull-requests.md)"
         yield trouble(AREA, what, where, remedy)
 
 

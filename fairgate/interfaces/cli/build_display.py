@@ -85,7 +85,7 @@ def show_preflight(name: str, found: Preflight) -> None:
             rows.append([*card, *spent])
         console.print(text_table(_COST, rows, title="on one GPU, computed and not measured"))
         console.print(
-            "a batch that does not fit is halved; `needs` is of batches of 8 (docs/building.md)", soft_wrap=True
+            "a batch that does not fit is halved; `needs` is of batches of 8 (docs/use/building.md)", soft_wrap=True
         )
     if found.ways:
         rows = [

@@ -145,8 +145,8 @@ def _text(
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
     if not data.manifest.attributes:
         what = f"dataset '{data.manifest.name}' records no attribute, so that there are no groups to compare."
-        remedy = f"of prompts for a generator, copy the suite of docs/generators.md to fairness_suites/{name}.yaml and "
-        remedy += "name your reader in it; of photographs, import them with --attribute"
+        remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
+        remedy += "and name your reader in it; of photographs, import them with --attribute"
         raise SettingsError(what, where=data.manifest.name, remedy=remedy)
     said = {"model": model, "baseline": baseline}
     if "detect" in can:
@@ -162,7 +162,7 @@ def _text(
         return new_prediction_suite(name, data.manifest, data.index, truth=truth, **said)
     if "answer" in can and "log_probabilities" not in can:
         what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
-        remedy = f"copy the suite of docs/questions.md to fairness_suites/{name}.yaml, and write your questions into it"
+        remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"
         raise SettingsError(what, where=model, remedy=remedy)
     if opened is not None:
         require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")

@@ -8,7 +8,7 @@ Options follow the file: `?races=4` or `7` where its name does not say, `?faces=
 (the default is `dlib`), and `side` and `upsample` are dlib's, whose defaults are the authors'.
 
 `dlib` is the authors' own procedure: dlib's CNN detector (mmod) on the picture at 800 pixels a side, doubled once;
-five landmarks; aligned chips of 300 pixels with 0.25 padding. docs/models-for-building.md compares the finders that pip
+five landmarks; aligned chips of 300 pixels with 0.25 padding. docs/evidence/models.md compares the finders that pip
 installs, on 252 FairFace photographs: this one misses 2.4% of the faces, dlib's HOG detector a third and OpenCV's
 cascade half of them, and not equally many of every group.
 """

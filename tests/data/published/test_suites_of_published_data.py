@@ -34,7 +34,7 @@ FEW_DRAWS = "decision: {draws: 500}\n"
 
 
 def test_the_page_has_every_suite_with_its_min_sets_and_the_files_of_every_dataset() -> None:
-    page = (SUITES.parents[2] / "datasets.md").read_text(encoding="utf-8")
+    page = (SUITES.parents[1] / "datasets.md").read_text(encoding="utf-8")
     for name in NAMES:
         (line,) = (line for line in page.splitlines() if line.startswith(f"| [{name}]"))
         assert line.split(" | ")[2] == str(load_suite(SUITES / f"{name}.yaml", SUITES).suite.groups.min_sets)

@@ -44,7 +44,7 @@ def blocks(page: str) -> list[str]:
 def test_the_workflows_are_those_of_the_docs(repository: Toy) -> None:
     code, output = init(repository, "faces", "--model", TABLE, "--fairgate", PIN, "--runner", "self-hosted, linux, gpu")
     assert code == 0, output
-    documented = [block.replace("@COMMIT", f"@{PIN[15:]}") for block in blocks("pull-requests.md")[:2]]
+    documented = [block.replace("@COMMIT", f"@{PIN[15:]}") for block in blocks("use/pull-requests.md")[:2]]
     for name, expected in zip(("gate", "report"), documented, strict=True):
         assert (repository.root / f".github/workflows/fairness-{name}.yml").read_text(encoding="utf-8") == expected
 
@@ -53,7 +53,7 @@ def test_on_a_hosted_runner_without_dvc_the_rest_of_the_workflow_is_the_same(rep
     (repository.root / "data.dvc").unlink()
     assert init(repository, "faces", "--model", TABLE, "--fairgate", PIN)[0] == 0
     made = yaml.safe_load((repository.root / ".github/workflows/fairness-gate.yml").read_text(encoding="utf-8"))
-    expected = yaml.safe_load(blocks("pull-requests.md")[0].replace("@COMMIT", f"@{PIN[15:]}"))
+    expected = yaml.safe_load(blocks("use/pull-requests.md")[0].replace("@COMMIT", f"@{PIN[15:]}"))
     job = expected["jobs"]["gate"]
     del job["if"], job["environment"], job["steps"][2], job["steps"][2]["with"]["python"]
     job["runs-on"] = "ubuntu-24.04"
@@ -68,7 +68,7 @@ def test_on_gitlab_the_job_is_that_of_the_docs_from_an_empty_folder(repository: 
     text = (repository.root / ".gitlab/fairness-gate.yml").read_text(encoding="utf-8")
     made, (expected,) = (
         yaml.safe_load(text),
-        [yaml.safe_load(one) for one in blocks("publishing.md") if "fairness:" in one],
+        [yaml.safe_load(one) for one in blocks("use/pull-requests.md") if "fairness:" in one],
     )
     assert "pipeline execution policy" in text
     script = made["fairness"].pop("script")

@@ -263,7 +263,7 @@ def test_a_model_that_answers_in_words_is_sent_to_the_page_of_questions(toy: Toy
     lines = [f"{set_id},{tone}-{gender},A cook.\n" for _, set_id, tone, gender in members(40)]
     (toy.root / "answers.csv").write_text("set_id,member,answer\n" + "".join(lines), encoding="utf-8")
     code, output = new(toy.root, "asked", "--dataset", "toy", "--model", "answers:answers.csv")
-    assert (code, "docs/questions.md" in output) == (4, True), output
+    assert (code, "docs/use/questions.md" in output) == (4, True), output
     assert "fairness_suites/asked.yaml" in output
     assert not (toy.root / "fairness_suites" / "asked.yaml").exists()
 
@@ -284,4 +284,4 @@ def test_a_release_of_prompts_is_sent_to_the_page_of_generators(toy: Toy) -> Non
     done = CliRunner().invoke(app, [*words, "--seeds", "3", "--root", str(toy.root / "datasets")])
     assert done.exit_code == 0, done.output
     code, output = new(toy.root, "first", "--dataset", "painted")
-    assert (code, "docs/generators.md" in output) == (4, True), output
+    assert (code, "docs/use/generators.md" in output) == (4, True), output

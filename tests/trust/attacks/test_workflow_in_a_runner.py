@@ -1,4 +1,4 @@
-"""The workflow that docs/pull-requests.md gives to copy, carried out whole by a local runner (act)."""
+"""The workflow that docs/use/pull-requests.md gives to copy, carried out whole by a local runner (act)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fairgate.interfaces.cli.main import app
 
-PAGE = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "use" / "pull-requests.md").read_text(encoding="utf-8")
 GATE = re.search(r"`\.github/workflows/fairness-gate\.yml`:\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 pytestmark = pytest.mark.skipif(not ACT.exists(), reason="act is not installed here")
