@@ -30,7 +30,7 @@ from fairgate.gate.baselines import (
     scores_in_common,
 )
 from fairgate.gate.counterparts import Counterpart, counterpart
-from fairgate.gate.models import Progress, model_info, open_model, tracking_uri
+from fairgate.gate.models import Progress, model_info, open_instrument, open_model, tracking_uri
 from fairgate.gate.preparation import Definition, Prepared
 from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import differences, other_environment, require_reproduced
@@ -49,43 +49,43 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CandidateRun:
-    """A candidate, its scores by definition, and how others are opened and scored that it is compared with.
-
-    `known` holds every checkpoint that this run has scored, with its scores, by fingerprint.
-    """
+    """A candidate, scored on the probes of each definition, and how others are opened and scored that it is compared
+    with. `known` holds every checkpoint that this run has scored, with its scores, by fingerprint."""
 
     prepared: Prepared
     settings: Settings
     progress: Progress | None
     candidate: Model
-    scores: tuple[Scores, ...]
     known: dict[str, tuple[Model, tuple[Scores, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.known[self.candidate.fingerprint] = (self.candidate, self.scores)
+        self.score_checkpoint(self.candidate)
+
+    @property
+    def scores(self) -> tuple[Scores, ...]:
+        """The candidate's scores by definition."""
+        return self.score_checkpoint(self.candidate)
 
     def open(self, uri: str, base: Path | None = None) -> Model:
         """The model of a URI, over the run's dataset."""
         return open_model(uri, self.prepared, self.settings, self.progress, base)
 
     def score(self, model: Model) -> tuple[Scores, ...]:
-        """Another model's scores by definition, also of a checkpoint that reads otherwise than its files say."""
-        return score_definitions(model, self.prepared)
+        """A model's scores by definition, also of a checkpoint that reads otherwise than its files say; definitions
+        with equal probes share them."""
+        suites, scores = [one.loaded.suite for one in self.prepared.definitions], list[Scores]()
+        instruments = partial(open_instrument, self.prepared, self.settings, self.progress)
+        for suite in suites:
+            same = [other.probes for other in suites].index(suite.probes)
+            known = same < len(scores)
+            scores.append(scores[same] if known else run_probes(model, self.prepared.dataset.index, suite, instruments))
+        return tuple(scores)
 
     def score_checkpoint(self, model: Model) -> tuple[Scores, ...]:
         """A checkpoint's scores by definition, as it reads by itself: from then on, no record of it counts instead."""
         if model.fingerprint not in self.known:
-            self.known[model.fingerprint] = (model, score_definitions(model, self.prepared))
+            self.known[model.fingerprint] = (model, self.score(model))
         return self.known[model.fingerprint][1]
-
-
-def score_definitions(model: Model, prepared: Prepared) -> tuple[Scores, ...]:
-    """A model's scores on the probes of each definition; definitions with equal probes share them."""
-    suites, found = [one.loaded.suite for one in prepared.definitions], list[Scores]()
-    for suite in suites:
-        same = [one.probes for one in suites].index(suite.probes)
-        found.append(found[same] if same < len(found) else run_probes(model, prepared.dataset.index, suite))
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

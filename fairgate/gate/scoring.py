@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from fairgate.gate.baselines import Repository, baseline_folder, parse_baseline
-from fairgate.gate.compared_run import CandidateRun, ComparedRun, compare_with, score_definitions
+from fairgate.gate.compared_run import CandidateRun, ComparedRun, compare_with
 from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
 from fairgate.gate.edited_records import Recomputed, recompute
 from fairgate.gate.models import Progress, model_info, open_model, registered
@@ -72,7 +72,7 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     require_intact(prepared.dataset, settings, prepared.root, progress)
     uri, version = registered(settings.model, settings, prepared.root)
     scorer = open_model(uri, prepared, settings, progress)
-    run = CandidateRun(prepared, settings, progress, scorer, score_definitions(scorer, prepared))
+    run = CandidateRun(prepared, settings, progress, scorer)
     edited = [] if prepared.release else [recompute(folder, run) for folder in prepared.edited_records]
     baseline = compare_with(settings.baseline, run)
     named = [one.loaded.suite.anchor or "none" for one in prepared.definitions]

@@ -138,10 +138,6 @@ class EditingModel(Model, Protocol):
         """
         ...
 
-    def open_other(self, uri: str, source: ImageSource) -> Model:
-        """Another model, such as one that reads edits, over a source; with this one's device, cache and folder."""
-        ...
-
 
 MOST_BOXES = 100
 """Boxes of an image that a detector returns at most, those with the highest scores: COCO's largest number."""
@@ -206,10 +202,6 @@ class GeneratingModel(Model, Protocol):
         The noise of a picture depends on the row's set and member and on the seed alone, not on the prompt or the
         weights: the pictures of two models are paired by row.
         """
-        ...
-
-    def open_other(self, uri: str, source: ImageSource) -> Model:
-        """Another model, such as one that reads the pictures, over a source; with this one's device, cache, folder."""
         ...
 
 

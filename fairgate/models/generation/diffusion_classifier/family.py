@@ -37,7 +37,6 @@ from fairgate.models.contract import (
     Floats,
     Generating,
     ImageSource,
-    Model,
     Request,
     log_softmax,
     register,
@@ -249,10 +248,6 @@ class DiffusionClassifier:
 
         key = digest({**self._ways(), "size": self.settings.size})
         return GeneratedPictures(request.source, prompts, how, key, loaded, request.cache, request.progress)
-
-    def open_other(self, uri: str, source: ImageSource) -> Model:
-        """Another model over a source, on this one's device, with its cache."""
-        return self._request.open_other(uri, source)
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of ensembles with different prompts whose states in the text encoder are equal up to rounding.
