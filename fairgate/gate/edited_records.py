@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fairgate.gate.baselines import record_in_folder, require_own_scores
-from fairgate.gate.compared_run import CandidateRun, dataset_info
 from fairgate.gate.models import Progress, model_info, open_model, packages
 from fairgate.gate.preparation import Prepared, require_intact
+from fairgate.gate.reading import Scores
 from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import (
     differences,
@@ -18,7 +18,7 @@ from fairgate.gate.reproduction import (
     unlike,
     wrong_entropies,
 )
-from fairgate.gate.temperature import Scores
+from fairgate.gate.runs import CandidateRun, dataset_info
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.models import Model, local_paths
 from fairgate.models.checkpoints import judging
