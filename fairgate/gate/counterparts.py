@@ -16,6 +16,7 @@ from fairgate.ground.errors import FairgateError
 from fairgate.models import PRECOMPUTED, Model, RereadingModel
 from fairgate.records import Against, ModelInfo
 
+Answering = Callable[[Model], tuple[Scores, ...]]
 _AND = " and "
 _FORWARD = (
     "If checks fail by it and the change is meant, merge waivers for them first, reviewed; then this checkpoint "
@@ -39,11 +40,7 @@ class Counterpart:
 
 
 def counterpart(
-    candidate: Model,
-    theirs: Model | ModelInfo,
-    reopen: Callable[[], Model],
-    answer: Callable[[Model], tuple[Scores, ...]],
-    against: Against,
+    candidate: Model, theirs: Model | ModelInfo, reopen: Callable[[], Model], answer: Answering, against: Against
 ) -> Counterpart:
     """What the candidate answers when it reads as the baseline does; `reopen` gives the baseline's checkpoint.
 
@@ -68,11 +65,7 @@ def counterpart(
 
 
 def _judged_alike(
-    candidate: RereadingModel,
-    other: Model,
-    changed: str,
-    answer: Callable[[Model], tuple[Scores, ...]],
-    against: Against,
+    candidate: RereadingModel, other: Model, changed: str, answer: Answering, against: Against
 ) -> Counterpart:
     """What the candidate answers with what is `changed` as it is in the other checkpoint; of two changes, with each
     alone as well: weights can be made for one of them, and fail with the other's alone."""
