@@ -25,7 +25,8 @@ INTRO = """# Mutation check of the metrics and statistics
 
 A mutant is the code with one small change: a `<` for a `<=`, a `+` for a `-`, an argument left out, a word of an
 error in capitals. The tests of `fairgate/metrics`, `fairgate/statistics` and of `run.py`, `check.py` and `parts.py` in
-`fairgate/records` are run against each; one that they do not notice survives. At least 90% must be killed, and every survivor has a reason.
+`fairgate/records` are run against each; one that they do not notice survives. At least 90% must be killed, and every
+survivor has a reason.
 
 mutmut leaves out properties and what stands outside functions. It keeps the result of a function until its source
 changes, whatever becomes of the tests; the table is of one run from nothing.
