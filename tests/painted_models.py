@@ -52,9 +52,6 @@ class Painted(_Opened):
     def edit(self, prompt: str, how: Editing) -> ImageSource:
         return Edits(self.source, prompt, how, self.request.address)
 
-    def open_other(self, uri: str, source: ImageSource) -> Any:
-        return self.request.open_other(uri, source)
-
 
 @dataclass
 class Edits:

@@ -12,8 +12,8 @@ from datetime import date
 
 from fairgate.gate.baselines import Repository
 from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
-from fairgate.gate.compared_run import ComparedRun
 from fairgate.gate.preparation import Approving, Prepared
+from fairgate.gate.runs import ComparedRun
 from fairgate.ground.errors import BaselineError, SuiteError
 from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import Against, ApprovalKind, DefinitionChange, ModelInfo, NeededApproval

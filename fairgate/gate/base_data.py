@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from fairgate.data import Dataset
 from fairgate.gate.baselines import Repository, content_digest, release_at, same_data
-from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
+from fairgate.gate.bases import THERE, BaseCommit, branch_name, is_full_hash
 from fairgate.gate.preparation import Prepared, planned_on
 from fairgate.ground.errors import BaselineError, DatasetError, NoVerdict, SuiteError
-from fairgate.records import NeededApproval
+from fairgate.records import DefinitionChange, NeededApproval
 from fairgate.suites import LoadedSuite, same_verdicts
 
 
@@ -80,6 +80,14 @@ def other_dataset(before: Dataset, now: Dataset, words: str) -> NeededApproval:
     what = f"this change judges on {_named(now, before)}, {words} on {_named(before, now)}"
     digests = content_digest(before.manifest, now.manifest), content_digest(now.manifest, before.manifest)
     return NeededApproval(kind="dataset", what=what, before=digests[0], now=digests[1])
+
+
+def edited_dataset(dataset: Dataset, repository: Repository, base: BaseCommit) -> list[DefinitionChange]:
+    """A dataset in git that a commit of this change edits or adds; `tracked` reports DVC's pointers."""
+    folder = f"datasets/{dataset.name}/{dataset.version}"
+    then, now = (repository.tree(commit, folder) for commit in (base.commit, "HEAD"))
+    before, what = (THERE, "edited") if then else (None, "added")
+    return [DefinitionChange(what=folder, before=before, now=f"{what} by this change")] if now and now != then else []
 
 
 def judged_on_both(now: Dataset, there: Sequence[tuple[Prepared, float]]) -> list[str]:

@@ -15,6 +15,8 @@ from fairgate.ground.errors import BaselineError, NoVerdict
 from fairgate.records import Decider
 from fairgate.suites import FOLDER, LoadedSuite, Settings
 
+THERE = "as the merge base has it"
+"""What a definition was before a change."""
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PREFIX = re.compile(r"^(?:refs/(?:heads|remotes/origin)/|origin/)")
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairgate.gate.temperature import Scores, without_pass
+from fairgate.gate.reading import Scores
 from fairgate.ground.errors import FairgateError
 from fairgate.models import PRECOMPUTED, Model, RereadingModel
-from fairgate.records import STRICTNESS, Against, CheckResult, ModelInfo
+from fairgate.records import Against, ModelInfo
 
+Answering = Callable[[Model], tuple[Scores, ...]]
 _AND = " and "
 _FORWARD = (
     "If checks fail by it and the change is meant, merge waivers for them first, reviewed; then this checkpoint "
@@ -39,11 +40,7 @@ class Counterpart:
 
 
 def counterpart(
-    candidate: Model,
-    theirs: Model | ModelInfo,
-    reopen: Callable[[], Model],
-    answer: Callable[[Model], tuple[Scores, ...]],
-    against: Against,
+    candidate: Model, theirs: Model | ModelInfo, reopen: Callable[[], Model], answer: Answering, against: Against
 ) -> Counterpart:
     """What the candidate answers when it reads as the baseline does; `reopen` gives the baseline's checkpoint.
 
@@ -52,28 +49,23 @@ def counterpart(
     changed = _changed(candidate, theirs)
     if candidate.precision == PRECOMPUTED or not changed:
         return Counterpart()
-    no_method = f"models of '{candidate.uri.partition(':')[0]}:' have no method `reading_as`"
     known = theirs.tokenizer is not None or theirs.preprocessing is not None
-    if known and not isinstance(candidate, RereadingModel):
-        return _withheld(changed, no_method, against)
-    try:
-        other = reopen()
-    except FairgateError as error:
-        return _withheld(changed, error.problem, against) if known else _unknown(error, against)
-    changed = _changed(candidate, other)
-    if other.precision == PRECOMPUTED or not changed:
-        return Counterpart()
-    if not isinstance(candidate, RereadingModel):
-        return _withheld(changed, no_method, against)
-    return _judged_alike(candidate, other, changed, answer, against)
+    if isinstance(candidate, RereadingModel) or not known:
+        try:
+            other = reopen()
+        except FairgateError as error:
+            return _withheld(changed, error.problem, against) if known else _unknown(error, against)
+        changed = _changed(candidate, other)
+        if other.precision == PRECOMPUTED or not changed:
+            return Counterpart()
+        if isinstance(candidate, RereadingModel):
+            return _judged_alike(candidate, other, changed, answer, against)
+    no_method = f"models of '{candidate.uri.partition(':')[0]}:' have no method `reading_as`"
+    return _withheld(changed, no_method, against)
 
 
 def _judged_alike(
-    candidate: RereadingModel,
-    other: Model,
-    changed: str,
-    answer: Callable[[Model], tuple[Scores, ...]],
-    against: Against,
+    candidate: RereadingModel, other: Model, changed: str, answer: Answering, against: Against
 ) -> Counterpart:
     """What the candidate answers with what is `changed` as it is in the other checkpoint; of two changes, with each
     alone as well: weights can be made for one of them, and fail with the other's alone."""
@@ -98,36 +90,6 @@ def _judged_alike(
 def _reading_with(candidate: RereadingModel, other: Model, parts: Sequence[str]) -> RereadingModel:
     pictures = "preprocessing" in parts
     return candidate.reading_as(other, tokenizer=len(parts) > pictures, preprocessing=pictures)
-
-
-def stricter_reading(
-    own: Sequence[CheckResult], swapped: Mapping[str, Sequence[CheckResult]], against: Against
-) -> list[CheckResult]:
-    """Each check as the candidate reads by itself, or as it reads with the baseline's, whichever is harder on it.
-
-    `swapped` holds the results by what is the baseline's: the tokenizer, the preprocessing, or both.
-    """
-    merged = []
-    for place, here in enumerate(own):
-        results = {part: each[place] for part, each in swapped.items()}
-        part, there = max(results.items(), key=lambda one: _weight(one[1]))
-        if _weight(there) <= _weight(here):
-            merged.append(here)
-        else:
-            reason = f"with the {against}'s {part} (with its own: {here.verdict}): {there.reason}"
-            merged.append(there.model_copy(update={"reason": reason}))
-    return merged
-
-
-def _weight(check: CheckResult) -> tuple[int, int]:
-    """How hard a result is on the candidate: of two failures, the one in which more groups fail."""
-    return STRICTNESS[check.verdict], len(check.failing_groups)
-
-
-def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> list[CheckResult]:
-    """Make comparisons that pass inconclusive: the candidate could not be scored with the baseline's tokenizer and
-    preprocessing."""
-    return [without_pass(one, withheld) if one.rule == "no_worse_than" else one for one in results]
 
 
 def _changed(candidate: Model, theirs: Model | ModelInfo) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairgate.data import Dataset
 from fairgate.gate.anchors import edited_anchor
 from fairgate.gate.approvals import another_suite, approving, other_model, weaker_definition
-from fairgate.gate.base_data import BaseReleases, other_dataset
+from fairgate.gate.base_data import BaseReleases, edited_dataset, other_dataset
 from fairgate.gate.baselines import Repository, baseline_folder
 from fairgate.gate.bases import (
+    THERE,
     BaseCommit,
     base_commits_of_run,
     base_notices,
@@ -35,8 +36,6 @@ from fairgate.suites import (
     suite_names,
     with_subjects_of,
 )
-
-_THERE = "as the merge base has it"
 
 
 def hold(prepared: Prepared, settings: Settings) -> tuple[Prepared, Settings]:
@@ -104,7 +103,7 @@ class _Comparison:
         self._tables(base)
         self._baseline_files(base)
         self._newer_baselines(base, others)
-        self._dataset_files(base)
+        self.changes += edited_dataset(self.prepared.dataset, self.repository, base)
         self.notices += base_notices(self.repository, self.settings, base)
         compared = GateDefinition(
             source=f"git:{base.ref}",
@@ -194,10 +193,14 @@ class _Comparison:
 
     def _tables(self, base: BaseCommit) -> None:
         """Tables that are judged or compared with."""
-        anchors = [each.suite.anchor or "none" for each in (self.here, *(other.loaded for other in self.others))]
-        compared = [text for text in (self.settings.baseline, *anchors) if text.startswith("model:")]
-        uris = [self.settings.model, *(text.removeprefix("model:") for text in compared)]
+        compared = [text.removeprefix("model:") for text in self._compared() if text.startswith("model:")]
+        uris = [self.settings.model, *compared]
         self.weighed += edited_tables(self.repository, base.commit, base.words, uris)
+
+    def _compared(self) -> list[str]:
+        """The baseline and the anchors that are compared with, each once."""
+        suites = (self.here, *(other.loaded for other in self.others))
+        return list(dict.fromkeys((self.settings.baseline, *(each.suite.anchor or "none" for each in suites))))
 
     def _plan_before(self, old: LoadedSuite, base: BaseCommit) -> None:
         """The merge base's suite on this dataset; with this change's labels for subjects that the old ones lack."""
@@ -248,13 +251,13 @@ class _Comparison:
                 self.notices.append(f"this change has {now} judged, where {base.words} judges {before}")
             return
         self.changes.append(DefinitionChange(what="model", before=before, now=now))
-        if _scheme(now) not in TABLES:
+        scheme, old_scheme = (uri.partition(":")[0] for uri in (now, before))
+        if scheme not in TABLES:
             kinds = (" of ".join(f"{scheme}:" for scheme in schemes(uri)) for uri in (now, before))
             self.notices.append("this change judges {}, where {} was judged before".format(*kinds))
             return
         self.trouble = NoVerdict(
-            f"this change replaces a checkpoint ({_scheme(before)}:) by a table of {_scheme(now)}, which anybody can "
-            "make up.",
+            f"this change replaces a checkpoint ({old_scheme}:) by a table of {scheme}, which anybody can make up.",
             where=self.here.where("model"),
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )
@@ -297,48 +300,40 @@ class _Comparison:
         )
 
     def _baseline_files(self, base: BaseCommit) -> None:
-        """Records that are compared with, where this change edits them: read at the merge base, or reported."""
-        folder = baseline_folder(self.here.name)
-        used = self.settings.baseline
-        anchors = [one.suite.anchor or "none" for one in (self.here, *(other.loaded for other in self.others))]
-        for text in dict.fromkeys((used, *anchors)):
+        """Records and checkpoints that are compared with and that this change edits: read at the merge base, or
+        reported."""
+        for text in self._compared():
             kind, _, target = text.partition(":")
-            path = target.removesuffix("/results.json")
             if kind == "model":
-                self._compared_model(text, local_paths(target), base)
-            if kind != "file":
-                continue
-            in_git = any(self.repository.tree(commit, path) for commit in (base.commit, "HEAD"))
-            differs = in_git and self.repository.differs(base.commit, path)
-            if differs or edited(self.repository, base.commit, Path(path)):
-                self.changes.append(DefinitionChange(what=text, before=_THERE, now="edited by this change"))
-                self.notices.append(
-                    f"this change edits {path}, the record that it is compared with: read as {base.words} has it"
-                )
-                self.edited_records.append(path)
-        if not used.startswith("file:") and self.repository.differs(base.commit, folder):
+                for path in local_paths(target):
+                    if edited(self.repository, base.commit, path):
+                        self._edits(text, f"{path.as_posix()}, the checkpoint", base)
+            elif kind == "file":
+                record = target.removesuffix("/results.json")
+                in_git = any(self.repository.tree(commit, record) for commit in (base.commit, "HEAD"))
+                differs = in_git and self.repository.differs(base.commit, record)
+                if differs or edited(self.repository, base.commit, Path(record)):
+                    self._edits(text, f"{record}, the record", base)
+                    self.edited_records.append(record)
+        folder = baseline_folder(self.here.name)
+        if not self.settings.baseline.startswith("file:") and self.repository.differs(base.commit, folder):
             change = DefinitionChange(what="the committed baseline", before=None, now="added by this change")
             if self.repository.tree(base.commit, folder):
                 now = "edited; it counts from the merge on" if (self.repository.root / folder).exists() else None
-                change = DefinitionChange(what=change.what, before=_THERE, now=now)
+                change = DefinitionChange(what=change.what, before=THERE, now=now)
             self.changes.append(change)
         self._records(base)
+
+    def _edits(self, compared: str, named: str, base: BaseCommit) -> None:
+        """What is compared with is edited by this change, and read as the merge base has it."""
+        self.changes.append(DefinitionChange(what=compared, before=THERE, now="edited by this change"))
+        self.notices.append(f"this change edits {named} that it is compared with: read as {base.words} has it")
 
     def _records(self, base: BaseCommit) -> None:
         """The committed record, if it is not as a base has it."""
         folder = baseline_folder(self.here.name)
         if self.repository.differs(base.commit, folder):
             self.edited_records.append(folder)
-
-    def _compared_model(self, text: str, paths: Sequence[Path], base: BaseCommit) -> None:
-        """A checkpoint that is compared with, and that this change edits: as the merge base has it."""
-        for path in paths:
-            if edited(self.repository, base.commit, path):
-                self.changes.append(DefinitionChange(what=text, before=_THERE, now="edited by this change"))
-                self.notices.append(
-                    f"this change edits {path.as_posix()}, the checkpoint that it is compared with: read as "
-                    f"{base.words} has it"
-                )
 
     def _newer_baselines(self, base: BaseCommit, others: list[BaseCommit]) -> None:
         """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged
@@ -347,22 +342,9 @@ class _Comparison:
         then = self.repository.tree(base.commit, folder)
         if not used.startswith("git:") or not then:
             return
-        for place in others:
-            if self.repository.tree(place.commit, folder) not in (then, []):
-                self.notices.append(
-                    f"compared with the baseline of {base.words}; {place.words} has another one, which must not fail "
-                    "either: rebase onto it to be compared with that alone"
-                )
-
-    def _dataset_files(self, base: BaseCommit) -> None:
-        """A dataset in git that a commit of this change edits or adds; `tracked` reports DVC's pointers."""
-        dataset = self.prepared.dataset
-        folder = f"datasets/{dataset.name}/{dataset.version}"
-        then, now = (self.repository.tree(commit, folder) for commit in (base.commit, "HEAD"))
-        if now and now != then:
-            before, what = (_THERE, "edited") if then else (None, "added")
-            self.changes.append(DefinitionChange(what=folder, before=before, now=f"{what} by this change"))
-
-
-def _scheme(uri: str) -> str:
-    return uri.partition(":")[0]
+        self.notices += [
+            f"compared with the baseline of {base.words}; {place.words} has another one, which must not fail "
+            "either: rebase onto it to be compared with that alone"
+            for place in others
+            if self.repository.tree(place.commit, folder) not in (then, [])
+        ]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fairgate.gate.baselines import record_in_folder, require_own_scores
-from fairgate.gate.compared_run import CandidateRun, dataset_info, score_definitions
 from fairgate.gate.models import Progress, model_info, open_model, packages
 from fairgate.gate.preparation import Prepared, require_intact
+from fairgate.gate.reading import Scores
 from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import (
     differences,
@@ -18,7 +18,7 @@ from fairgate.gate.reproduction import (
     unlike,
     wrong_entropies,
 )
-from fairgate.gate.temperature import Scores
+from fairgate.gate.runs import CandidateRun, dataset_info
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.models import Model, local_paths
 from fairgate.models.checkpoints import judging
@@ -79,8 +79,7 @@ def verify_record(folder: str, prepared: Prepared, settings: Settings, progress:
     try:
         with judging(root):
             model = open_model(settings.model, prepared, settings, progress)
-        own = replace(prepared, others=())
-        run = CandidateRun(own, settings, progress, model, score_definitions(model, own))
+        run = CandidateRun(replace(prepared, others=()), settings, progress, model)
         record, scores = _read(folder, run)
         if record.model.fingerprint != model.fingerprint:
             raise BaselineError(f"'{settings.model}' is not the checkpoint that the record names any more.")

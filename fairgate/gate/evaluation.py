@@ -15,14 +15,14 @@ from fairgate.gate.anchors import unpinned_anchors
 from fairgate.gate.approvals import comparisons, weigh
 from fairgate.gate.base_data import judged_on_both
 from fairgate.gate.baselines import Repository, changed_pointers, environment_warnings
-from fairgate.gate.compared_run import ComparedRun, dataset_info
 from fairgate.gate.models import Progress, packages
 from fairgate.gate.preparation import Prepared, every_check
-from fairgate.gate.scoring import Scored, decide_definition, score
-from fairgate.gate.temperature import Scores
+from fairgate.gate.reading import Scores, decided
+from fairgate.gate.runs import ComparedRun, dataset_info, entropies_of
+from fairgate.gate.scoring import Scored, score
 from fairgate.ground.errors import FairgateError, NoVerdict
 from fairgate.models import local_paths
-from fairgate.probes import mean_entropies, scores_digest
+from fairgate.probes import scores_digest
 from fairgate.records import (
     Against,
     BaselineInfo,
@@ -113,7 +113,7 @@ def evaluate(
         coverage=coverage,
         probes=probe_digests(judged.loaded.suite),
         scores_digest=scores_digest(scores) if scores else None,
-        answer_entropy={name: mean_entropies(one) for name, one in scores.items() if one.contests},
+        answer_entropy=entropies_of(scores),
         decision=Decision(**suite.decision.model_dump()),
         checks=checks,
         confusions=taken,
@@ -155,7 +155,7 @@ def _by_definition(prepared: Prepared, scored: Scored, today: date) -> list[tupl
     """Every check, decided by each definition."""
     results: list[tuple[Decider, list[CheckResult]]] = []
     for one, answers in zip(prepared.definitions, scored.answers, strict=True):
-        checks = decide_definition(one, prepared.dataset.index, answers)
+        checks = decided(one, prepared.dataset.index, answers)
         results.append((one.decider, waive(checks, one.loaded.suite.waivers, today)))
     return results
 
@@ -190,20 +190,13 @@ def _decided(prepared: Prepared, scored: Scored, today: date) -> list[CheckResul
     if not scored.present:
         return checks
     present = stricter(_by_definition(prepared, replace(scored, answers=scored.present), today))
-    failing = {check.item: check for check in present if check.verdict == "fail" and not check.waived}
+    failing = {check.item: check.reason for check in present if check.verdict == "fail" and not check.waived}
     ref = prepared.places[0].ref if prepared.places else "the baseline's branch"
-    return [
-        check
-        if check.item not in failing or check.verdict in ("fail", "error")
-        else check.model_copy(
-            update={
-                "verdict": "error",
-                "reason": f"compared with the record that {ref} has by now, it fails: {failing[check.item].reason}; "
-                f"rebase onto {ref}",
-            }
-        )
-        for check in checks
-    ]
+    for place, check in enumerate(checks):
+        if check.item in failing and check.verdict not in ("fail", "error"):
+            why = f"compared with the record that {ref} has by now, it fails: {failing[check.item]}; rebase onto {ref}"
+            checks[place] = check.model_copy(update={"verdict": "error", "reason": why})
+    return checks
 
 
 def _by_the_base(
@@ -236,7 +229,7 @@ def _lenient(prepared: Prepared, settings: Settings) -> bool:
 def _evades_comparison(scored: Scored) -> bool:
     """Whether some answers cannot be brought to a label temperature since the model makes labels exactly equal: thin
     evidence is allowed, and not evidence that the model itself withholds."""
-    tempered = [found for one in scored.answers for found in one.tempered.values()]
+    tempered = [there for one in scored.answers for there in one.readings[0].tempered.values()]
     return any(missing.subjects is not None for one in tempered for missing in one.missing.values())
 
 
@@ -249,11 +242,11 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
         if one.counterpart.notice is not None:
             found.append(one.counterpart.notice)
         for place, (definition, answers) in enumerate(zip(prepared.definitions, scored.answers, strict=True)):
-            if against not in answers.tempered:
+            reading = answers.readings[0]
+            if against not in reading.tempered:
                 continue
-            at_theirs, own = answers.tempered[against], answers.candidate
-            entropies = {name: mean_entropies(each) for name, each in own.items()}
-            now = LabelTemperature(entropies, scored.model.logit_scale)
+            at_theirs, own = reading.tempered[against], reading.scores
+            now = LabelTemperature(entropies_of(own), scored.model.logit_scale)
             both = (LabelTemperature(one.entropies[place], one.model.logit_scale), now)
             found += temperature_notices(definition.planned, index, own, at_theirs.scores, both, against)
             found += [

@@ -6,14 +6,25 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fairgate.gate.preparation import Prepared
 from fairgate.ground.errors import ModelError
 from fairgate.metrics import METRICS
-from fairgate.models import FAMILIES, EmbeddingCache, Model, cache_key, open_scorer, require_cache_outside, schemes
+from fairgate.models import (
+    FAMILIES,
+    EmbeddingCache,
+    ImageSource,
+    Model,
+    cache_key,
+    local_paths,
+    open_scorer,
+    require_cache_outside,
+    schemes,
+)
 from fairgate.probes import PROBES
 from fairgate.records import ModelInfo
-from fairgate.suites import Settings, default_cache
+from fairgate.suites import Settings, default_cache, leaves
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many images are done, and how many there are."""
@@ -25,16 +36,35 @@ def open_model(
     uri: str, prepared: Prepared, settings: Settings, progress: Progress | None = None, base: Path | None = None
 ) -> Model:
     """The model of a URI, over the prepared dataset; relative paths start at `base`, or else at the repository."""
-    uri = registered(uri, settings, prepared.root)[0]
-    return open_scorer(
-        uri,
-        prepared.dataset,
-        device=settings.device,
-        cache=EmbeddingCache(settings.cache, prepared.root) if settings.cache is not None else None,
-        allow_pickle=settings.allow_pickle,
-        base=base or prepared.root,
-        progress=None if progress is None else partial(progress, uri),
-    )
+    uri, root = registered(uri, settings, prepared.root)[0], base or prepared.root
+    common = _common(uri, prepared, settings, progress)
+    return open_scorer(uri, prepared.dataset, base=root, allow_pickle=settings.allow_pickle, **common)
+
+
+def open_instrument(
+    prepared: Prepared, settings: Settings, progress: Progress | None, uri: str, pictures: ImageSource
+) -> Model:
+    """A model by which a probe reads what judged ones make: of this repository, the same for the candidate and for all
+    that it is compared with. It may hold no pickled code, whatever the judged ones may.
+
+    Raises ModelError for a file outside of the repository.
+    """
+    if any(leaves(path, prepared.root) for path in local_paths(uri)):
+        raise ModelError(
+            "a probe reads with a model outside of the repository, which it may not.",
+            where=uri,
+            remedy="put it into the repository (DVC can track it), or name one by a hub id",
+        )
+    return open_scorer(uri, pictures, base=prepared.root, **_common(uri, prepared, settings, progress))
+
+
+def _common(uri: str, prepared: Prepared, settings: Settings, progress: Progress | None) -> dict[str, Any]:
+    """How all models of a run are opened."""
+    return {
+        "device": settings.device,
+        "cache": EmbeddingCache(settings.cache, prepared.root) if settings.cache is not None else None,
+        "progress": None if progress is None else partial(progress, uri),
+    }
 
 
 def registered(uri: str, settings: Settings, root: Path) -> tuple[str, str | None]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.gate.baselines import environment_warnings
-from fairgate.gate.temperature import Scores
+from fairgate.gate.reading import Scores
 from fairgate.ground.errors import BaselineError, clean
 from fairgate.metrics import GroupedRows
 from fairgate.probes import ProbeScores, mean_entropies

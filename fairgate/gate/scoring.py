@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
-from fairgate.gate.baselines import Repository, baseline_folder, parse_baseline
-from fairgate.gate.compared_run import CandidateRun, ComparedRun, compare_with, score_definitions
-from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
+from fairgate.gate.anchors import moved_anchor
+from fairgate.gate.baselines import (
+    Repository,
+    baseline_folder,
+    parse_baseline,
+    require_another_checkpoint,
+    scores_in_common,
+)
+from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.edited_records import Recomputed, recompute
 from fairgate.gate.models import Progress, model_info, open_model, registered
 from fairgate.gate.preparation import Definition, Prepared, require_intact
-from fairgate.gate.temperature import Scores, Tempered, tempered, tempered_without_pass
-from fairgate.ground.errors import FairgateError, NoVerdict, SuiteError, did_you_mean
-from fairgate.metrics import GroupedRows
+from fairgate.gate.reading import Answers, Reading, Scores, decided, tempered
+from fairgate.gate.runs import CandidateRun, ComparedRun
+from fairgate.gate.saved_run import SavedRun, bring_back, record_of
+from fairgate.gate.tables import edited
+from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict, SuiteError, did_you_mean
+from fairgate.models import Model, local_paths
+from fairgate.models.checkpoints import judging
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
-from fairgate.suites import Check, Settings, decide, fair_rankers, plan_check, require_groups_present
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """All scores on one definition's probes: the candidate's, and the others', its baseline and anchor as far as there
-    are any. `tempered` holds the candidate's scores at the label temperature of each other.
-
-    `alike` holds the answers of the candidate with the tokenizer and preprocessing of its baseline, or without one its
-    anchor (`against`), by what is swapped of the two; `withheld` says why it cannot take these.
-    """
-
-    candidate: Scores
-    others: Mapping[Against, Scores]
-    tempered: Mapping[Against, Tempered]
-    against: Against = "baseline"
-    alike: Mapping[str, Answers] = field(default_factory=dict)
-    withheld: str | None = None
+from fairgate.suites import Check, Settings, fair_rankers, plan_check, require_groups_present
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Scored:
     @property
     def scores(self) -> Scores:
         """The candidate's scores on this change's probes."""
-        return self.answers[0].candidate
+        return self.answers[0].readings[0].scores
 
     def info(self, against: Against) -> BaselineInfo | None:
         """The baseline, or the anchor, as a record names it."""
@@ -72,25 +68,24 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     require_intact(prepared.dataset, settings, prepared.root, progress)
     uri, version = registered(settings.model, settings, prepared.root)
     scorer = open_model(uri, prepared, settings, progress)
-    run = CandidateRun(prepared, settings, progress, scorer, score_definitions(scorer, prepared))
-    edited = [] if prepared.release else [recompute(folder, run) for folder in prepared.edited_records]
-    baseline = compare_with(settings.baseline, run)
+    run = CandidateRun(prepared, settings, progress, scorer)
+    records = [] if prepared.release else [recompute(folder, run) for folder in prepared.edited_records]
+    baseline = _compare_with(settings.baseline, run)
     named = [one.loaded.suite.anchor or "none" for one in prepared.definitions]
-    anchors = {spec: compare_with(spec, run, "anchor", read_alike=baseline is None) for spec in dict.fromkeys(named)}
+    anchors = {spec: _compare_with(spec, run, "anchor", read_alike=baseline is None) for spec in dict.fromkeys(named)}
 
     def against(record: ComparedRun | None) -> tuple[Answers, ...]:
-        return tuple(
-            _answers(prepared.definitions[place], place, scores, _those_there(record, anchors[named[place]]))
-            for place, scores in enumerate(run.scores)
-        )
+        return tuple(_answers(run, place, _those_there(record, anchors[spec])) for place, spec in enumerate(named))
 
     present = _present_record(run)
-    shown = next(filter(None, anchors.values()), None)
-    model = model_info(settings.model, scorer, version)
-    note = getattr(scorer, "note", None)
-    others = _those_there(baseline, shown)
     return Scored(
-        model, scorer.device, against(baseline), others, tuple(edited), against(present) if present else (), note
+        model_info(settings.model, scorer, version),
+        scorer.device,
+        against(baseline),
+        _those_there(baseline, next(filter(None, anchors.values()), None)),
+        tuple(records),
+        () if present is None else against(present),
+        getattr(scorer, "note", None),
     )
 
 
@@ -106,7 +101,7 @@ def _present_record(run: CandidateRun) -> ComparedRun | None:
     if repository.tree(tip, folder) in ([], repository.tree(repository.merge_base(spec.target), folder)):
         return None
     try:
-        return compare_with(f"git:{spec.target}@{tip}", run)
+        return _compare_with(f"git:{spec.target}@{tip}", run)
     except FairgateError as error:
         raise NoVerdict(
             f"{spec.target} ({tip:.7}) has a newer record than the merge base, which cannot be compared with: "
@@ -121,24 +116,84 @@ def _those_there(baseline: ComparedRun | None, anchor: ComparedRun | None) -> di
     return found if anchor is None else {**found, "anchor": anchor}
 
 
-def _answers(one: Definition, place: int, scores: Scores, others: Mapping[Against, ComparedRun]) -> Answers:
-    """Answers to the definition at a place, as the candidate reads and as its baseline (or anchor) does."""
-    theirs = {against: other.scores[place] for against, other in others.items()}
+def _answers(run: CandidateRun, place: int, others: Mapping[Against, ComparedRun]) -> Answers:
+    """Answers to the definition at a place, in every reading."""
+    swaps = ((against, other.counterpart) for against, other in others.items() if other.counterpart.changed)
+    whose, swap = next(swaps, ("baseline", Counterpart()))
+    ways = {"": run.scores[place], **{part: own[place] for part, own in swap.answers.items()}}
 
-    def answers(own: Scores) -> Answers:
+    planned, readings = run.prepared.definitions[place].planned, list[Reading]()
+    for part, own in ways.items():
         at_theirs = {
-            against: Tempered()  # the two are one checkpoint
-            if other.info.unchanged
-            else tempered(one.planned, own, other.entropies[place], against, other.no_entropy)
+            against: tempered(planned, own, other.entropies[place], against, other.no_entropy)
             for against, other in others.items()
+            if not other.info.unchanged  # else the two are one checkpoint
         }
-        return Answers(own, theirs, at_theirs)
+        readings.append(Reading(own, at_theirs, part))
+    theirs = {against: other.scores[place] for against, other in others.items()}
+    return Answers(tuple(readings), theirs, whose, swap.withheld)
 
-    for against, other in others.items():
-        if (swap := other.counterpart).changed:
-            alike = {part: answers(own[place]) for part, own in swap.answers.items()}
-            return replace(answers(scores), against=against, alike=alike, withheld=swap.withheld)
-    return answers(scores)
+
+def _compare_with(
+    text: str, run: CandidateRun, against: Against = "baseline", *, read_alike: bool = True
+) -> ComparedRun | None:
+    """A baseline's (or anchor's) scores, checked to be comparable with the candidate's; None where there is none.
+
+    With `read_alike`, the candidate is also scored with the other checkpoint's tokenizer and preprocessing, where they
+    differ. Raises BaselineError where the baseline cannot be found or compared, or is the candidate by mistake.
+    """
+    from fairgate.reports import read_results
+
+    spec = parse_baseline(text)
+    compared = {one.against for each in run.prepared.definitions for one in each.planned}
+    if spec.kind == "none" or against not in compared:
+        return None
+    candidate = run.candidate
+    reading: Model | ModelInfo
+    with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
+        if spec.kind == "model":
+            model = _model_to_compare(spec.target, run, Path(scratch))
+            info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=model.fingerprint)
+            found, reading, reopen = run.compared(info, model), model, lambda: model
+        else:
+            files = record_of(spec, run, Path(scratch))
+            saved = SavedRun(str(spec), against, files, read_results(files.results), run, Path(scratch))
+            found, reading = saved.compared(), saved.record.model
+            reopen = partial(saved.checkpoint, "tokenizer or preprocessing changed")
+        if read_alike and found.info.fingerprint != candidate.fingerprint:
+            found = replace(found, counterpart=counterpart(candidate, reading, reopen, run.score, against))
+    # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
+    # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
+    moved = moved_anchor(spec, Repository(run.prepared.root)) if against == "anchor" else []
+    found = replace(found, weighed=(*found.weighed, *moved))
+    innocent = against == "anchor" or spec.kind in ("git", "mlflow")
+    if innocent and found.info.fingerprint == candidate.fingerprint:
+        return replace(found, info=found.info.model_copy(update={"unchanged": True}))
+    for now, before in zip(run.scores, found.scores, strict=True):
+        require_another_checkpoint((candidate.fingerprint, now), (found.info.fingerprint, before), str(spec))
+    both = zip(run.scores, found.scores, strict=True)
+    if all(scores_in_common(now, before) == "same words" for now, before in both):
+        said = f"every answer is that of the {against}, image by image; if that is a surprise, check both URIs"
+        return replace(found, notices=(*found.notices, said))
+    return found
+
+
+def _model_to_compare(uri: str, run: CandidateRun, scratch: Path) -> Model:
+    """The checkpoint of a `model:` baseline; of one that this change edits, what the merge base has."""
+    prepared, paths = run.prepared, local_paths(uri)
+    repository, base = Repository(prepared.root), prepared.compared
+    changed = [path for path in paths if base is not None and edited(repository, base.commit, path)]
+    if base is None or not changed:
+        return run.open(uri)
+    if any(path.is_absolute() for path in changed):
+        raise BaselineError(
+            f"this change edits {changed[0]}, which it is compared with, and the merge base's cannot take its place.",
+            where=f"model:{uri}",
+            remedy="name it by its path in the repository",
+        )
+    bring_back(paths, repository, base.commit, scratch)
+    with judging(prepared.root):
+        return run.open(uri, scratch)
 
 
 def decide_one(prepared: Prepared, scored: Scored, check: Check, subject: str | None) -> CheckResult:
@@ -155,20 +210,4 @@ def decide_one(prepared: Prepared, scored: Scored, check: Check, subject: str | 
     require_groups_present([planned], prepared.dataset.index)
     null = fair_rankers([planned], prepared.dataset.index, prepared.loaded.suite.groups.min_sets)
     alone = Definition(prepared.loaded, [planned], null)
-    return decide_definition(alone, prepared.dataset.index, scored.answers[0])[0]
-
-
-def decide_definition(one: Definition, index: GroupedRows, answers: Answers) -> list[CheckResult]:
-    """Decide a definition's checks; where the candidate reads otherwise than its baseline, as it reads and as that."""
-    results = _decide(one, index, answers)
-    if answers.withheld is not None:
-        return comparisons_without_pass(results, answers.withheld)
-    swapped = {part: _decide(one, index, each) for part, each in answers.alike.items()}
-    return stricter_reading(results, swapped, answers.against) if swapped else results
-
-
-def _decide(one: Definition, index: GroupedRows, answers: Answers) -> list[CheckResult]:
-    """Decide the checks; regressions of P(true) at the model's own label temperature and at the other's."""
-    at_theirs = {against: found.scores for against, found in answers.tempered.items()}
-    results = decide(one.planned, index, one.loaded.suite, answers.candidate, answers.others, one.null, at_theirs)
-    return tempered_without_pass(one.planned, results, answers.tempered)
+    return decided(alone, prepared.dataset.index, scored.answers[0])[0]

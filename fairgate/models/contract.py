@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast, get_args, runtime_checkable
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import CapabilityError, ModelError, listed
+from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.ground.plugins import Registry
 
 if TYPE_CHECKING:
@@ -138,10 +138,6 @@ class EditingModel(Model, Protocol):
         """
         ...
 
-    def open_other(self, uri: str, source: ImageSource) -> Model:
-        """Another model, such as one that reads edits, over a source; with this one's device, cache and folder."""
-        ...
-
 
 MOST_BOXES = 100
 """Boxes of an image that a detector returns at most, those with the highest scores: COCO's largest number."""
@@ -206,10 +202,6 @@ class GeneratingModel(Model, Protocol):
         The noise of a picture depends on the row's set and member and on the seed alone, not on the prompt or the
         weights: the pictures of two models are paired by row.
         """
-        ...
-
-    def open_other(self, uri: str, source: ImageSource) -> Model:
-        """Another model, such as one that reads the pictures, over a source; with this one's device, cache, folder."""
         ...
 
 
@@ -323,47 +315,6 @@ class Request:
     progress: Progress | None = None
     batch_size: int | None = None
     open_other: OpenOther = _opens_no_other
-
-
-def indistinct(model: Capable, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Places of ensembles with different prompts that are one and the same to a model, the earlier one first.
-
-    By the model's own method `indistinct(ensembles)` where it has one; else by equal answers about every image.
-    """
-    own = getattr(model, "indistinct", None)
-    if own is not None:
-        return list(own(ensembles))
-    if "similarity" in model.capabilities:
-        return equal_columns(cast(SimilarityModel, model).similarity(ensembles), ensembles)
-    if "log_probabilities" in model.capabilities and all(len(prompts) == 1 for prompts in ensembles):
-        answers = cast(LabelModel, model).log_probabilities([prompts[0] for prompts in ensembles])
-        return equal_columns(answers, ensembles)
-    return []
-
-
-def require_told_apart(model: Capable, what: str, prompts: Mapping[str, str], where: str, remedy: str = "") -> None:
-    """Raises ModelError where prompts, by what they stand for, are one and the same to a model."""
-    names, first = list(prompts), dict[str, int]()
-    equal = [(first[one], at) for at, one in enumerate(prompts.values()) if first.setdefault(one, at) != at]
-    if same := equal or indistinct(model, [[prompt] for prompt in prompts.values()]):
-        pairs = listed([f"'{names[one]}' and '{names[other]}'" for one, other in same], more="more pairs")
-        raise ModelError(
-            f"the model reads the {what} {pairs} as the same text.",
-            where=where,
-            remedy="both may be unknown words to its tokenizer: "
-            + (remedy or f"use {what} that it can tell apart, or another model"),
-        )
-
-
-def equal_columns(columns: Floats, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Places of columns (images, ensembles) that are equal for every image, where their prompts are not."""
-    first: dict[bytes, int] = {}
-    pairs = []
-    for place, column in enumerate(np.ascontiguousarray(columns.T) + 0.0):  # + 0.0: a zero has no sign
-        before = first.setdefault(column.tobytes(), place)
-        if list(ensembles[before]) != list(ensembles[place]):
-            pairs.append((before, place))
-    return pairs
 
 
 def log_softmax(logits: Floats) -> Floats:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from fairgate.formulas.metrics import mutual_information
 from fairgate.ground.errors import ModelError
-from fairgate.models.contract import ImageIndex, Model, Rows, require_told_apart
+from fairgate.models.contract import ImageIndex, Model, Rows
 from fairgate.models.debiased import MAX_PROMPT, MAX_PROMPTS, ClipClip, Projection, PromptArray, two_towers
+from fairgate.models.distinct import require_told_apart
 from fairgate.models.registry import open_scorer
 
 if TYPE_CHECKING:

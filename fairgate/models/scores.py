@@ -16,7 +16,8 @@ import numpy as np
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.models.checkpoints import require_file, resolve, split_options
-from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, equal_columns, log_softmax, register
+from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, log_softmax, register
+from fairgate.models.distinct import equal_columns
 from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table
 
 Values = Literal["cosine", "logit", "probability"]

@@ -12,7 +12,7 @@ from fairgate.probes.answers import (
     write_scores,
 )
 from fairgate.probes.classification import classify
-from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has, register
+from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, RankingQuery, dataset_has, register
 from fairgate.probes.generation import PICTURE, SHOWN, GenerationProbe
 from fairgate.probes.registry import PROBES, value_name
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled, with_article
@@ -36,6 +36,7 @@ __all__ = [
     "GenerationProbe",
     "Matched",
     "Name",
+    "OpenInstrument",
     "Probe",
     "ProbeScores",
     "Prose",

@@ -11,7 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, field_validator, mode
 from fairgate.ground.errors import SettingsError
 from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Probe, RankingQuery, register
+from fairgate.probes.contract import OpenInstrument, Probe, RankingQuery, register
 from fairgate.probes.settings import Text, checked_template, filled
 from fairgate.probes.taxonomies import TaxonomyName, taxonomy
 
@@ -108,7 +108,9 @@ class AssociationProbe(Probe):
         """One per word."""
         return [RankingQuery(word, (self.prompt(word),)) for word in self.ranked_words]
 
-    def run(self, name: str, model: SimilarityModel, rows: Rows) -> dict[str, ProbeScores]:
+    def run(
+        self, name: str, model: SimilarityModel, rows: Rows, open_instrument: OpenInstrument
+    ) -> dict[str, ProbeScores]:
         """Similarity of every image to every word's prompt."""
         similarity = model.similarity([list(query.prompts) for query in self.queries(())])
         columns = zip(self.names(name), similarity.T, strict=True)

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from fairgate.builds.steps import WIDER_WORDS, named_gender
 from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Probe, RankingQuery, register
+from fairgate.probes.contract import OpenInstrument, Probe, RankingQuery, register
 from fairgate.probes.settings import Text
 
 
@@ -65,7 +65,9 @@ class CaptionRetrievalProbe(Probe):
         """One per caption."""
         return [RankingQuery(caption, (caption,)) for caption in self.ranked_words]
 
-    def run(self, name: str, model: SimilarityModel, rows: Rows) -> dict[str, ProbeScores]:
+    def run(
+        self, name: str, model: SimilarityModel, rows: Rows, open_instrument: OpenInstrument
+    ) -> dict[str, ProbeScores]:
         """Similarity of every image to every caption."""
         columns = zip(self.names(name), model.similarity([[text] for text in self.ranked_words]).T, strict=True)
         return {caption: ProbeScores(np.ascontiguousarray(column)) for caption, column in columns}

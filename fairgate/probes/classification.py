@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows
-from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, register
+from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.settings import Prose, Text, checked_template, filled, in_words, plain
 
 
@@ -151,7 +151,7 @@ class ZeroShotProbe(Probe):
         word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
         return np.array([word[value] for value in truth.tolist()], dtype=object)
 
-    def run(self, name: str, model: LabelModel, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: LabelModel, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """P(true label) of every image, or P(positive label)."""
         scores = classify(model, rows.subject, self.truths(rows), self.labels_of, self.prompt)
         return {name: scores if self.positive is None else replace(scores, correct=None)}

@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.plugins import Registry
-from fairgate.models import Capability
+from fairgate.models import Capability, ImageSource, Model
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.settings import SuiteSection
+
+OpenInstrument = Callable[[str, ImageSource], Model]
+"""Opens a model by its URI over pictures: an instrument by which a probe reads what the judged model makes. The gate
+opens it, by the rules of a run, so that no judged model chooses its judge."""
 
 
 class DatasetFacts(Protocol):
@@ -116,7 +120,7 @@ class Probe(SuiteSection):
 
     @property
     def instruments(self) -> tuple[str, ...]:
-        """URIs of the models by which it reads what the judged one makes."""
+        """URIs of the models by which it reads what the judged one makes: files of the repository, or of the hub."""
         return ()
 
     def names(self, name: str) -> tuple[str, ...]:
@@ -151,8 +155,9 @@ class Probe(SuiteSection):
         return np.ones(len(rows.subject), dtype=bool)
 
     @abstractmethod
-    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
-        """The answers of a model about every image, in the order of `rows`, under `names(name)`."""
+    def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
+        """The answers of a model about every image, in the order of `rows`, under `names(name)`; what they are read by
+        is opened by `open_instrument`."""
 
     def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
         """Among how many labels a model that never looks guesses, on a dataset (None: not known yet): 1 where each

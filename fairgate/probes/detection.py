@@ -13,7 +13,7 @@ from fairgate.formulas.metrics import intersection_over_union
 from fairgate.ground.errors import DatasetError
 from fairgate.models import LOWEST_SCORE, MOST_BOXES, Capability, DetectingModel, Detections, Floats
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import DatasetFacts, Probe, register
+from fairgate.probes.contract import DatasetFacts, OpenInstrument, Probe, register
 from fairgate.probes.settings import Text
 
 
@@ -62,7 +62,9 @@ class DetectionProbe(Probe):
         """That people are found at all, of every group."""
         return f"id: finds, probe: {name}, metric: detection_recall, over: each"
 
-    def run(self, name: str, model: DetectingModel, rows: Rows) -> dict[str, ProbeScores]:
+    def run(
+        self, name: str, model: DetectingModel, rows: Rows, open_instrument: OpenInstrument
+    ) -> dict[str, ProbeScores]:
         """Whether somebody is found in each image, and what else is."""
         images = len(rows.set_id)
         found = model.detect(self.what)

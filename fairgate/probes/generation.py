@@ -24,7 +24,7 @@ from fairgate.models import (
     require_told_apart,
 )
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Probe, register
+from fairgate.probes.contract import OpenInstrument, Probe, register
 from fairgate.probes.question_items import CaptionedRows
 from fairgate.probes.reader import UNREADABLE, PictureReader
 from fairgate.probes.settings import SuiteSection, Text, checked_template, filled
@@ -155,14 +155,14 @@ class GenerationProbe(Probe):
         """That somebody is seen."""
         return f"id: readable, probe: {name}, metric: readable"
 
-    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """Who is perceived in every row's picture."""
         more: dict[str, Floats] = {}
         pictures: Sequence[str] | None
         if self.reader is not None:
-            perceived, pictures, shown = self._painted(
-                cast(GeneratingModel, model), self.reader, cast(CaptionedRows, rows)
-            )
+            painted = self._pictures(cast(GeneratingModel, model), cast(CaptionedRows, rows))
+            perceived, shown = self._read(painted, self.reader, rows, open_instrument)
+            pictures = painted.digests()
             if shown is not None:
                 more[SHOWN] = shown
         else:
@@ -172,21 +172,23 @@ class GenerationProbe(Probe):
             more[PICTURE] = np.array([first.setdefault(one, row) for row, one in enumerate(pictures)], dtype=np.float64)
         return {name: ProbeScores((perceived != UNREADABLE).astype(np.float64), predicted=perceived, more=more)}
 
-    def _painted(
-        self, model: GeneratingModel, reader: PictureReader, rows: CaptionedRows
-    ) -> tuple[NDArray[Any], list[str], Floats | None]:
-        """Group and digest of every picture, and whether it shows its subject."""
+    def _pictures(self, model: GeneratingModel, rows: CaptionedRows) -> _Seen:
+        """A picture of every caption."""
         prompts = [str(one) for one in rows.caption]
         if hasattr(model, "indistinct"):
             require_told_apart(model, "prompts", {one: one for one in prompts}, model.uri)
-        pictures = _Seen(model.generate(prompts, self.how))
-        opened = reader.over_pictures(model, pictures)
+        return _Seen(model.generate(prompts, self.how))
+
+    def _read(
+        self, pictures: ImageSource, reader: PictureReader, rows: Rows, open_instrument: OpenInstrument
+    ) -> tuple[NDArray[Any], Floats | None]:
+        """The group of every picture, and whether it shows its subject."""
+        opened = reader.over_pictures(open_instrument, pictures)
         shown = None
         if self.shows is not None:
             require_capability(opened, "log_probabilities", "`shows` of a reader")
             shown = self._shown(cast(LabelModel, opened), [str(one) for one in rows.subject], self.shows)
-        perceived = reader.seen(opened)
-        return perceived, pictures.digests(), shown
+        return reader.seen(opened), shown
 
     def _shown(self, reader: LabelModel, subjects: Sequence[str], template: str) -> Floats:
         """Whether each picture is taken for its own subject among all, (images,)."""

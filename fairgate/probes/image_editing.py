@@ -23,7 +23,7 @@ from fairgate.models import (
     indistinct,
 )
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, register
+from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.reader import Reader
 from fairgate.probes.settings import Text, checked_template, filled
 
@@ -187,17 +187,24 @@ class ImageEditingProbe(Probe):
         """That edits show what they are to show, of every group: a mean hides one that comes back as it was."""
         return f"id: edits-work, probe: {name}, metric: edit_success, over: each"
 
-    def run(self, name: str, model: EditingModel, rows: Rows) -> dict[str, ProbeScores]:
+    def run(
+        self, name: str, model: EditingModel, rows: Rows, open_instrument: OpenInstrument
+    ) -> dict[str, ProbeScores]:
         """Flips, changes of skin tone and success of the edits by every word at every strength."""
         originals = Pictures(model.source, self.skin, self.crop)
-        reader = self.reader.over(model, originals)
+        reader = self.reader.over(open_instrument, originals)
         self._require_told_apart(reader)
         before = self.reader.perceived(reader)
         correct = before == np.asarray(rows.attributes[self.reader.attribute], dtype=object)
         found = {}
         for word in self.every_word:
             for strength in self.strengths:
-                each = [self._edited(model, word, strength, seed, before, originals) for seed in range(self.edits)]
+                each = []
+                for seed in range(self.edits):
+                    how = Editing(strength, seed, self.steps, self.guidance)
+                    edits = Pictures(model.edit(self.prompt(word), how), self.skin, self.crop)
+                    perceiving = self.reader.over(open_instrument, edits)
+                    each.append((*self._perceived(perceiving, word, before), _lighter(originals, edits)))
                 flipped, shown = (np.mean([one[part] for one in each], axis=0) for part in (0, 1))
                 lighter = np.array([lighter for *_, lighter in each])
                 further = {"lightening": _mean_of_known(lighter), "unreadable": np.isnan(lighter).mean(axis=0)}
@@ -206,16 +213,11 @@ class ImageEditingProbe(Probe):
                 )
         return found
 
-    def _edited(
-        self, model: EditingModel, word: str, strength: float, seed: int, before: NDArray[Any], originals: Pictures
-    ) -> tuple[Floats, Floats, Floats]:
-        """Whether each edit is another group's, whether it shows the word, how much lighter it is: (images,) each."""
-        edits = model.edit(self.prompt(word), Editing(strength, seed, self.steps, self.guidance))
-        pictures = Pictures(edits, self.skin, self.crop)
-        reader = self.reader.over(model, pictures)
+    def _perceived(self, reader: LabelModel, word: str, before: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Whether each edit is another group's, and whether it shows the word, (images,) each."""
         flipped = (self.reader.perceived(reader) != before).astype(np.float64)
         taken = reader.log_probabilities([self.prompt(one) for one in self.every_word]).argmax(axis=1)
-        return flipped, (taken == self.every_word.index(word)).astype(np.float64), _lighter(originals, pictures)
+        return flipped, (taken == self.every_word.index(word)).astype(np.float64)
 
     def _require_told_apart(self, reader: LabelModel) -> None:
         for what, prompts in (

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from fairgate.formulas.metrics import pair_choices
 from fairgate.models import Capability, Floats, LabelModel
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Choice, Probe, register
+from fairgate.probes.contract import Choice, OpenInstrument, Probe, register
 from fairgate.probes.settings import Text, checked_template, filled
 
 
@@ -79,7 +79,7 @@ class PairAssociationProbe(Probe):
         prompts = {word: self.prompt(word) for word in (*self.first, *self.second)}
         return [Choice(subject, prompts) for subject in subjects]
 
-    def run(self, name: str, model: LabelModel, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: LabelModel, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """The share of pairs that each word, or each pair's first one, wins on every image."""
         first, second = ([self.prompt(word) for word in words] for words in (self.first, self.second))
         if isinstance(model, PairModel) and not self.soft:

@@ -13,7 +13,7 @@ from pydantic import Field
 from fairgate.ground.errors import ModelError, did_you_mean, listed
 from fairgate.models import Capability, PredictingModel, folded
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import DatasetFacts, Probe, dataset_has, register
+from fairgate.probes.contract import DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.settings import Name, Text, in_words
 
 
@@ -75,7 +75,9 @@ class PredictionProbe(Probe):
         """Accuracy."""
         return f"id: still-useful, probe: {name}, metric: accuracy"
 
-    def run(self, name: str, model: PredictingModel, rows: Rows) -> dict[str, ProbeScores]:
+    def run(
+        self, name: str, model: PredictingModel, rows: Rows, open_instrument: OpenInstrument
+    ) -> dict[str, ProbeScores]:
         """1 for a right label, 0 for another or none."""
         truth = self.truths(rows)
         written = {folded(label): label for label in (*self.others, *dict.fromkeys(truth.tolist()))}

@@ -13,7 +13,7 @@ from fairgate.ground.errors import ModelError, SuiteError
 from fairgate.models import AnsweringModel, Capability, Floats, LabelModel
 from fairgate.probes.answer_matcher import ABSTAINED, MATCHER_VERSION, UNREADABLE, AnswerMatcher, misread
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, register
+from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.question_items import (
     NOT_ASKED,
     CaptionedRows,
@@ -210,7 +210,7 @@ class QuestionProbe(Probe):
         """Accuracy, where right answers differ between images."""
         return f"id: still-useful, probe: {name}, metric: answer_accuracy" if self.blind_labels(None) != 1 else None
 
-    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """The answers to every question, under `name[question]`; of captions, under the name."""
         if self.how == "likelihood":
             return {

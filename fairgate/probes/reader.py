@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +18,11 @@ from fairgate.models import (
     require_capability,
     require_told_apart,
 )
+from fairgate.probes.contract import OpenInstrument
 from fairgate.probes.settings import SuiteSection, Text
 
 UNREADABLE = "unreadable"
 """What a picture is perceived as in which nobody of the reader's groups is seen."""
-
-
-class OpensOthers(Protocol):
-    """A judged model that opens another one, over what it made."""
-
-    def open_other(self, uri: str, source: ImageSource) -> Model:
-        """With its own device, cache and folder."""
-        ...
 
 
 class Reader(SuiteSection):
@@ -46,14 +39,14 @@ class Reader(SuiteSection):
     attribute: Text = Field(description="Attribute that it is to perceive, such as `gender`.")
     labels: dict[str, Text] = Field(min_length=2, description="Its prompt for every group: `male: a photo of a man`.")
 
-    def over(self, model: OpensOthers, pictures: ImageSource) -> LabelModel:
+    def over(self, open_instrument: OpenInstrument, pictures: ImageSource) -> LabelModel:
         """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned."""
-        found = self._pinned(model, pictures)
+        found = self._pinned(open_instrument, pictures)
         require_capability(found, "log_probabilities", "the reader of pictures")
         return cast(LabelModel, found)
 
-    def _pinned(self, model: OpensOthers, pictures: ImageSource) -> Model:
-        found = model.open_other(self.model, pictures)
+    def _pinned(self, open_instrument: OpenInstrument, pictures: ImageSource) -> Model:
+        found = open_instrument(self.model, pictures)
         if found.fingerprint != self.fingerprint:
             unwritten = not self.fingerprint.strip("0")
             raise ModelError(
@@ -110,9 +103,9 @@ class PictureReader(Reader):
         """The group, or `unreadable`, that each text stands for."""
         return [*self.labels, *[UNREADABLE] * len(self.nobody)]
 
-    def over_pictures(self, model: OpensOthers, pictures: ImageSource) -> PictureModel:
+    def over_pictures(self, open_instrument: OpenInstrument, pictures: ImageSource) -> PictureModel:
         """The reader over some pictures; one that weighs prompts tells its own apart. Raises ModelError."""
-        found = self._pinned(model, pictures)
+        found = self._pinned(open_instrument, pictures)
         if "predict" in found.capabilities and "log_probabilities" not in found.capabilities:
             return cast(PredictingModel, found)
         require_capability(found, "log_probabilities", "the reader of pictures")

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Probe, RankingQuery, register
+from fairgate.probes.contract import OpenInstrument, Probe, RankingQuery, register
 from fairgate.probes.settings import Text, checked_template, filled, in_words
 
 
@@ -49,7 +49,9 @@ class RetrievalProbe(Probe):
             for one in subjects
         ]
 
-    def run(self, name: str, model: SimilarityModel, rows: Rows) -> dict[str, ProbeScores]:
+    def run(
+        self, name: str, model: SimilarityModel, rows: Rows, open_instrument: OpenInstrument
+    ) -> dict[str, ProbeScores]:
         """Similarity of every image to its own subject's query, whose gallery is that subject's images.
 
         Where there are several subjects, `rank` is the place of the own query among all of them, equal ones counted as

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from fairgate.records.run import DatasetInfo, Environment, Number, RecordPart, Status
+from fairgate.records.parts import DatasetInfo, Environment, Number, RecordPart, Status
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -341,10 +341,8 @@ class AuditRecord(RecordPart):
 
 
 class AuditCollection(RecordPart):
-    """Audits of several suites on the same models: audits.json.
-
-    `left_out` says of a suite that no model could be measured by, and why.
-    """
+    """Audits of several suites on the same models: audits.json. `left_out` gives the reason for each suite by which no
+    model could be measured."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     audits: list[AuditRecord]

@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fairgate.records.run import BaselineInfo, DatasetInfo, Environment, ModelInfo, Number, RecordPart
+from fairgate.records.parts import DatasetInfo, Environment, ModelInfo, Number, RecordPart
+from fairgate.records.run import BaselineInfo
 
 SCHEMA_VERSION: Literal[1] = 1
 

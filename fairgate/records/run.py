@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
-from fairgate.ground.errors import readable
+from fairgate.records.check import STRICTNESS, CheckResult, Decider, Verdict
+from fairgate.records.parts import DatasetInfo, Entropy, Environment, ModelInfo, RecordPart
 
 SCHEMA_VERSION: Literal[1] = 1
-
-Verdict = Literal["pass", "fail", "inconclusive", "error"]
-Rule = Literal["at_least", "at_most", "no_worse_than"]
-Against = Literal["baseline", "anchor"]
-Decider = Literal["merge base", "base tip", "default branch", "this change"]
-"""Whose definition of the gate decided a check: the stricter one counts."""
 
 OPEN, SHUT, NO_VERDICT, NEEDS_APPROVAL = 0, 1, 3, 10
 """Exit codes of a run whose suite and options are valid; 4 is for those that are not. 10 is outside pytest's own."""
@@ -25,79 +19,6 @@ ApprovalKind = Literal[
     "dataset", "tokenizer", "preprocessing", "anchor", "plugin", "table", "definition", "model", "record"
 ]
 """What a person has to weigh before it is merged."""
-
-STRICTNESS: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "error": 2, "fail": 3}
-"""Of a run, and between two readings of one check: a failure outranks an error, which a change may plant to hide it."""
-
-CROSS = " × "
-"""Joins the groups, and the attributes, of an intersection."""
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-Number = Annotated[float | None, PlainSerializer(_finite, return_type=float | None, when_used="json")]
-"""A measured number; absent (None) rather than invented. JSON has null for a non-finite one, and a `status`."""
-
-Entropy = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-Status = Literal["ok", "infinite", "absent"]
-
-
-def status_of(value: float | None) -> Status:
-    """What became of a number: `ok`, `infinite` (an absent group has a skew of -inf), or `absent`."""
-    if value is None or math.isnan(value):
-        return "absent"
-    return "ok" if math.isfinite(value) else "infinite"
-
-
-def _readable(value: Any) -> Any:
-    """Plain data with every text of it `readable`."""
-    if isinstance(value, str):
-        return readable(value)
-    if isinstance(value, dict):
-        return {_readable(key): _readable(each) for key, each in value.items()}
-    return [_readable(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-class RecordPart(BaseModel):
-    """A record or a part of one: frozen, strict about unknown keys, with text that every file can hold (`readable`)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _readable(cls, given: Any) -> Any:
-        return _readable(given)
-
-
-class DatasetInfo(RecordPart):
-    """The release that was scored. `fingerprint` names its content, not its files."""
-
-    name: str
-    version: str
-    fingerprint: str
-    counterfactual: bool
-    attributes: dict[str, list[str]]
-    notice: str | None = None
-
-
-class ModelInfo(RecordPart):
-    """A checkpoint: where it was loaded from and the hash of its bytes. `registered` is the version of a model that
-    MLflow's registry holds, `NAME/3`, also where the URI names it by an alias; `preparation` is the code that prepared
-    images and prompts, `open_clip/1`. `tokenizer` and `preprocessing` are digests of the files and settings that turn
-    text into tokens and pictures into tensors; `logit_scale` multiplies cosines before the softmax. Each is None where
-    it is not known (a table of scores, a record from before there were such fields)."""
-
-    uri: str
-    fingerprint: str
-    precision: str | None = None
-    registered: str | None = None
-    preparation: str | None = None
-    tokenizer: str | None = None
-    preprocessing: str | None = None
-    logit_scale: Number = None
 
 
 class BaselineInfo(RecordPart):
@@ -165,15 +86,6 @@ class NeededApproval(RecordPart):
     now: str
 
 
-class Waiver(RecordPart):
-    """Somebody's promise that a check may fail until a date, `until` (ISO, its last day). An expired one waives
-    nothing."""
-
-    until: str
-    reason: str
-    expired: bool
-
-
 ProbeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
 
 
@@ -197,156 +109,6 @@ class Coverage(RecordPart):
         )
 
 
-class MemberResult(RecordPart):
-    """One image of a set as a report shows it: the group depicted, what was measured, what the model said.
-
-    `correct`: whether `predicted` is the true label; None where nothing was predicted.
-    """
-
-    member: str
-    group: str
-    value: Number
-    predicted: str | None = None
-    correct: bool | None = None
-
-
-class WorstSet(RecordPart):
-    """A set, or a single image, that speaks loudest against a check.
-
-    `spread` is how loudly, by the metric: wrong images for accuracy, how far the lowest member is behind its
-    set-mates for group_gap, else the spread inside the set. None for a single image.
-    """
-
-    set_id: str
-    subject: str
-    spread: Number
-    members: list[MemberResult]
-
-
-class GroupResult(RecordPart):
-    """One group's part in a check. Intervals of `delta` are simultaneous over the check's groups.
-
-    `verdict` is the group's own, with a bound as with a baseline; `inconclusive` also where it is too small to judge.
-    None where the metric has no value per group. `attribute` is what it is a group of, one attribute or crossed ones;
-    None in records from before there was such a field.
-    """
-
-    group: str
-    attribute: str | None = None
-    value: Number = None
-    lo: Number = None
-    hi: Number = None
-    baseline: Number = None
-    delta: Number = None
-    delta_lo: Number = None
-    delta_hi: Number = None
-    p_adjusted: Number = None
-    verdict: Verdict | None = None
-    status: Status = "ok"
-    n_images: int
-    n_sets: int
-
-
-class CheckResult(RecordPart):
-    """One check on one subject (or on all of them), or with one word of an association probe, decided.
-
-    `value` with `lo` and `hi` is the estimate and its interval, `interval` how it was found, or why there is none;
-    `bound` is what the value was held against (for `no_worse_than`, the margin). `delta` is candidate minus baseline,
-    `p_adjusted` the corrected one-sided p-value of "worse than the margin". `better` says which way the metric is good,
-    where that is known; `counted` what the metric counts where a setting names it: a group, an answer, a label.
-    `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what a
-    perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k` says
-    whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
-    would have made of the value.
-
-    `against` says which of the two a `no_worse_than` check was compared with: the baseline, or the anchor that guards
-    against slow drift. Where the base defines the check otherwise than this change, `decided_by` says whose definition
-    gave the verdict (the stricter one's), `other_bound` and `other_verdict` what another one says: that of `other_by`,
-    in older records the merge base's or else this change's. `judged_on` names the base's release on which the check was
-    decided, since it is harder there than on this change's dataset.
-
-    `only_tempered`: the verdict, and the changes of the groups that settled it, are those at the temperature that gives
-    the probe the baseline's mean answer entropy; at the model's own temperature the verdict is milder.
-
-    `value` is the worst of the groups that are in at least `min_sets` sets; smaller ones are not judged.
-    """
-
-    id: str
-    subject: str | None
-    word: str | None = None
-    category: str | None = None
-    against: Against | None = None
-    metric: str
-    counted: str | None = None
-    probe: str
-    over: str | None = None
-    rule: Rule
-    better: Literal["higher", "lower"] | None = None
-    value: Number
-    status: Status = "ok"
-    lo: Number = None
-    hi: Number = None
-    interval: str | None = None
-    bound: Number
-    baseline: Number = None
-    delta: Number = None
-    delta_lo: Number = None
-    delta_hi: Number = None
-    p_adjusted: Number = None
-    only_tempered: bool = False
-    null_median: Number = None
-    null_p95: Number = None
-    tie_at_k: bool | None = None
-    tie_lo: Number = None
-    tie_hi: Number = None
-    verdict: Verdict
-    waiver: Waiver | None = None
-    decided_by: Decider | None = None
-    other_bound: Number = None
-    other_verdict: Verdict | None = None
-    other_by: Decider | None = None
-    judged_on: str | None = None
-    n_sets: int
-    min_sets: int | None = None
-    sets_needed: int | None = None
-    reason: str
-    worst_group: str | None = None
-    groups: list[GroupResult] = Field(default_factory=list)
-    worst_sets: list[WorstSet] = Field(default_factory=list)
-
-    @property
-    def item(self) -> str:
-        """The check's name in pytest ids and tables: `skew[doctor]`, `c-asc[nurse]`, or `skew` of all subjects;
-        `no-regression@anchor` where the anchor is what it was compared with."""
-        return item_name(self.id, self.about, self.against)
-
-    @property
-    def waived(self) -> bool:
-        """Whether a waiver that is still good keeps this verdict from closing the gate; what could not be computed is
-        never waived."""
-        return self.waiver is not None and not self.waiver.expired and self.verdict in ("fail", "inconclusive")
-
-    @property
-    def failing_groups(self) -> list[GroupResult]:
-        """Every group that failed by itself, in the order of `groups`."""
-        return [group for group in self.groups if group.verdict == "fail"]
-
-    @property
-    def small_groups(self) -> list[GroupResult]:
-        """Every group that is in too few sets to be judged, in the order of `groups`."""
-        return [group for group in self.groups if self.min_sets is not None and group.n_sets < self.min_sets]
-
-    @property
-    def undecided_groups(self) -> list[GroupResult]:
-        """Every group without a verdict of its own: too small to judge, or too uncertain."""
-        return [group for group in self.groups if group.verdict == "inconclusive"]
-
-    @property
-    def about(self) -> str | None:
-        """The subject, word or category that this item of the check is about; None where it is about all of them."""
-        return self.subject or self.word or self.category
-
-
 class Misclassification(RecordPart):
     """How often members of one group, of one subject, were taken for another label."""
 
@@ -365,29 +127,6 @@ class Decision(RecordPart):
     correction: str
     seed: int
     draws: int
-
-
-class Environment(RecordPart):
-    """Where the run took place. Never part of a verdict. `git_height` counts the commits that led here, and `processor`
-    is the model of the CPU (None if it is not known, or in older records).
-
-    `plugins` are the installed packages of which a metric, probe or model was used, as `VERSION sha256:CODE`; None in
-    records from before there was such a field.
-    """
-
-    fairgate: str
-    python: str
-    platform: str
-    device: str
-    processor: str | None = None
-    packages: dict[str, str] = Field(default_factory=dict)
-    plugins: dict[str, str] | None = None
-    git_commit: str | None = None
-    git_dirty: bool | None = None
-    git_branch: str | None = None
-    git_height: int | None = None
-    pull_request: int | None = None
-    ci_url: str | None = None
 
 
 class RunRecord(RecordPart):
@@ -464,16 +203,6 @@ class RunRecord(RecordPart):
     def counts(self) -> dict[Verdict, int]:
         """Number of checks per verdict, every verdict named; waived ones count as what they are."""
         return {verdict: sum(check.verdict == verdict for check in self.checks) for verdict in STRICTNESS}
-
-
-def item_name(check: str, about: str | None = None, against: Against | None = None) -> str:
-    """A check's item, as pytest ids and tables name it.
-
-    >>> item_name("no-regression", "doctor", "anchor")
-    'no-regression@anchor[doctor]'
-    """
-    name = f"{check}@anchor" if against == "anchor" else check
-    return name if about is None else f"{name}[{about}]"
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairgate.records.comparison import AuditCollection, AuditRecord
+from fairgate.records.parts import RecordPart
 from fairgate.records.power import PowerRecord
-from fairgate.records.run import RecordPart, RunRecord
+from fairgate.records.run import RunRecord
 from fairgate.records.study import StudyRecord
 
 RECORDS: Final[dict[str, type[RecordPart]]] = {

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fairgate.records.run import DatasetInfo, Environment, Number, RecordPart
+from fairgate.records.parts import DatasetInfo, Environment, Number, RecordPart
 
 SCHEMA_VERSION: Literal[1] = 1
 

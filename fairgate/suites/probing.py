@@ -12,15 +12,21 @@ import numpy as np
 
 from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, listed
 from fairgate.ground.hashing import digest
-from fairgate.models import FAMILIES, Capability, Capable, indistinct, require_capability, schemes
-from fairgate.probes import METRIC_VERSION, PROBES, Probe, ProbeScores, Rows
+from fairgate.models import FAMILIES, Capability, Capable, ImageSource, Model, indistinct, require_capability, schemes
+from fairgate.probes import METRIC_VERSION, PROBES, OpenInstrument, Probe, ProbeScores, Rows
 from fairgate.suites.schema import Suite
 
 _NAMED = 8
 """Families and probes that a remedy lists."""
 
 
-def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
+def _none_is_opened(uri: str, _: ImageSource) -> Model:
+    raise ModelError("no model is opened here besides the judged one.", where=uri, remedy="judge by `fairgate check`")
+
+
+def run_probes(
+    model: Capable, index: Rows, suite: Suite, open_instrument: OpenInstrument = _none_is_opened
+) -> dict[str, ProbeScores]:
     """Every probe's answers: under the probe's name, those of an association under `probe[word]`.
 
     Raises CapabilityError for a model that lacks what a probe needs, or that reads different labels, subjects or words
@@ -35,7 +41,7 @@ def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScor
         require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
         for name, probe in suite.probes.items():
             with PROBES.blaming(probe.kind):
-                found = probe.run(name, model, index)
+                found = probe.run(name, model, index, open_instrument)
             _require_answers(name, probe, found, len(index.subject))
             scores |= found
     return scores

@@ -13,7 +13,7 @@ from toy_repository import SUITE, Toy, members, rows
 
 from fairgate.data import read_dataset, write_dataset
 from fairgate.ground.errors import DatasetError, ScoresError, SuiteError
-from fairgate.models import Detections
+from fairgate.models import Detections, open_scorer
 from fairgate.probes.detection import DetectionProbe
 from fairgate.records import CheckResult
 
@@ -148,8 +148,6 @@ def test_tables_that_cannot_be_read_are_refused(toy: Toy, old: str, new: str, wa
 
 
 def raise_error(toy: Toy) -> None:
-    from fairgate.models import open_scorer
-
     dataset = read_dataset(toy.root / "datasets/toy/v1")
     model = open_scorer("detections:odd.csv", dataset, base=toy.root)
     model.detect("person")  # type: ignore[attr-defined] # it is a detector
@@ -188,13 +186,13 @@ class Recorded:
 )
 def test_who_is_found_by_hand(keys: dict[str, object], found: list[float], false_boxes: list[float]) -> None:
     probe = DetectionProbe(kind="detection", **keys)  # type: ignore[arg-type]
-    answer = probe.run("people", Scripted(), Recorded())["people"]  # type: ignore[arg-type]
+    answer = probe.run("people", Scripted(), Recorded(), open_scorer)["people"]  # type: ignore[arg-type]
     assert answer.value.tolist() == found
     assert answer.more["false_boxes"].tolist() == false_boxes
 
 
 def test_the_score_and_overlap_of_the_best_box_are_kept() -> None:
     probe = DetectionProbe(kind="detection", threshold=0.5)
-    more = probe.run("people", Scripted(), Recorded())["people"].more  # type: ignore[arg-type]
+    more = probe.run("people", Scripted(), Recorded(), open_scorer)["people"].more  # type: ignore[arg-type]
     assert more["score"].tolist() == [0.9, 0, 0]
     assert more["iou"].tolist() == pytest.approx([1, 0, 0.4])

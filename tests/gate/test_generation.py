@@ -6,9 +6,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +26,7 @@ from fairgate.models import (
     Generating,
     ImageSource,
     Predicted,
+    Request,
     decode_rgb,
     log_softmax,
     open_scorer,
@@ -67,9 +66,6 @@ class Painter(_Opened):
             mark = mark % 4
         red = 200 if plant == "noise" else 0 if man else 100
         return Image.new("RGB", (8, 8), (red, 50 * place, mark))
-
-    def open_other(self, uri: str, source: ImageSource) -> Any:
-        return self.request.open_other(uri, source)
 
 
 class Glance(_Opened):
@@ -262,6 +258,35 @@ def test_another_reader_than_the_pinned_one_gives_no_verdict(jobs: Path) -> None
     assert f"write fingerprint: {digest('glance:well')} into the suite" in unwritten
 
 
+def test_the_reader_is_opened_by_the_rules_of_the_run_and_never_from_pickled_code(
+    jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: dict[str, Request] = {}
+
+    def noted(family: Family, request: Request) -> Any:
+        requests[request.uri] = request
+        return family.opens(request)
+
+    monkeypatch.setattr(Family, "open", noted)
+    (jobs / "fairness_suites" / "jobs.yaml").write_text(SUITE, encoding="utf-8")
+    prepared, typed = gate.prepare("jobs", jobs), {"mlflow": "off", "cache": "off", "device": "cpu"}
+    settings = resolve(prepared.loaded.suite, typed, environment={}, allow_pickle=True)
+    gate.evaluate(prepared, settings, command="x")
+    reader = requests["glance:well"]
+    assert (reader.base, reader.device, reader.allow_pickle) == (jobs, "cpu", False)
+    assert requests["painter:again"].allow_pickle
+
+
+def test_a_probe_opens_no_instrument_from_outside_of_the_repository(
+    jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = SUITE.replace("glance:well", "glance:../well").replace(digest("glance:well"), digest("glance:../well"))
+    monkeypatch.setattr(GenerationProbe, "instruments", ())  # a probe of a package that does not name its reader
+    found = run(jobs, outside)
+    assert {one.verdict for one in found.values()} == {"error"}
+    assert "a model outside of the repository" in found["women[doctor]"].reason
+
+
 def test_a_reader_that_reads_two_of_its_labels_alike_perceives_nothing(
     jobs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,9 +297,8 @@ def test_a_reader_that_reads_two_of_its_labels_alike_perceives_nothing(
     probe = load_text(SUITE.encode(), jobs / "jobs.yaml", shown="jobs.yaml").suite.probes["painted"]
     assert isinstance(probe, GenerationProbe)
     assert probe.reader is not None
-    opens = SimpleNamespace(open_other=partial(open_scorer, device="cpu", base=jobs))
     with pytest.raises(ModelError, match="as the same text"):  # as `fairgate suite reader` opens it
-        probe.reader.over_pictures(opens, open_dataset("jobs", jobs / "datasets"))
+        probe.reader.over_pictures(open_scorer, open_dataset("jobs", jobs / "datasets"))
 
 
 LABELLED = """\

@@ -7,7 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from fairgate.gate.counterparts import comparisons_without_pass, counterpart, stricter_reading
+from fairgate.gate.counterparts import counterpart
+from fairgate.gate.reading import Reading, compared, strictest
 from fairgate.ground.errors import ModelError
 from fairgate.models import Model, open_scorer
 from fairgate.records import CheckResult, GroupResult, ModelInfo, Verdict
@@ -41,30 +42,34 @@ def check(verdict: Verdict, failing: int = 0, rule: str = "no_worse_than") -> Ch
     ],
 )
 def test_the_harder_of_two_results_counts_and_says_whose_it_is(own: Verdict, other: Verdict, counts: Verdict) -> None:
-    (found,) = stricter_reading([check(own)], {"tokenizer": [check(other)]}, "baseline")
+    found = strictest([check(own), check(other)], ["", "tokenizer"], "baseline")
     assert found.verdict == counts
     assert (f"with the baseline's tokenizer (with its own: {own})" in found.reason) == (counts != own)
 
 
 def test_of_two_failures_the_one_with_more_failing_groups_counts() -> None:
-    (found,) = stricter_reading([check("fail", 1)], {"tokenizer": [check("fail", 2)]}, "baseline")
+    found = strictest([check("fail", 1), check("fail", 2)], ["", "tokenizer"], "baseline")
     assert len(found.failing_groups) == 2
-    (found,) = stricter_reading([check("fail", 2)], {"tokenizer": [check("fail", 1)]}, "baseline")
+    found = strictest([check("fail", 2), check("fail", 1)], ["", "tokenizer"], "baseline")
     assert len(found.failing_groups) == 2
 
 
 def test_of_several_swaps_the_hardest_counts_and_is_named() -> None:
-    swapped = {"tokenizer and preprocessing": "pass", "tokenizer": "pass", "preprocessing": "fail"}
-    (found,) = stricter_reading(
-        [check("inconclusive")], {part: [check(verdict)] for part, verdict in swapped.items()}, "baseline"
-    )
+    readings: dict[str, Verdict] = {
+        "": "inconclusive",
+        "tokenizer and preprocessing": "pass",
+        "tokenizer": "pass",
+        "preprocessing": "fail",
+    }
+    found = strictest([check(verdict) for verdict in readings.values()], list(readings), "baseline")
     assert found.verdict == "fail"
     assert "with the baseline's preprocessing (with its own: inconclusive)" in found.reason
 
 
 def test_only_comparisons_lose_their_pass_where_the_baselines_tokenizer_is_not_to_be_had() -> None:
     results = [check("pass"), check("fail", 1), check("pass", rule="at_least")]
-    found = comparisons_without_pass(results, "because")
+    planned, reading = Mock(against=None), Reading({}, {})
+    found = [compared(planned, one, reading, "because") for one in results]
     assert [one.verdict for one in found] == ["inconclusive", "fail", "pass"]
     assert found[0].reason == "pass it is; because"
     assert [group.verdict for group in found[0].groups] == ["inconclusive"]

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fairgate.metrics import Answers, Cell, Drawn, Measure, Metric, MetricRequest, MetricSettings, MetricSpec
 from fairgate.models import Capability
-from fairgate.probes import Choice, Probe, ProbeScores, Rows, Text
+from fairgate.probes import Choice, OpenInstrument, Probe, ProbeScores, Rows, Text
 
 
 class LowShare(MetricSettings):
@@ -66,7 +66,7 @@ class ContrastProbe(Probe):
         """The same two for every subject."""
         return [Choice(subject, {"it": self.prompt, "other": self.against}) for subject in subjects]
 
-    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """P(prompt)."""
         return {name: ProbeScores(np.exp(model.log_probabilities([self.prompt, self.against]))[:, 0])}
 

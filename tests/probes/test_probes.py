@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fairgate.ground.errors import ScoresError
+from fairgate.models import open_scorer
 from fairgate.probes import PROBES, ProbeScores, classify, read_scores, scores_digest, write_scores
 
 SUBJECT = np.array(["chef", "doctor", "doctor"], dtype=object)
@@ -68,7 +69,7 @@ class Matrix:
 
 def retrieve(scorer: Any, subject: NDArray[Any]) -> ProbeScores:
     probe = PROBES["retrieval"](kind="retrieval", prompts=["{subject}"])
-    return probe.run("search", scorer, SimpleNamespace(subject=subject))["search"]
+    return probe.run("search", scorer, SimpleNamespace(subject=subject), open_scorer)["search"]
 
 
 def test_each_image_is_compared_with_its_own_subjects_query() -> None:
@@ -91,7 +92,7 @@ def test_the_rank_is_the_place_of_the_own_query_and_equal_queries_count_as_neare
 def test_an_association_has_scores_for_every_word_and_one_prompt_each() -> None:
     scorer = Matrix([[0.1, 0.4], [0.2, 0.5], [0.3, 0.6]])
     probe = PROBES["association"](kind="association", template="a {word} person", words=["kind", "rude"])
-    scores = probe.run("traits", scorer, SimpleNamespace(subject=SUBJECT))
+    scores = probe.run("traits", scorer, SimpleNamespace(subject=SUBJECT), open_scorer)
     assert scorer.asked == [["a kind person"], ["a rude person"]]
     assert list(scores) == ["traits[kind]", "traits[rude]"]
     rude = scores["traits[rude]"]

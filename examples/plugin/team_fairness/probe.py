@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.models import Capability
-from fairgate.probes import Choice, Contest, Probe, ProbeScores, Rows, Text
+from fairgate.probes import Choice, Contest, OpenInstrument, Probe, ProbeScores, Rows, Text
 
 
 class VersusProbe(Probe):
@@ -33,7 +33,7 @@ class VersusProbe(Probe):
         """The label that is measured, for every image: `fairgate doctor --inject-bias` lowers its probability."""
         return np.full(len(rows.subject), "sentence", dtype=object)
 
-    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """P(sentence), (images,), in the order of `rows`.
 
         With the probabilities of both sentences, so that `group_gap` is compared at the baseline's label temperature:

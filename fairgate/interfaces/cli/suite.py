@@ -77,7 +77,6 @@ def reader(
 ) -> None:
     """How often the reader of generated pictures is wrong: the probe's `measured:`, from pictures of known groups."""
     from functools import partial
-    from types import SimpleNamespace
 
     from fairgate.data import open_dataset
     from fairgate.ground.errors import SuiteError
@@ -99,10 +98,8 @@ def reader(
     key = probe or next(iter(readers))
     found = readers[key]
     dataset_has(found.attribute, f"the reader of probe '{key}' perceives", data.manifest, loaded.where("probes", key))
-    other = partial(open_scorer, device=device or "auto", base=root)
-    counts = found.confusion(
-        found.over_pictures(SimpleNamespace(open_other=other), data), data.index.attributes[found.attribute]
-    )
+    opened = found.over_pictures(partial(open_scorer, device=device or "auto", base=root), data)
+    counts = found.confusion(opened, data.index.attributes[found.attribute])
     if empty := [group for group, row in counts.items() if not sum(row.values())]:
         raise SuiteError(
             f"dataset '{data.manifest.ref}' has no picture of '{empty[0]}', which the reader perceives.",

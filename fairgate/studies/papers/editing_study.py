@@ -20,6 +20,7 @@ from fairgate.models import (
     EditingModel,
     ImageSource,
     LabelModel,
+    Model,
     open_scorer,
     require_capability,
     require_told_apart,
@@ -59,21 +60,11 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     """
     options = _required(release, options)
     chosen = choose(release, options.images, options.seed)
-    model = cast(
-        EditingModel,
-        open_scorer(
-            uri,
-            chosen,
-            device=options.device,
-            cache=options.cache,
-            base=options.root,
-            progress=None if options.progress is None else partial(options.progress, uri),
-        ),
-    )
+    model = cast(EditingModel, _opened(uri, chosen, options))
     require_capability(model, "edit", f"fairgate study image-editing --model {uri}")
     every = [word for words in options.words.values() for word in words]
     require_told_apart(model, "words", {word: options.prompt(word) for word in every}, f"--model {uri}")
-    reader = model.open_other(options.reader, chosen)
+    reader = _opened(options.reader, chosen, options)
     require_capability(reader, "log_probabilities", "the reader of edits")
     if options.reader_fingerprint not in (None, reader.fingerprint):
         raise ModelError(
@@ -131,6 +122,11 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     )
 
 
+def _opened(uri: str, source: ImageSource, options: EditingOptions) -> Model:
+    progress = None if options.progress is None else partial(options.progress, uri)
+    return open_scorer(uri, source, device=options.device, cache=options.cache, base=options.root, progress=progress)
+
+
 def _counts(chosen: ChosenImages) -> dict[str, int]:
     return dict(zip(chosen.names, np.bincount(chosen.groups, minlength=len(chosen.names)).tolist(), strict=True))
 
@@ -153,7 +149,7 @@ def _required(release: Dataset, options: EditingOptions) -> EditingOptions:
 
 
 def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions) -> FoundEdits:
-    before = _seen(model, chosen, options)
+    before = _seen(chosen, options)
     edits: dict[tuple[str, float], SeenPictures] = {}
     flips, lighter, after = dict[Key, ResampledNumber](), dict[Key, ResampledNumber](), dict[Key, ResampledNumber]()
     faces: dict[Any, NDArray[np.uint8]] = {}
@@ -166,7 +162,7 @@ def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions
     for (kind, words), strength in product(options.words.items(), options.strengths):
         for word in words:
             how = Editing(strength, options.seed, options.steps, options.guidance)
-            edits[word, strength] = _seen(model, model.edit(options.prompt(word), how), options)
+            edits[word, strength] = _seen(model.edit(options.prompt(word), how), options)
         for code in range(len(chosen.names)):
             rows, key = np.flatnonzero(chosen.groups == code), (kind, strength, code)
             seen = [edits[word, strength] for word in words]
@@ -182,9 +178,10 @@ def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions
     return FoundEdits(chosen, before, edits, flips, lighter, originals, after, faces)
 
 
-def _seen(model: EditingModel, source: ImageSource, options: EditingOptions) -> SeenPictures:
+def _seen(source: ImageSource, options: EditingOptions) -> SeenPictures:
     angles, faces, blobs = faces_of(source, options.crop, options.skin)
-    log_p = cast(LabelModel, model.open_other(options.reader, source)).log_probabilities(list(options.labels.values()))
+    reader = cast(LabelModel, _opened(options.reader, source, options))
+    log_p = reader.log_probabilities(list(options.labels.values()))
     perceived = np.array(list(options.labels), dtype=object)[log_p.argmax(axis=1)]
     return SeenPictures(perceived, angles, faces, blobs)
 

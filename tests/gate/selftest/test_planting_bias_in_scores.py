@@ -20,7 +20,7 @@ from fairgate.gate.selftest.target import Group, group_to_harm
 from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import Capability
 from fairgate.models.contract import Floats
-from fairgate.probes import PROBES, Choice, Probe, ProbeScores, Rows
+from fairgate.probes import PROBES, Choice, OpenInstrument, Probe, ProbeScores, Rows
 from fairgate.suites import resolve
 from fairgate.suites.probing import run_probes
 
@@ -280,7 +280,7 @@ class SilentProbe(Probe):
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
         return [Choice(subject, {text: f"a photo of a {text}" for text in ("chef", "nurse")}) for subject in subjects]
 
-    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:  # noqa: ARG002 # the contract's
         answers = model.log_probabilities(["a photo of a chef", "a photo of a nurse"])
         assert len(answers) == len(rows.subject)
         return {name: ProbeScores(np.exp(answers[:, 0]))}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -37,7 +37,6 @@ from fairgate.models.contract import (
     Floats,
     Generating,
     ImageSource,
-    Model,
     Request,
     log_softmax,
     register,
@@ -46,7 +45,7 @@ from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
 from fairgate.models.generation.diffusion_classifier.reading import Table, same_text, shown_how, tokenizers_digest
-from fairgate.models.generation.diffusion_classifier.sampling import settle
+from fairgate.models.generation.diffusion_classifier.sampling import Classifying, settle
 from fairgate.models.reading import preprocessing_digest
 from fairgate.models.row_parts import RowParts
 
@@ -55,20 +54,8 @@ if TYPE_CHECKING:
     from fairgate.models.generation.diffusion_classifier.errors import DenoisingErrors
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other errors for the same files
-SAMPLES = 100
-"""Noise levels by default: the most that Li et al. and paper 2 take."""
 _OPTIONS = ("samples", "size", "stop", "vae", "variant", "lora", "lora_scale")
 _BATCH = 8  # pictures read at once
-
-
-@dataclass(frozen=True, slots=True)
-class Classifying:
-    """How a checkpoint classifies: `samples` noise levels, pictures of `size` pixels (None: as it was trained), and
-    comparisons that stop early at `stop` standard errors (None: never)."""
-
-    samples: int = SAMPLES
-    size: int | None = None
-    stop: float | None = None
 
 
 @register
@@ -90,11 +77,7 @@ class DiffusionFamily:
     def open(self, request: Request) -> DiffusionClassifier:
         """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""
         named, options = split_options(request.uri, request.address, _OPTIONS)
-        settings = Classifying(
-            samples=int(_number(request.uri, "samples", options.get("samples", str(SAMPLES)))),
-            size=int(_number(request.uri, "size", options["size"])) if "size" in options else None,
-            stop=_number(request.uri, "stop", options["stop"], whole=False) if "stop" in options else None,
-        )
+        settings = Classifying.of(request.uri, options)
         scale = lora_scale(request.uri, options)
         address = PipelineAddress(named, None, options.get("vae"), options.get("variant"), options.get("lora"), scale)
         found = find_pipeline(address, request.base, judged_folder)
@@ -106,21 +89,6 @@ class DiffusionFamily:
                 remedy="name a text-to-image Stable Diffusion (1.x, 2.x or XL, 4 UNet channels)",
             )
         return DiffusionClassifier(found, settings, request)
-
-
-def _number(uri: str, name: str, text: str, *, whole: bool = True) -> float:
-    try:
-        number = float(int(text) if whole else float(text))
-    except ValueError:
-        number = float("nan")
-    least = 1 if whole else 2  # standard errors: with fewer, chance settles a comparison
-    if not (np.isfinite(number) and number >= least):
-        raise ModelError(
-            f"{name} is '{text[:40]}', not a {'whole ' if whole else ''}number of at least {least}.",
-            where=uri,
-            remedy=f"write ?{name}={'100' if whole else '4'}, or leave it out",
-        )
-    return number
 
 
 class DiffusionClassifier:
@@ -249,10 +217,6 @@ class DiffusionClassifier:
 
         key = digest({**self._ways(), "size": self.settings.size})
         return GeneratedPictures(request.source, prompts, how, key, loaded, request.cache, request.progress)
-
-    def open_other(self, uri: str, source: ImageSource) -> Model:
-        """Another model over a source, on this one's device, with its cache."""
-        return self._request.open_other(uri, source)
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of ensembles with different prompts whose states in the text encoder are equal up to rounding.

@@ -5,16 +5,53 @@ Timesteps as in Li et al. 2023 (`eval_prob_adaptive`): of T trained steps and n 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.ground.errors import ModelError
 from fairgate.models.contract import Floats
 
+SAMPLES = 100
+"""Noise levels by default: the most that Li et al. and paper 2 take."""
 FIRST_LOOK = 8
 """Samples after which a comparison may first be settled: a standard error of fewer is no measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classifying:
+    """How a checkpoint classifies: `samples` noise levels, pictures of `size` pixels (None: as it was trained), and
+    comparisons that stop early at `stop` standard errors (None: never)."""
+
+    samples: int = SAMPLES
+    size: int | None = None
+    stop: float | None = None
+
+    @classmethod
+    def of(cls, uri: str, options: Mapping[str, str]) -> Classifying:
+        """As the options of a URI say. Raises ModelError for what is no number."""
+        return cls(
+            samples=int(_number(uri, "samples", options.get("samples", str(SAMPLES)))),
+            size=int(_number(uri, "size", options["size"])) if "size" in options else None,
+            stop=_number(uri, "stop", options["stop"], whole=False) if "stop" in options else None,
+        )
+
+
+def _number(uri: str, name: str, text: str, *, whole: bool = True) -> float:
+    try:
+        number = float(int(text) if whole else float(text))
+    except ValueError:
+        number = float("nan")
+    least = 1 if whole else 2  # standard errors: with fewer, chance settles a comparison
+    if not (np.isfinite(number) and number >= least):
+        raise ModelError(
+            f"{name} is '{text[:40]}', not a {'whole ' if whole else ''}number of at least {least}.",
+            where=uri,
+            remedy=f"write ?{name}={'100' if whole else '4'}, or leave it out",
+        )
+    return number
 
 
 def timesteps(samples: int, trained: int = 1000) -> NDArray[np.int64]:

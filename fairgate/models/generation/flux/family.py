@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import Device, find_device, local_folder, read_config, split_options, versions
-from fairgate.models.contract import Capability, Generating, ImageSource, Model, Request, register
+from fairgate.models.contract import Capability, Generating, ImageSource, Request, register
 from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion_classifier.reading import tokenizers_digest
@@ -99,10 +99,6 @@ class FluxModel:
         )
         request = self._request
         return GeneratedPictures(request.source, prompts, how, key, self._loaded, request.cache, request.progress)
-
-    def open_other(self, uri: str, source: ImageSource) -> Model:
-        """Another model over a source, on this one's device, with its cache."""
-        return self._request.open_other(uri, source)
 
     def _loaded(self) -> FluxPainter:
         if self._painter is None:
