@@ -45,9 +45,10 @@ from .metrics import FILE as FILE
 from .metrics import Better as Better
 from .metrics import Extreme as Extreme
 from .metrics import MetricSpec as MetricSpec
-from .metrics import name_and_k as name_and_k
 from .metrics import own_metrics as own_metrics
 from .metrics import own_values as own_values
+from .metrics import with_k as with_k
+from .metrics import without_k as without_k
 from .power import CheckPower as CheckPower
 from .power import GroupPower as GroupPower
 from .power import PowerRecord as PowerRecord

@@ -66,28 +66,34 @@ class MetricSpec:
         """Which side of several groups is the worst one."""
         return "max" if self.better == "lower" else "min"
 
-    def recorded_as(self, k: int | None) -> str:
-        """Its name in records: `max_skew_at_100`."""
-        return self.name if k is None else self.name.replace("_at_k", f"_at_{k}")
-
-    def shown_as(self, k: str = "") -> str:
+    def shown_as(self, k: int | None = None) -> str:
         """What reports call it: `MaxSkew@100`."""
-        return f"{self.display or self.name.replace('_', ' ')}{f'@{k}' if k else ''}"
+        name = self.display or self.name.removesuffix("_at_k").replace("_", " ")
+        return name if k is None else f"{name}@{k}"
 
     def sentence_name(self, k: int | None) -> str:
         """What a check's reason calls it: `max skew at 100`."""
-        name = self.plain or self.name.replace("_", " ")
+        name = self.plain or with_k(self.name, k).replace("_", " ")
         return name if k is None else name.replace("at k", f"at {k}")
 
 
-def name_and_k(recorded: str) -> tuple[str, str]:
-    """A metric's name, and its k ("" where it has none), of its name in a record.
+def with_k(metric: str, k: int | None) -> str:
+    """A metric's name with its k, as MLflow and other programs have it.
 
-    >>> name_and_k("max_skew_at_100")
-    ('max_skew_at_k', '100')
+    >>> with_k("max_skew_at_k", 100), with_k("fairness", None)
+    ('max_skew_at_100', 'fairness')
     """
-    stem, at, k = recorded.rpartition("_at_")
-    return (f"{stem}_at_k", k) if at and k.isdecimal() else (recorded, "")
+    return metric if k is None else f"{metric.removesuffix('_at_k')}_at_{k}"
+
+
+def without_k(name: str) -> tuple[str, int | None]:
+    """A metric and its k, from records of before 0.3, which had them in a single name.
+
+    >>> without_k("max_skew_at_100"), without_k("fairness")
+    (('max_skew_at_k', 100), ('fairness', None))
+    """
+    stem, at, k = name.rpartition("_at_")
+    return (f"{stem}_at_k", int(k)) if at and k.isdecimal() else (name, None)
 
 
 @functools.cache
