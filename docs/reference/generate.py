@@ -187,7 +187,7 @@ def _metric(metric: Metric) -> list[str]:
         "range": f"{_number(spec.lowest)} to {_number(spec.highest)}",
         "groups": groups,
         "settings": ", ".join(f"`{name}`" for name in metric.Settings.model_fields) or "none",
-        "in reports": spec.shown_as("K" if metric.needs_k else ""),
+        "in reports": spec.shown_as() + ("@K" if metric.needs_k else ""),
     }
     sentence = f"{spec.meaning[:1].upper()}{spec.meaning[1:]}."
     needs = [

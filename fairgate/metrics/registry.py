@@ -57,6 +57,7 @@ _FAMILIES = {
     "subject_shown": "generated",
 }
 
+_ROUND_OFF = 1e-9
 METRICS = REGISTERED.with_modules({name: f"fairgate.metrics.{family}" for name, family in _FAMILIES.items()})
 
 
@@ -69,6 +70,14 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
     metric = METRICS[r.metric]
     with METRICS.blaming(r.metric):
         found = metric.measure(r, cell, answers)
+    lowest, highest = metric.spec.lowest, metric.spec.highest
+    if found.value < lowest - _ROUND_OFF or found.value > highest + _ROUND_OFF:
+        raise MetricError(
+            f"the metric '{r.metric}' gives {found.value:g}, and its spec says that it lies between {lowest:g} and "
+            f"{highest:g}.",
+            where=r.where or f"probe '{r.probe}'",
+            remedy="report it to the package that adds the metric: `lowest` and `highest` are 0 and 1 by default",
+        )
     wanted = (cell.n_sets, max(len(found.groups), 1))
     if found.paired is not None and found.paired.shape != wanted:
         raise MetricError(

@@ -18,38 +18,40 @@ FILE = Path(__file__).with_suffix(".json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
-    """Declaration of a metric: what a suite may configure, and how reports name it.
+    """Declaration of a metric: what a suite may configure, and how reports name it. A plain metric has the first four.
 
     `probes` are the kinds of probe that it is measured on, `better` the good direction, `lowest` and `highest` what it
     can take at all, `per_group` whether it needs `over` ("no" means that `over` is meaningless for it).
     `counterfactual` metrics look inside sets; `truth` metrics need images that have a right answer; `utility` ones say
     whether a model is of use, the others whom it is of use to. `jointly`: the value is one number of all groups of an
-    attribute, so that none of them can be judged where one is too small. `tempered` ones are made of P(true), which
-    depends on the label temperature; `turns` ones count answers, and change only where an answer turns. `rankings`: the
-    value is an average over queries, each with a gallery of its own. `relative`: a group's number is its distance from
-    the others: its set-mates, or, of single images, the mean of all groups. `gaps`: images may be without a number, and
-    are left out; of a comparison also where the other run has none.
+    attribute, so that none of them can be judged where one is too small. `turns` ones count answers, and change only
+    where an answer turns. `tempered` ones are made of P(true), which depends on the label temperature: by default those
+    of a zero-shot classification that are no `turns`. `rankings`: the value is an average over queries, each with a
+    gallery of its own. `relative`: a group's number is its distance from the others: its set-mates, or, of single
+    images, the mean of all groups. `gaps`: images may be without a number, and are left out; of a comparison also where
+    the other run has none.
 
     A number, the check's or a group's, is held against the bound as it is (`group_bound` "value") or by its size
     ("size"); or a group's not at all ("none": groups are shown with another number than the check's).
 
     `display` is the name in reports, to which a k is added (`MaxSkew@100`), `plain` the name in a check's reason; each
     is the metric's own name where it is empty. `worst_set` says how a report shows the badness of a set, as a number or
-    as a count. `alias` is the name of its method of the `fairness` fixture, and `usual_k` the k of that.
+    as a count. `alias` is the name of its method of the `fairness` fixture, by default the metric's own, and
+    `usual_k` the k of that.
     """
 
     name: str
     meaning: str
     probes: tuple[str, ...]
     better: Better
-    lowest: float
-    highest: float
-    per_group: Literal["yes", "no", "maybe"]
+    lowest: float = 0
+    highest: float = 1
+    per_group: Literal["yes", "no", "maybe"] = "no"
     counterfactual: bool = False
     truth: bool = False
     utility: bool = False
     jointly: bool = False
-    tempered: bool = False
+    tempered: bool | None = None
     turns: bool = False
     rankings: bool = False
     relative: bool = False
@@ -60,6 +62,11 @@ class MetricSpec:
     worst_set: str = "spread {number}"
     alias: str = ""
     usual_k: int | None = None
+
+    def __post_init__(self) -> None:
+        tempered = "zero_shot_classification" in self.probes and not self.turns
+        object.__setattr__(self, "tempered", tempered if self.tempered is None else self.tempered)
+        object.__setattr__(self, "alias", self.alias or self.name)
 
     @property
     def extreme(self) -> Extreme:

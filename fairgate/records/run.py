@@ -256,8 +256,8 @@ class CheckResult(RecordPart):
     `p_adjusted` the corrected one-sided p-value of "worse than the margin". `better` says which way the metric is good,
     if that is known; `k` is where the metric cuts a ranking, and `counted` what it counts if a setting names it: a
     group, an answer, a label. `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what
-    a perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k` says
-    whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
+    a perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k`
+    says whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
     would have made of the value.
 
     `against` says which of the two a `no_worse_than` check was compared with: the baseline, or the anchor that guards

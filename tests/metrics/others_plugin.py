@@ -33,10 +33,6 @@ class LowSets(Metric):
         meaning="share of sets in which no member's value is low",
         probes=("zero_shot_classification", "contrast"),
         better="higher",
-        lowest=0,
-        highest=1,
-        per_group="no",
-        alias="sound_sets",
     )
     Settings = LowShare
 
@@ -118,5 +114,8 @@ class Usurper(LowSets):
     """A metric that takes a built-in name."""
 
     spec = MetricSpec(
-        name="accuracy", meaning="1", probes=("contrast",), better="higher", lowest=0, highest=1, per_group="no"
+        name="accuracy",
+        meaning="1",
+        probes=("contrast",),
+        better="higher",
     )

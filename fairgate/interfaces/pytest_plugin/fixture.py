@@ -146,4 +146,4 @@ class ScoredProbe:
 
 
 def _aliases() -> list[str]:
-    return [one.spec.alias or one.spec.name for one in METRICS.values()]
+    return [one.spec.alias for one in METRICS.values()]
