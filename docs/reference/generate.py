@@ -235,6 +235,7 @@ def _metric(metric: Metric) -> list[str]:
         "range": _range(spec),
         "groups": groups,
         "settings": ", ".join(f"`{name}`" for name in metric.Settings.model_fields) or "none",
+        "in reports": spec.shown_as() + ("@K" if metric.needs_k else ""),
         "interval": _interval(metric),
         "fair ranker": "–" if type(metric).fair_chance is Metric.fair_chance else "median and 95% point in reports",
     }

@@ -69,9 +69,10 @@ class Registry(Mapping[str, T], Generic[T]):
                 remedy="report it to those who make the package, or take another version of it",
             ) from error
 
-    def register(self, name: str, thing: Any) -> None:
-        """Make a thing known by its name. Raises FairgateError for a name that is taken."""
-        module = getattr(thing, "__module__", None)
+    def register(self, name: str, thing: Any, *, module: str | None = None) -> None:
+        """Make a thing known by its name; `module` is where it is made, of an instance. Raises FairgateError for a name
+        that is taken."""
+        module = module or getattr(thing, "__module__", None)
         if self._built_in.get(name, module) != module or name in self._found:
             raise FairgateError(
                 f"{module} registers the {self._kind} '{name}', and there is one of this name.",

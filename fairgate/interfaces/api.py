@@ -60,7 +60,8 @@ class Run:
         rows: list[dict[str, Any]] = []
         for check in self.record.checks:
             shared = {"check": check.id, "subject": check.subject, "word": check.word, "category": check.category}
-            shared |= {"against": check.against, "metric": check.metric, "probe": check.probe, "over": check.over}
+            shared |= {"against": check.against, "metric": check.metric_with_k}
+            shared |= {"probe": check.probe, "over": check.over}
             parts: list[tuple[str, CheckResult | GroupResult]] = [("", check)]
             parts += [(group.group, group) for group in check.groups]
             for group, one in parts:

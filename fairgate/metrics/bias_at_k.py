@@ -56,8 +56,6 @@ class Bias(TopK):
         name="bias_at_k",
         meaning="how unequally the top k shows two groups: |first - second| / (first + second), averaged over queries",
         better="lower",
-        lowest=0,
-        highest=1,
         jointly=True,
         display="Bias",
         alias="bias",

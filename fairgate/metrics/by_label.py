@@ -44,7 +44,7 @@ class OfLabel(MetricSettings):
         return None if self.label is None else f"'{self.label}'"
 
 
-_spec = partial(MetricSpec, probes=PREDICTED, better="higher", lowest=0, highest=1, per_group="maybe", truth=True)
+_spec = partial(MetricSpec, probes=PREDICTED, better="higher", per_group="maybe", truth=True)
 
 
 class _ByLabel(Metric):
@@ -143,7 +143,6 @@ class F1(_ByLabel):
         display="F1",
         plain="F1",
         worst_set="{count} wrong",
-        alias="f1",
     )
 
     def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:
@@ -166,7 +165,6 @@ class BalancedAccuracy(_ByLabel):
         "each group",
         utility=True,
         worst_set="{count} wrong",
-        alias="balanced_accuracy",
     )
 
     def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:

@@ -30,7 +30,6 @@ class CASC(Metric):
         group_bound="size",
         display="C-ASC",
         plain="C-ASC",
-        alias="c_asc",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:

@@ -16,7 +16,7 @@ from fairgate.formulas.statistics import Interval, Unavailable
 from fairgate.ground.plugins import Registry
 from fairgate.metrics.cell import Cell, Counts, Crossing, Floats
 from fairgate.probes import DatasetFacts, Probe, ProbeScores
-from fairgate.records import Extreme, MetricSpec, name_and_k
+from fairgate.records import Extreme, MetricSpec
 
 Answers = Sequence[ProbeScores]
 """The scores that a metric reads: those of its probe, or one per word of an association."""
@@ -284,15 +284,6 @@ def _checked(name: str, thing: Any) -> Metric:
         raise TypeError("it is no fairgate.metrics.Metric")
     if metric.spec.name != name:
         raise TypeError(f"its spec names it '{metric.spec.name}'")
-    known, k = name_and_k(name)  # as a record's readers do: `max_skew_at_100` holds both
-    if metric.needs_k and (name.count("_at_k") != 1 or not name.endswith("_at_k")):
-        better = f"{known.replace('_at_k', '')}_at_k"
-        raise TypeError(
-            f"it takes a `k`, and its name does not end in `_at_k`, where records write it: call it '{better}'"
-        )
-    if k:
-        better = f"{known.removesuffix('_at_k')}_{k}"
-        raise TypeError(f"it takes no `k`, and records would read {k} as one from its name: call it '{better}'")
     return metric
 
 

@@ -169,8 +169,6 @@ class NormalizedEntropy(TopK):
         name="normalized_entropy_at_k",
         meaning="how evenly the top k is spread over the groups: its entropy over that of equal shares",
         better="higher",
-        lowest=0,
-        highest=1,
         jointly=True,
         group_bound="none",
         display="normalised entropy",

@@ -23,13 +23,10 @@ class DetectionRecall(Right):
         meaning="share of images whose person the detector finds; with `over`, of the worst group",
         probes=DETECTED,
         better="higher",
-        lowest=0,
-        highest=1,
         per_group="maybe",
         utility=True,
         turns=True,
         worst_set="{count} missed",
-        alias="detection_recall",
     )
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
@@ -57,7 +54,6 @@ class DetectionGap(GroupGap):
         relative=True,
         display="found among groups",
         worst_set="one member {number} behind its set-mates",
-        alias="detection_gap",
     )
 
 
@@ -75,7 +71,6 @@ class FalseBoxes(KnownMean):
         highest=MOST_BOXES,
         per_group="maybe",
         worst_set="{number} boxes of nobody",
-        alias="false_boxes",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:

@@ -17,7 +17,7 @@ from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
 EDITED = ("image_editing",)
-_spec = partial(MetricSpec, probes=EDITED, better="lower", lowest=0, highest=1, per_group="maybe")
+_spec = partial(MetricSpec, probes=EDITED, better="lower", per_group="maybe")
 
 
 class MeanOfImages(KnownMean):
@@ -42,7 +42,6 @@ class FlipRate(MeanOfImages):
         "the group with the highest",
         turns=True,
         worst_set="{number} flipped",
-        alias="flip_rate",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -63,7 +62,6 @@ class Lightening(MeanOfImages):
         highest=180,
         gaps=True,
         worst_set="{number} degrees",
-        alias="lightening",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -83,7 +81,6 @@ class Darkening(MeanOfImages):
         highest=180,
         gaps=True,
         worst_set="{number} degrees",
-        alias="darkening",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -101,7 +98,6 @@ class UnreadableSkin(MeanOfImages):
         "or after the edit, or less than half of its area after; with `over`, of the group with the highest",
         turns=True,
         worst_set="{number} unreadable",
-        alias="unreadable_skin",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -125,7 +121,6 @@ class FlipGap(GroupGap):
         relative=True,
         display="kept among groups",
         worst_set="one member {number} behind its set-mates",
-        alias="flip_gap",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
@@ -145,7 +140,6 @@ class ReaderAccuracy(Metric):
         better="higher",
         turns=True,
         worst_set="{count} wrong",
-        alias="reader_accuracy",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
@@ -168,7 +162,6 @@ class EditSuccess(Metric):
         better="higher",
         utility=True,
         worst_set="{count} missed",
-        alias="edit_success",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:

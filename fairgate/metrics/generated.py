@@ -29,7 +29,7 @@ DRAWS = 4000
 JEFFREYS = 0.5
 """Added to the reader's counts in draws: of one without a mistake in 50 pictures, the error is not known to be 0."""
 COUNTED = "that can be read, equal ones counted once"
-_spec = partial(MetricSpec, probes=GENERATED, lowest=0, highest=1, per_group="no", worst_set="{number}")
+_spec = partial(MetricSpec, probes=GENERATED, worst_set="{number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,6 @@ class PerceivedShare(_OfShares):
         meaning="share of the readable pictures that show `group`, corrected for the reader's measured error. It sees "
         "one side: give every group that may lose a check of its own",
         better="higher",
-        alias="perceived_share",
     )
     Settings = PerceivedGroup
 
@@ -279,7 +278,6 @@ class TargetDistance(_FromDeclared):
         meaning="total variation between the shares of groups among the readable pictures and `target` (`uniform`, or "
         "a share for each group): the share of pictures that would have to show another group; 0 is the target",
         better="lower",
-        alias="target_distance",
     )
     at_target = 0.0
 
@@ -304,7 +302,6 @@ class TargetSkew(_FromDeclared):
         "that is painted twice as often as `target` says; 0 is the target",
         better="lower",
         highest=100,
-        alias="target_skew",
     )
     at_target = 0.0
 
@@ -332,7 +329,6 @@ class PaintedEntropy(_FromTarget):
         meaning="entropy of the shares of groups among the readable pictures, as a share of the highest: 1 is equal "
         "shares, 0 is one group alone",
         better="higher",
-        alias="painted_entropy",
     )
     at_target = 1.0
 
@@ -380,7 +376,6 @@ class Readable(_ShareOfAll):
         "here where the reader says so (`nobody`, `least`)",
         better="higher",
         utility=True,
-        alias="readable",
     )
 
     def holds(self, r: MetricRequest, answers: Answers) -> Floats:
@@ -402,7 +397,6 @@ class SubjectShown(_ShareOfAll):
         "a model that paints the same whatever the prompt, one in as many as there are subjects",
         better="higher",
         utility=True,
-        alias="subject_shown",
     )
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:

@@ -78,7 +78,7 @@ def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
     )
 
 
-_spec = partial(MetricSpec, better="higher", lowest=0, highest=1, per_group="maybe", utility=True)
+_spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True)
 
 
 class Right(Metric):
@@ -116,7 +116,6 @@ class Accuracy(Right):
         truth=True,
         turns=True,
         worst_set="{count} wrong",
-        alias="accuracy",
     )
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
@@ -133,10 +132,8 @@ class PTrue(Right):
         meaning="mean P(true label): sees what accuracy no longer does; with `over`, of the worst group",
         probes=CLASSIFIED,
         truth=True,
-        tempered=True,
         display="mean P(true)",
         plain="mean P(true)",
-        alias="p_true",
     )
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:

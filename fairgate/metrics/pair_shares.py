@@ -34,7 +34,6 @@ class Association(Metric):
         display="S",
         plain="association S",
         worst_set="share {number}",
-        alias="association",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
@@ -93,7 +92,6 @@ class DifferentialAssociation(Metric):
         group_bound="size",
         display="differential S",
         plain="differential S",
-        alias="differential_association",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:

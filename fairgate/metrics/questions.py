@@ -19,9 +19,7 @@ from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
 ASKED = ("question",)
-_spec = partial(
-    MetricSpec, probes=ASKED, better="lower", lowest=0, highest=1, per_group="maybe", gaps=True, worst_set="{number}"
-)
+_spec = partial(MetricSpec, probes=ASKED, better="lower", per_group="maybe", gaps=True, worst_set="{number}")
 _ITEMS = "give the probe items with `right` and `stereotype` in the dataset's captions"
 
 
@@ -68,7 +66,6 @@ class AnswerAccuracy(KnownMean):
         utility=True,
         turns=True,
         worst_set="{number} right",
-        alias="answer_accuracy",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -90,7 +87,6 @@ class AnswerShare(KnownMean):
         "group with the highest. Of an answer that is `wanted`, higher is better, and the group with the lowest counts",
         turns=True,
         worst_set="{number} answered so",
-        alias="answer_share",
     )
     Settings = ShareSettings
 
@@ -114,7 +110,6 @@ class AbstentionRate(KnownMean):
         "highest. Where abstaining is right, `answer_accuracy` counts it",
         turns=True,
         worst_set="{number} abstained",
-        alias="abstention_rate",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -132,7 +127,6 @@ class UnreadableRate(KnownMean):
         "the highest. They count in no answer's share",
         turns=True,
         worst_set="{number} unreadable",
-        alias="unreadable_rate",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -227,7 +221,6 @@ class BiasAmbiguous(_Leaning):
         lowest=-1,
         group_bound="size",
         worst_set="{number} of one side",
-        alias="bias_ambiguous",
     )
 
     def leaning(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -256,7 +249,6 @@ class BiasDisambiguated(_Leaning):
         lowest=-1,
         group_bound="size",
         worst_set="{number} of one side",
-        alias="bias_disambiguated",
     )
 
     def leaning(self, r: MetricRequest, answer: ProbeScores) -> Floats:
@@ -314,7 +306,6 @@ class AnswerGap(_Gap):
         name="answer_gap",
         meaning=f"share of the answer `answer` in a group less its share among everybody else; {_FARTHEST}",
         worst_set="{number} between members",
-        alias="answer_gap",
     )
     Settings = AnswerSettings
 
@@ -331,7 +322,6 @@ class AbstentionGap(_Gap):
         name="abstention_gap",
         meaning=f"abstention rate of a group less that of everybody else; {_FARTHEST}",
         worst_set="{number} between members",
-        alias="abstention_gap",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:

@@ -14,6 +14,7 @@ from fairgate.metrics.cell import Cell
 from fairgate.metrics.contract import REGISTERED, Answers, Drawn, Measure, MetricRequest
 from fairgate.metrics.limits import large_enough, over_judged
 
+_ROUND_OFF = 1e-9
 _FAMILIES = {
     "fairness": "set_spread",
     "accuracy": "image_means",
@@ -64,11 +65,19 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
     """Measure a check on its images.
 
     Groups in fewer than `r.min_sets` sets are measured like the others, and the value is not taken from them. Raises
-    MetricError, naming the metric, for a `paired` that is not (sets, groups).
+    MetricError, naming the metric, for a value that its spec excludes and a `paired` that is not (sets, groups).
     """
     metric = METRICS[r.metric]
     with METRICS.blaming(r.metric):
         found = metric.measure(r, cell, answers)
+    lowest, highest = metric.spec.lowest, metric.spec.highest
+    if np.isfinite(found.value) and not lowest - _ROUND_OFF <= found.value <= highest + _ROUND_OFF:
+        raise MetricError(
+            f"the metric '{r.metric}' gives {found.value:g}, and its spec says that it lies between {lowest:g} and "
+            f"{highest:g}.",
+            where=r.where or f"probe '{r.probe}'",
+            remedy="report it to the package that adds the metric: `lowest` and `highest` are 0 and 1 by default",
+        )
     wanted = (cell.n_sets, max(len(found.groups), 1))
     if found.paired is not None and found.paired.shape != wanted:
         raise MetricError(

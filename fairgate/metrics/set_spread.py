@@ -41,10 +41,7 @@ class SetFairness(Metric):
         better="higher",
         lowest=1 - 2**-0.5,
         highest=1,
-        per_group="no",
         counterfactual=True,
-        tempered=True,
-        alias="fairness",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
@@ -79,11 +76,9 @@ class GroupGap(Metric):
         lowest=-1,
         highest=0,
         per_group="yes",
-        tempered=True,
         relative=True,
         display="gap to the others",
         worst_set="one member {number} behind its set-mates",
-        alias="group_gap",
     )
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:

@@ -57,9 +57,10 @@ from .metrics import FILE as FILE
 from .metrics import Better as Better
 from .metrics import Extreme as Extreme
 from .metrics import MetricSpec as MetricSpec
-from .metrics import name_and_k as name_and_k
 from .metrics import own_metrics as own_metrics
 from .metrics import own_values as own_values
+from .metrics import with_k as with_k
+from .metrics import without_k as without_k
 from .parts import DatasetInfo as DatasetInfo
 from .parts import Entropy as Entropy
 from .parts import Environment as Environment

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from fairgate.records.metrics import with_k, without_k
 from fairgate.records.parts import Number, RecordPart, Status
 
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
@@ -86,10 +87,10 @@ class CheckResult(RecordPart):
     `value` with `lo` and `hi` is the estimate and its interval, `interval` how it was found, or why there is none;
     `bound` is what the value was held against (for `no_worse_than`, the margin). `delta` is candidate minus baseline,
     `p_adjusted` the corrected one-sided p-value of "worse than the margin". `better` says which way the metric is good,
-    where that is known; `counted` what the metric counts where a setting names it: a group, an answer, a label.
-    `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what a
-    perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k` says
-    whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
+    if that is known; `k` is where the metric cuts a ranking, and `counted` what it counts if a setting names it: a
+    group, an answer, a label. `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what
+    a perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k`
+    says whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
     would have made of the value.
 
     `against` says which of the two a `no_worse_than` check was compared with: the baseline, or the anchor that guards
@@ -110,6 +111,7 @@ class CheckResult(RecordPart):
     category: str | None = None
     against: Against | None = None
     metric: str
+    k: int | None = None
     counted: str | None = None
     probe: str
     over: str | None = None
@@ -146,6 +148,20 @@ class CheckResult(RecordPart):
     worst_group: str | None = None
     groups: list[GroupResult] = Field(default_factory=list)
     worst_sets: list[WorstSet] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _k_apart(cls, given: Any) -> Any:
+        """Older records have no `k`: it is in the metric's name."""
+        if not isinstance(given, dict) or "k" in given or not isinstance(given.get("metric"), str):
+            return given
+        metric, k = without_k(given["metric"])
+        return {**given, "metric": metric, "k": k}
+
+    @property
+    def metric_with_k(self) -> str:
+        """The metric's name with its k: `max_skew_at_100`."""
+        return with_k(self.metric, self.k)
 
     @property
     def item(self) -> str:

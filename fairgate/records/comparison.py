@@ -280,6 +280,7 @@ class MetricRow(RecordPart):
 
     model: str
     metric: str
+    k: int | None = None
     subject: str | None
     over: str | None
     value: Number

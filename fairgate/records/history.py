@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from fairgate.records.metrics import with_k
+
 RULE: Final = (
     "A number moved where two runs, one after the other on the same dataset and with the same question, differ by more "
     "than both intervals allow: by more than the root of the summed squares of the halves that face each other."
@@ -37,6 +39,12 @@ class Question:
     rule: str
     against: str | None
     digest: str
+    k: int | None = None
+
+    @property
+    def metric_with_k(self) -> str:
+        """The metric's name with its k: `max_skew_at_100`."""
+        return with_k(self.metric, self.k)
 
     @property
     def held(self) -> bool:

@@ -36,6 +36,7 @@ class CheckPower(RecordPart):
     id: str
     subject: str | None
     metric: str
+    k: int | None = None
     over: str | None
     unit: str
     margin: float

@@ -163,12 +163,12 @@ def _escaped_interval(text: str, lo: float | None, hi: float | None) -> str:
 
 def _metrics(record: RunRecord) -> list[str]:
     lines = []
-    for metric, checks in grouped(record.checks, lambda check: check.metric).items():
+    for checks in grouped(record.checks, lambda check: check.metric_with_k).values():
         spec = spec_of(checks[0])
         better = "" if spec is None else " or ".join(dict.fromkeys(one.better or spec.better for one in checks))
         meaning = "no installed package describes it" if spec is None else f"{spec.meaning}; {better} is better"
         over = ", ".join(dict.fromkeys(check.over for check in checks if check.over))
-        named = metric_words(metric) + (f" (over {over})" if over else "")
+        named = metric_words(checks[0]) + (f" (over {over})" if over else "")
         lines.append(f"- {escape(named, _CLIP)}: {escape(meaning, 600)}")
     lines.append(f"- {_PROVIDER}why these metrics and bounds fit the intended purpose.")
     return lines

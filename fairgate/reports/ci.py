@@ -77,7 +77,7 @@ def _escaped(text: str) -> str:
 
 
 _TEXTS: Final = (
-    *("verdict", "subject", "word", "category", "metric", "probe", "over", "rule", "worst_group"),
+    *("verdict", "subject", "word", "category", "probe", "over", "rule", "worst_group"),
     *("against", "decided_by", "other_verdict"),
 )
 _NUMBERS: Final = (
@@ -88,7 +88,8 @@ _NUMBERS: Final = (
 
 def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
     """Name and text of each property, numbers in full. A number that is not there has no property, never 0."""
-    said: dict[str, object] = {"check": check.id, **{name: getattr(check, name) for name in _TEXTS}}
+    said: dict[str, object] = {"check": check.id, "metric": check.metric_with_k}
+    said |= {name: getattr(check, name) for name in _TEXTS}
     said["failing_groups"] = _names(worst_first(check, check.failing_groups))
     said["undecided_groups"] = _names(check.undecided_groups)
     if check.waiver is not None:

@@ -63,7 +63,7 @@ def render_csv(*records: AuditRecord) -> str:
 def _rows(probe: ProbeAudit | MetricsAudit) -> Iterator[dict[str, object]]:
     if isinstance(probe, MetricsAudit):
         return (
-            _line("metrics", row, group=row.worst_group, quantity=metric_words(row.metric), detail=row.check)
+            _line("metrics", row, group=row.worst_group, quantity=metric_words(row), detail=row.check)
             for row in probe.rows
         )
     if isinstance(probe, ClassificationAudit):

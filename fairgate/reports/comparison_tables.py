@@ -239,7 +239,7 @@ def metrics_table(record: AuditRecord, probe: MetricsAudit) -> Table | None:
     for row in probe.rows:
         about = f", {row.subject}" if row.subject is not None else ""
         over = f" over {row.over}" if row.over is not None else ""
-        by_line.setdefault((f"{metric_words(row.metric)}{about}{over}", row.check), {})[row.model] = row
+        by_line.setdefault((f"{metric_words(row)}{about}{over}", row.check), {})[row.model] = row
     names = [name for name, _ in by_line]
     columns = [Column(model.name) for model in record.models]
     lines = []

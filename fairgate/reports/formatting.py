@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import ABSENT, number
@@ -19,9 +19,9 @@ from fairgate.records import (
     RunRecord,
     Verdict,
     item_name,
-    name_and_k,
     own_metrics,
     own_values,
+    with_k,
 )
 from fairgate.reports.installed import INSTALLED
 
@@ -77,27 +77,30 @@ def percent_words(value: float | None) -> str:
     return "∞" if value is None or math.isinf(value) else f"{value:.0%}"
 
 
-def metric_words(metric: str) -> str:
-    """What a metric is called in prose, a ranking one with its k: `MaxSkew@100`."""
-    spec, k = _known(metric)
-    return clean(metric, 60).replace("_", " ") if spec is None else spec.shown_as(clean(k, 12))
+class _OfMetric(Protocol):
+    """A part of a record that is about a metric."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def k(self) -> int | None: ...
+
+
+def metric_words(part: _OfMetric) -> str:
+    """What the metric of a part of a record is called in prose, a ranking one with its k: `MaxSkew@100`."""
+    spec = spec_of(part)
+    return clean(with_k(part.metric, part.k), 60).replace("_", " ") if spec is None else spec.shown_as(part.k)
 
 
 def measured_words(check: CheckResult) -> str:
     """A check's metric in prose, with what it counts: `perceived share of female`, `answer share of 'nurse'`."""
     of = "" if check.counted is None else f" of {clean(check.counted, 80)}"
-    return f"{metric_words(check.metric)}{of}"
+    return f"{metric_words(check)}{of}"
 
 
-def spec_of(check: CheckResult) -> MetricSpec | None:
-    """What is known of a check's metric; None for one that no installed package has."""
-    return _known(check.metric)[0]
-
-
-def _known(recorded: str) -> tuple[MetricSpec | None, str]:
-    """A metric's spec and k; None for a metric that neither fairgate nor an installed package has."""
-    name, k = name_and_k(recorded)
-    return own_metrics().get(name) or INSTALLED.metric(name), k
+def spec_of(part: _OfMetric) -> MetricSpec | None:
+    """What is known of a metric; None for one that neither fairgate nor an installed package has."""
+    return own_metrics().get(part.metric) or INSTALLED.metric(part.metric)
 
 
 def reference(check: CheckResult) -> Against:

@@ -94,7 +94,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
 
     return {
         "series": series,
-        "metric": metric_words(series.question.metric),
+        "metric": metric_words(series.question),
         "dots": [dot(point) for point in series.points],
         "lines": [
             " ".join(f"{across(point.place):.2f},{100 - scale.place(point.value):.2f}" for point in stretch)
@@ -150,7 +150,7 @@ def draw(history: History, path: Path) -> None:
 
 def _panel(axes: Axes, series: Series, history: History) -> None:
     better = {"higher": ", higher is better", "lower": ", lower is better"}.get(series.question.better or "", "")
-    title = f"{clean(series.item, 60)} › {metric_words(series.question.metric)}{better}"
+    title = f"{clean(series.item, 60)} › {metric_words(series.question)}{better}"
     axes.set_title(_plain(title), loc="left", fontsize=9, color=_INK)
     axes.set_facecolor("#fbfaf8")
     for stretch in series.stretches:

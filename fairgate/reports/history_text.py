@@ -160,7 +160,7 @@ def history_table(history: History) -> Table:
         where = "" if last is None else named(last.before if last is series.drift else last.after)
         rows.append(
             [
-                *(clean(series.item, 60), metric_words(series.question.metric), str(len(series.points))),
+                *(clean(series.item, 60), metric_words(series.question), str(len(series.points))),
                 *(number(series.points[0].value), sparkline(series), measured(series.points[-1])),
                 *((_since_anchor(series),) if anchored else ()),
                 (said + where, "red" if bad else ""),

@@ -104,7 +104,7 @@ def _metric(check: CheckResult) -> dict[str, Any]:
         "groups": {_group_name(one): one.value for one in check.groups if one.value is not None} or None,
     }
     return {
-        "type": clean(check.metric, _LONGEST),
+        "type": clean(check.metric_with_k, _LONGEST),
         "name": f"{measured_words(check)}, {clean(check.item, _LONGEST)}",
         "value": check.value,
         "args": {key: value for key, value in facts.items() if value is not None},

@@ -48,7 +48,7 @@ def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
     ]
     return {
         "first": first,
-        "named": metric_words(first.metric) + (f" over {clean(first.over, 60)}" if first.over else ""),
+        "named": metric_words(first) + (f" over {clean(first.over, 60)}" if first.over else ""),
         "figure": _figure(checks),
         "rows": rows,
         "scale": scale,

@@ -133,7 +133,7 @@ def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> C
 
 def _covers(one: CheckResult, other: CheckResult) -> bool:
     """Whether a check measures what another does, and names every group that fails there."""
-    alike = all(getattr(one, name) == getattr(other, name) for name in ("metric", "probe", "over"))
+    alike = all(getattr(one, name) == getattr(other, name) for name in ("metric", "k", "probe", "over"))
     failing = [{group.group for group in check.failing_groups} for check in (one, other)]
     return alike and failing[0] >= failing[1]
 
@@ -144,7 +144,7 @@ def _weight(check: CheckResult) -> int:
 
 def _same(one: CheckResult, other: CheckResult) -> bool:
     """Whether two definitions have the same check; an adjusted p may differ with the size of the family."""
-    fields = ("verdict", "rule", "bound", "metric", "probe", "over", "value", "waiver")
+    fields = ("verdict", "rule", "bound", "metric", "k", "probe", "over", "value", "waiver")
     groups = [[(group.group, group.verdict) for group in check.groups] for check in (one, other)]
     return groups[0] == groups[1] and all(getattr(one, name) == getattr(other, name) for name in fields)
 

@@ -118,4 +118,4 @@ def advice(loaded: LoadedSuite) -> list[SuiteError]:
 
 def _is_open(check: Check) -> bool:
     spec = METRICS[check.metric].spec
-    return spec.tempered and not spec.utility and check.no_worse_than is None
+    return bool(spec.tempered) and not spec.utility and check.no_worse_than is None

@@ -187,7 +187,7 @@ def params(record: RunRecord) -> dict[str, str]:
     for check in record.checks:
         over = f" over {check.over}" if check.over else ""
         bound = "" if check.bound is None else f" {check.bound:g}"
-        sentence = f"{check.metric} of {check.probe}{over}: {check.rule}{bound}"
+        sentence = f"{check.metric_with_k} of {check.probe}{over}: {check.rule}{bound}"
         sentences = by_check.setdefault(f"check/{check_part(check)}", [])
         if sentence not in sentences:
             sentences.append(sentence)
@@ -211,11 +211,12 @@ def questions(record: RunRecord) -> dict[str, str]:
         part: json.dumps(
             {
                 "metric": checks[0].metric,
+                "k": checks[0].k,
                 "better": checks[0].better,
                 "rule": checks[0].rule,
                 "against": checks[0].against,
                 "asked": digest(
-                    sorted({(one.metric, one.over or "", record.probes.get(one.probe, "")) for one in checks})
+                    sorted({(one.metric_with_k, one.over or "", record.probes.get(one.probe, "")) for one in checks})
                 ),
             }
         )

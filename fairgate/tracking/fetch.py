@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import BaselineError, TrackingError
-from fairgate.records import RESULTS, SCORES, PastRun, PastValue, Question, RecordFiles, RunRecord
+from fairgate.records import RESULTS, SCORES, PastRun, PastValue, Question, RecordFiles, RunRecord, without_k
 from fairgate.tracking import content
 from fairgate.tracking.own_store import require_not_the_branchs
 from fairgate.tracking.store_session import READ_REMEDY, redact, session, sqlite_path
@@ -220,8 +220,10 @@ def _question(text: str) -> Question | None:
         found = json.loads(text)
         metric, rule, digest = found["metric"], found["rule"], found["asked"]
         better, against = found.get("better"), found.get("against")
+        metric, k = (metric, found["k"]) if "k" in found else without_k(metric)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    if not all(isinstance(one, str) for one in (metric, rule, digest)):
+    if not all(isinstance(text, str) for text in (metric, rule, digest)) or not isinstance(k, int | None):
         return None
-    return Question(metric, better if better in ("higher", "lower") else None, rule, against and str(against), digest)
+    known = better if better in ("higher", "lower") else None
+    return Question(metric, known, rule, against and str(against), digest, k)

@@ -101,7 +101,7 @@ def test_recall_counts_images_whose_own_query_is_among_the_k_nearest(toy: Toy) -
     assert checks["kept[doctor]"].verdict == "fail"
     assert checks["kept[doctor]"].delta == pytest.approx(-0.25, abs=0.01)
     assert checks["kept[chef]"].verdict == "pass"
-    assert checks["kept[chef]"].metric == "recall_at_1"
+    assert checks["kept[chef]"].metric_with_k == "recall_at_1"
 
 
 def test_a_baseline_from_before_ranks_is_read_and_refused_only_where_ranks_are_needed(toy: Toy) -> None:

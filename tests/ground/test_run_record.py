@@ -15,7 +15,8 @@ def check(**changes: object) -> CheckResult:
     fields = {
         "id": "skew",
         "subject": "doctor",
-        "metric": "max_skew_at_100",
+        "metric": "max_skew_at_k",
+        "k": 100,
         "probe": "search",
         "rule": "at_most",
         "value": 0.2,
@@ -48,6 +49,20 @@ def test_a_number_that_is_not_finite_becomes_null_beside_a_status() -> None:
     assert json.loads(result.model_dump_json())["value"] is None
     assert json.loads(result.model_dump_json())["status"] == "infinite"
     assert [status_of(value) for value in (None, math.nan, 0.0)] == ["absent", "absent", "ok"]
+
+
+def test_an_older_record_has_k_in_the_name_of_the_metric_and_is_read_with_both_apart() -> None:
+    older = {key: value for key, value in check().model_dump().items() if key != "k"}
+    read = CheckResult.model_validate({**older, "metric": "max_skew_at_100"}, strict=True)
+    assert (read.metric, read.k, read.metric_with_k) == ("max_skew_at_k", 100, "max_skew_at_100")
+    assert read == check()
+    plain = CheckResult.model_validate({**older, "metric": "group_gap"})
+    assert (plain.metric, plain.k) == ("group_gap", None)
+
+
+def test_a_name_that_ends_as_one_with_k_is_kept_in_a_record_that_has_k_apart() -> None:
+    read = check(metric="error_at_1", k=None)
+    assert CheckResult.model_validate_json(read.model_dump_json()).metric_with_k == "error_at_1"
 
 
 def test_a_finite_number_is_written_as_it_is() -> None:

@@ -33,10 +33,6 @@ class LowSets(Metric):
         meaning="share of sets in which no member's value is low",
         probes=("zero_shot_classification", "contrast"),
         better="higher",
-        lowest=0,
-        highest=1,
-        per_group="no",
-        alias="sound_sets",
     )
     Settings = LowShare
 
@@ -86,26 +82,30 @@ class TopShare(MetricSettings):
 
 
 class PrecisionTop(LowSets):
-    """A metric of the top k whose name has no place for k: that of 10 and that of 100 would be one in a record."""
+    """A metric of the top k whose name does not say so."""
 
-    spec = replace(LowSets.spec, name="precision_top")
+    spec = replace(LowSets.spec, name="precision_top", display="")
     Settings = TopShare
+
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """As of a value below 0.7."""
+        return super().measure(replace(r, settings=LowShare(below=0.7)), cell, answers)
 
 
 class PrecisionAtKMean(PrecisionTop):
-    """One whose name has it in the middle, where no reader of a record finds it."""
+    """One whose name has it in the middle."""
 
-    spec = replace(LowSets.spec, name="precision_at_k_mean")
+    spec = replace(PrecisionTop.spec, name="precision_at_k_mean")
 
 
 class PrecisionAtK(PrecisionTop):
-    """One that is named as records need it."""
+    """One whose name has it at the end, as fairgate's own."""
 
-    spec = replace(LowSets.spec, name="precision_at_k")
+    spec = replace(PrecisionTop.spec, name="precision_at_k", display="sound")
 
 
 class ErrorAt1(LowSets):
-    """A metric without k whose name a reader would take for `error_at_k` with k = 1."""
+    """A metric without k whose name ends in a number."""
 
     spec = replace(LowSets.spec, name="error_at_1")
 
@@ -114,5 +114,8 @@ class Usurper(LowSets):
     """A metric that takes a built-in name."""
 
     spec = MetricSpec(
-        name="accuracy", meaning="1", probes=("contrast",), better="higher", lowest=0, highest=1, per_group="no"
+        name="accuracy",
+        meaning="1",
+        probes=("contrast",),
+        better="higher",
     )

@@ -18,12 +18,20 @@ from toy_repository import SUITE, Toy
 
 from fairgate import gate
 from fairgate.ground.errors import FairgateError, SuiteError
+from fairgate.interfaces.installed import use_installed_packages
 from fairgate.interfaces.pytest_plugin.fixture import Fairness
 from fairgate.metrics import METRICS
 from fairgate.metrics.registry import _FAMILIES
 from fairgate.probes import PROBES, ProbeScores
-from fairgate.records.metrics import name_and_k
-from fairgate.reports import render_comment, render_html, terminal_summary, terminal_table, write_results
+from fairgate.reports import (
+    read_results,
+    render_comment,
+    render_html,
+    terminal_summary,
+    terminal_table,
+    write_results,
+)
+from fairgate.reports.formatting import metric_words
 from fairgate.suites import load_suite, resolve
 from fairgate.suites.schema import Suite
 
@@ -70,6 +78,7 @@ def install(monkeypatch: pytest.MonkeyPatch, entries: dict[str, dict[str, str]])
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, ENTRIES)
+    use_installed_packages()
 
 
 def evaluated(toy: Toy, text: str = TEXT) -> tuple[gate.Prepared, Any]:
@@ -201,25 +210,33 @@ def test_a_packages_digest_is_of_all_that_it_installed(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why", "remedy"),
+    ("name", "value", "shown"),
     [
-        ("precision_top", "PrecisionTop", "it takes a `k`", "call it 'precision_top_at_k'"),
-        ("precision_at_k_mean", "PrecisionAtKMean", "it takes a `k`", "call it 'precision_mean_at_k'"),
-        ("error_at_1", "ErrorAt1", "it takes no `k`", "call it 'error_1'"),
+        ("precision_at_k", "PrecisionAtK", "sound@10"),
+        ("precision_top", "PrecisionTop", "precision top@10"),
+        ("precision_at_k_mean", "PrecisionAtKMean", "precision at k mean@10"),
     ],
 )
-def test_a_name_from_which_records_cannot_read_k_is_refused(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str, remedy: str
+def test_a_metric_of_any_name_may_take_a_k_which_records_hold_apart(
+    monkeypatch: pytest.MonkeyPatch, toy: Toy, name: str, value: str, shown: str
 ) -> None:
-    install(monkeypatch, {"fairgate.metrics": {name: value}})
-    with pytest.raises(FairgateError, match=f"'{name}' .* cannot be loaded: {why}.*{remedy}"):
-        METRICS[name]
+    install(monkeypatch, ENTRIES | {"fairgate.metrics": {name: value}})
+    use_installed_packages()
+    checks = [f"  - {{id: top-{k}, probe: labels, metric: {name}, k: {k}, at_least: 0.9}}\n" for k in (5, 10)]
+    record = gate.evaluate(*evaluated(toy, SUITE + "".join(checks)), command="pytest").record
+    path = write_results(record, toy.root / "report")
+    read = {check.item: check for check in read_results(path).checks}
+    assert [(read[item].metric, read[item].k) for item in ("top-5", "top-10")] == [(name, 5), (name, 10)]
+    assert metric_words(read["top-10"]) == shown
 
 
-def test_names_from_which_records_read_k_are_told_apart_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, {"fairgate.metrics": {"precision_at_k": "PrecisionAtK"}})
-    spec = METRICS["precision_at_k"].spec
-    assert [name_and_k(spec.recorded_as(k)) for k in (10, 100)] == [("precision_at_k", "10"), ("precision_at_k", "100")]
+def test_a_name_that_ends_in_a_number_has_no_k(monkeypatch: pytest.MonkeyPatch, toy: Toy) -> None:
+    install(monkeypatch, {"fairgate.metrics": {"error_at_1": "ErrorAt1"}})
+    text = SUITE + "  - {id: error, probe: labels, metric: error_at_1, below: 0.7, at_least: 0.9}\n"
+    record = gate.evaluate(*evaluated(toy, text), command="pytest").record
+    path = write_results(record, toy.root / "report")
+    (read,) = (check for check in read_results(path).checks if check.id == "error")
+    assert (read.metric, read.k) == ("error_at_1", None)
 
 
 def test_packages_are_looked_for_once_and_not_for_built_in_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from fairgate.tracking.content import metrics
 
 def word_checks() -> list[CheckResult]:
     """Three words of an association, one of them held by a tie and one without an interval."""
-    fields = {"id": "c-asc", "subject": None, "probe": "words", "metric": "max_skew_at_50", "over": "skin_tone"}
+    fields = {"id": "c-asc", "subject": None, "probe": "words", "metric": "max_skew_at_k", "k": 50, "over": "skin_tone"}
     made = [
         skew_check("x", value).model_copy(update=fields | {"word": word})
         for word, value in (("nurse", 0.72), ("driver", 0.3), ("line cook", 0.2))
@@ -118,17 +118,19 @@ def test_ties_and_missing_intervals_are_told(record: RunRecord) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "words"),
+    ("metric", "k", "words"),
     [
-        ("bias_at_25", "Bias@25"),
-        ("normalized_entropy_at_100", "normalised entropy@100"),
-        ("recall_at_1", "Recall@1"),
-        ("c_asc", "C-ASC"),
-        ("p_true", "mean P(true)"),
+        ("bias_at_k", 25, "Bias@25"),
+        ("normalized_entropy_at_k", 100, "normalised entropy@100"),
+        ("recall_at_k", 1, "Recall@1"),
+        ("c_asc", None, "C-ASC"),
+        ("p_true", None, "mean P(true)"),
+        ("flip_rate", None, "flip rate"),
+        ("looked_at_k", 100, "looked at 100"),
     ],
 )
-def test_metrics_have_names_in_prose(metric: str, words: str) -> None:
-    assert metric_words(metric) == words
+def test_metrics_have_names_in_prose(metric: str, k: int | None, words: str) -> None:
+    assert metric_words(skew_check("x", 0.3).model_copy(update={"metric": metric, "k": k})) == words
 
 
 def test_an_images_number_is_called_what_it_is(record: RunRecord) -> None:

@@ -23,7 +23,6 @@ from fairgate.reports import common_cause, render_comment, render_html, terminal
 from fairgate.reports.formatting import (
     bound_words,
     coverage_words,
-    metric_words,
     moment,
     p_value,
     totals,
@@ -130,9 +129,6 @@ def test_absolute_checks_and_errors_are_said_in_plain_words(record: RunRecord) -
         "MaxSkew is 0.780 [0.660, 0.920] for light; required at most 0.600; a fair ranker has 0.200, 95% under 0.360"
     )
     assert sentence(failed_computation(), record).endswith("fairness could not be computed")
-    assert metric_words("flip_rate") == "flip rate"
-    assert metric_words("max_skew_at_100") == "MaxSkew@100"
-    assert metric_words("looked_at_100") == "looked at 100"
 
 
 def test_an_absent_number_has_a_reason() -> None:

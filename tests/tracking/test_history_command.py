@@ -126,12 +126,28 @@ def test_earlier_values_are_those_that_can_be_compared(told: str) -> None:
     assert past_values(a_day(9, 0.4, asked="q"), told) == []
 
 
+def test_a_run_of_an_older_version_has_k_in_the_name_of_the_metric(uri: str) -> None:
+    from fairgate.tracking.store_session import session
+
+    with session(uri) as client:
+        experiment = client.create_experiment("fairgate/older")
+        run = client.create_run(experiment)
+        text = '{"metric": "max_skew_at_100", "better": "lower", "rule": "at_most", "against": null, "asked": "a"}'
+        client.log_param(run.info.run_id, "asks/skew", text)
+        client.log_metric(run.info.run_id, "skew/all", 0.3)
+        client.set_terminated(run.info.run_id)
+    assert "MaxSkew@100" in ask(uri, "older", "--metric", "max_skew_at_100").output
+
+
 def test_a_param_that_somebody_else_wrote_is_passed_over(uri: str) -> None:
     from fairgate.tracking.store_session import session
 
     with session(uri) as client:
         experiment = client.create_experiment("fairgate/foreign")
-        for number, text in enumerate(["{", "[]", "3", '{"metric": 1, "rule": "r", "asked": "a"}', '{"metric": "m"}']):
+        odd = '{"metric": "m", "k": "1", "rule": "r", "asked": "a"}'
+        for number, text in enumerate(
+            ["{", "[]", "3", '{"metric": 1, "rule": "r", "asked": "a"}', '{"metric": "m"}', odd]
+        ):
             run = client.create_run(experiment)
             client.log_param(run.info.run_id, "asks/skew", text)
             client.log_metric(run.info.run_id, "skew/all", number)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 from tracking_records import a_check, a_record
 
+from fairgate.ground.hashing import digest
 from fairgate.records import BaselineInfo, DefinitionChange, GateDefinition, GroupResult, RunRecord, Verdict, Waiver
 from fairgate.tracking import content
 
@@ -195,5 +197,15 @@ def test_two_runs_that_ask_otherwise_are_told_apart_and_bounds_do_not_matter() -
 
     assert asked(bound=0.9) == asked(bound=0.5)
     assert asked(metric="ndkl_at_k") != asked()
+    assert asked(k=50) != asked(k=100)
     assert asked(over="race") != asked()
     assert content.questions(a_record(asked="q")) != content.questions(a_record())
+
+
+def test_a_question_has_the_digest_of_runs_whose_metric_and_k_were_a_single_name() -> None:
+    record = a_record(checks=[a_check("skew", "doctor", metric="max_skew_at_k", k=100)])
+    question = json.loads(content.questions(record)["skew"])
+    assert (question["metric"], question["k"]) == ("max_skew_at_k", 100)
+    assert question["asked"] == digest([("max_skew_at_100", "", record.probes["neutral_search"])])
+    assert "check/skew" in content.params(record)
+    assert content.params(record)["check/skew"].startswith("max_skew_at_100 of neutral_search")

@@ -13,16 +13,10 @@ class WorstMember(Metric):
 
     spec = MetricSpec(
         name="worst_member",
-        display="worst member",
         meaning="mean over sets of the value of the member that fares worst",
         probes=("zero_shot_classification",),
         better="higher",
-        lowest=0.0,
-        highest=1.0,
-        per_group="no",
         counterfactual=True,
-        tempered=True,  # it is made of P(true), which depends on the label temperature
-        alias="worst_member",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:

@@ -8,6 +8,7 @@ from .contract import WebFile as WebFile
 from .contract import WebFiles as WebFiles
 from .importing import Obtained as Obtained
 from .importing import get_published as get_published
+from .registry import DATASETS as DATASETS
 from .registry import find_published as find_published
-from .registry import published_names as published_names
 from .source_files import SourceFiles as SourceFiles
+from .source_files import read_image as read_image

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.hub_tables import HubTable
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.ground.errors import DatasetError
@@ -112,3 +112,4 @@ DATASET = Published(
         "abstains is known by its words. Which options a stereotype names is not read: no bias_ambiguous.",
     ),
 )
+register(DATASET)

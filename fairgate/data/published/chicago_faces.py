@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from fairgate.data import unique_ids
-from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
 
@@ -97,3 +97,4 @@ DATASET = Published(
         "Expressions other than neutral are of a part of the Black and White people: compare within an expression.",
     ),
 )
+register(DATASET)

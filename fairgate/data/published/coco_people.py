@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairgate.data import read_labels, reading
-from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.pictures_by_address import ABSENT
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
@@ -111,3 +111,4 @@ DATASET = Published(
         "The caption is the first of five; without captions_val2014.json it is empty.",
     ),
 )
+register(DATASET)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.ground.errors import DatasetError, suggestion
+from fairgate.ground.plugins import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Published:
 
     `terms` is shown wherever the data are shown; `notes` are traps that the importer knows. `images_by_url` gives name
     and address of each image of a list, of which none is fetched unless somebody asks for it.
+
+    A package registers one with the entry point group `fairgate.datasets`, under its name.
     """
 
     name: str
@@ -108,7 +112,7 @@ class Published:
     parts: Mapping[str, PublishedPart]
     read: Callable[[SourceFiles, str], Reading]
     counterfactual: bool
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     terms: str | None = None
     images_by_url: Callable[[SourceFiles, str], Sequence[tuple[str, str]]] | None = None
 
@@ -130,3 +134,22 @@ class Published:
         """
         first = next(iter(self.parts))
         return self.name if part == first else f"{self.name}_{part.replace('.', '')}".replace("-", "_")
+
+
+def _checked(name: str, thing: Any) -> Published:
+    if not isinstance(thing, Published):
+        raise TypeError("it is no fairgate.data.published.Published")
+    if thing.name != name:
+        raise TypeError(f"its name is '{thing.name}'")
+    if not thing.parts:
+        raise TypeError("it has no part")
+    return thing
+
+
+REGISTERED: Registry[Published] = Registry("dataset", _checked)
+
+
+def register(dataset: Published) -> Published:
+    """Make a dataset known by its name. Raises FairgateError for a name that is taken."""
+    REGISTERED.register(dataset.name, dataset, module=dataset.read.__module__)
+    return dataset

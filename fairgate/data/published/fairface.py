@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from fairgate.data import inside, read_labels, unique_ids
-from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.hub_tables import HubTable
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
@@ -174,3 +174,4 @@ DATASET = Published(
         "in the validation set, too (issues of the authors' repositories). Nothing is corrected or left out.",
     ),
 )
+register(DATASET)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from fairgate.data import inside, reading
-from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.pictures_by_address import ABSENT
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
@@ -116,3 +116,4 @@ DATASET = Published(
         "Groups are those that were prompted. The edit is by InstructPix2Pix; nobody says how many show it.",
     ),
 )
+register(DATASET)

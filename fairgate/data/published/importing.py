@@ -13,7 +13,7 @@ from fairgate.data import ROOT, Manifest, check_name, read_manifest, refuse_exis
 from fairgate.data.published.contract import ByHand, HubFiles, Published, PublishedPart, Reading, Source, WebFiles
 from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, newest_commit
 from fairgate.data.published.pictures_by_address import fetch_pictures
-from fairgate.data.published.registry import find_published
+from fairgate.data.published.registry import DATASETS, find_published
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.hashing import digest, sha256_file
@@ -74,7 +74,8 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
         refuse_existing(target)
     given = folder or _fetch(published, chosen, downloads / name, commit, earlier)
     files, fetched = _files(published, part, given, downloads / name, fetch_images, progress)
-    reading = _large_enough(published.read(files, part), fewest_sets)
+    with DATASETS.blaming(name):
+        reading = _large_enough(published.read(files, part), fewest_sets)
     hashes = _hashes(files, reading)
     if earlier is not None:
         _require_same(hashes, earlier, root)
@@ -82,7 +83,7 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
             return Obtained(earlier, reading.left_out, made=False)
     manifest = write_dataset(
         target,
-        _rows(reading, merge or {}, progress),
+        _rows(name, reading, merge or {}, progress),
         name=release,
         version=version,
         attributes=attributes,
@@ -91,6 +92,7 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
             "left_out": dict(reading.left_out),
             **reading.facts,
             **({"addresses": fetched} if fetched else {}),
+            **({"packages": packages} if (packages := DATASETS.packages_of([name])) else {}),
         },
         licence=published.licence,
         counterfactual=published.counterfactual,
@@ -115,9 +117,12 @@ def _files(
                 remedy="leave the option out: its images come with it",
             )
         return files, {}
-    came = dict(fetch_pictures(published.images_by_url(files, part), pictures, progress)) if fetch_images else {}
-    further = (pictures,) if fetch_images else ()
-    return SourceFiles(given, scratch, ARCHIVES, further, published.name), came
+    if not fetch_images:
+        return files, {}
+    with DATASETS.blaming(published.name):
+        addresses = published.images_by_url(files, part)
+    came = dict(fetch_pictures(addresses, pictures, progress))
+    return SourceFiles(given, scratch, ARCHIVES, (pictures,), published.name), came
 
 
 def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | None, earlier: Manifest | None) -> Path:
@@ -210,19 +215,20 @@ def _merged(part: PublishedPart, merge: Mapping[str, Mapping[str, str]]) -> dict
 
 
 def _rows(
-    reading: Reading, merge: Mapping[str, Mapping[str, str]], progress: Progress | None
+    name: str, reading: Reading, merge: Mapping[str, Mapping[str, str]], progress: Progress | None
 ) -> Iterator[dict[str, object]]:
     """Rows as the writer takes them, each picture read when its turn comes."""
-    for done, row in enumerate(reading.rows, start=1):
-        yield {
-            "image": None if row.image is None else row.image(),
-            "path": row.path,
-            "set_id": row.set_id,
-            "member": row.member,
-            "subject": row.subject,
-            "caption": row.caption,
-            **{attribute: merge.get(attribute, {}).get(group, group) for attribute, group in row.groups.items()},
-            **row.extra,
-        }
-        if progress is not None:
-            progress(done, reading.total)
+    with DATASETS.blaming(name):
+        for done, row in enumerate(reading.rows, start=1):
+            yield {
+                "image": None if row.image is None else row.image(),
+                "path": row.path,
+                "set_id": row.set_id,
+                "member": row.member,
+                "subject": row.subject,
+                "caption": row.caption,
+                **{attribute: merge.get(attribute, {}).get(group, group) for attribute, group in row.groups.items()},
+                **row.extra,
+            }
+            if progress is not None:
+                progress(done, reading.total)

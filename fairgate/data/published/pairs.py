@@ -8,7 +8,15 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
+from fairgate.data.published.contract import (
+    Published,
+    PublishedPart,
+    PublishedRow,
+    Reading,
+    WebFile,
+    WebFiles,
+    register,
+)
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
 
@@ -122,3 +130,4 @@ DATASET = Published(
         "less than the 30 that a suite asks for unless it says otherwise (min_sets).",
     ),
 )
+register(DATASET)

@@ -1,40 +1,35 @@
-"""Which published datasets there are, and the file of each: the only place that names them."""
+"""Published datasets by name. Each registers itself when it is imported; installed packages add theirs."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Final
-
-from fairgate.data.published.contract import Published
+from fairgate.data.published.contract import REGISTERED, Published
 from fairgate.ground.errors import DatasetError, suggestion
 
-_FILES: Final = {
-    "fairface": "fairface",
-    "utkface": "utkface",
-    "social_counterfactuals": "social_counterfactuals",
-    "pairs": "pairs",
-    "visogender": "visogender",
-    "coco_people": "coco_people",
-    "genderbias_vl": "genderbias_vl",
-    "pata": "pata",
-    "chicago_faces": "chicago_faces",
-    "bbq_v": "bbq_v",
-}
-"""Dataset to module of this package; each has one `DATASET`."""
+_OWN = (
+    "fairface",
+    "utkface",
+    "social_counterfactuals",
+    "pairs",
+    "visogender",
+    "coco_people",
+    "genderbias_vl",
+    "pata",
+    "chicago_faces",
+    "bbq_v",
+)
+"""Each is a module of this package."""
 
-
-def published_names() -> list[str]:
-    """The datasets that `fairgate dataset get` knows."""
-    return list(_FILES)
+DATASETS = REGISTERED.with_modules({name: f"{__package__}.{name}" for name in _OWN})
+"""What `fairgate dataset get` knows."""
 
 
 def find_published(name: str) -> Published:
     """A dataset by name. Raises DatasetError for one that is not known."""
-    if name not in _FILES:
+    if name not in DATASETS:
         raise DatasetError(
             f"'{name}' is no published dataset that fairgate knows.",
-            remedy=suggestion(name, _FILES, f"known: {', '.join(_FILES)}; others come in by `fairgate dataset import`"),
+            remedy=suggestion(
+                name, DATASETS, f"known: {', '.join(DATASETS)}; others come in by `fairgate dataset import`"
+            ),
         )
-    found = import_module(f"{__package__}.{_FILES[name]}").DATASET
-    assert isinstance(found, Published)
-    return found
+    return DATASETS[name]

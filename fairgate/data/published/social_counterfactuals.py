@@ -12,7 +12,7 @@ from functools import partial
 from itertools import product
 from typing import Final
 
-from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.hub_tables import HubTable
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.ground.errors import DatasetError
@@ -163,3 +163,4 @@ DATASET = Published(
         "Images are generated and filtered by a model; groups are those that were prompted, not what anybody saw.",
     ),
 )
+register(DATASET)

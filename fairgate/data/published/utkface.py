@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fairgate.data import unique_ids
-from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading
+from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
 
@@ -83,3 +83,4 @@ DATASET = Published(
         "One folder with one copy of every image: some mirrors hold the same images several times.",
     ),
 )
+register(DATASET)

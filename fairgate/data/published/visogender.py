@@ -12,7 +12,15 @@ from functools import partial
 from typing import Final
 
 from fairgate.data import Labels, read_labels
-from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFile, WebFiles
+from fairgate.data.published.contract import (
+    Published,
+    PublishedPart,
+    PublishedRow,
+    Reading,
+    WebFile,
+    WebFiles,
+    register,
+)
 from fairgate.data.published.pictures_by_address import ABSENT, pictures_by_name
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
@@ -153,3 +161,4 @@ DATASET = Published(
     ),
     images_by_url=addresses,
 )
+register(DATASET)

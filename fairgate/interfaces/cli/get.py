@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fairgate.data import Manifest
     from fairgate.data.published import Obtained, Published, PublishedPart
 
+_NOT_TRIED = "the authors of fairgate never downloaded it: the layout is as documented and as loaders read it"
+
 
 def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     name: Annotated[str | None, typer.Argument(help="A published dataset; left out, all are listed.")] = None,
@@ -89,15 +91,14 @@ def _cache() -> Path:
 def _list() -> None:
     from rich.console import Console
 
-    from fairgate.data.published import find_published, published_names
+    from fairgate.data.published import DATASETS
     from fairgate.reports import text_table
 
     rows = []
-    for name in published_names():
-        one = find_published(name)
-        called, _, what = one.title.partition(": ")
+    for name, published in DATASETS.items():
+        called, _, what = published.title.partition(": ")
         known = called.casefold() == name.replace("_", "")
-        rows.append((name, what if known else one.title, one.licence, _few(list(one.parts))))
+        rows.append((name, what if known else published.title, published.licence, _few(list(published.parts))))
     table = text_table(("name", "~what", "~licence", "~parts"), rows, title="published datasets")
     Console(highlight=False).print(table)
     typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
@@ -110,9 +111,10 @@ def _few(parts: Sequence[str]) -> str:
 
 def _notice(published: Published, which: str, part: PublishedPart) -> None:
     """Everything that somebody should know before the download."""
-    from fairgate.data.published import HubFiles, WebFiles
+    from fairgate.data.published import DATASETS, HubFiles, WebFiles
 
     source = part.source
+    packages = [f"{name} {version}" for name, version in DATASETS.packages_of([published.name]).items()]
     sums = "SHA-256 of every file is recorded at the first import and compared at the next"
     if isinstance(source, WebFiles) and all(file.sha256 for file in source.files):
         sums = "SHA-256 known beforehand, and checked"
@@ -128,7 +130,7 @@ def _notice(published: Published, which: str, part: PublishedPart) -> None:
         "sets": "counterfactual" if published.counterfactual else "not counterfactual: each image is a set of its own",
         "checksums": sums,
         "citation": published.citation,
-        "not tried": "the authors of fairgate never downloaded it: the layout is as documented and as loaders read it",
+        **({"importer": ", ".join(packages)} if packages else {"not tried": _NOT_TRIED}),
     }
     for fact, text in facts.items():
         if text:

@@ -31,7 +31,7 @@ class Measured(float):
         where = f" for {one.subject}" if one.subject else ""
         interval = no_interval_words(one) or f"[{number(one.lo)}, {number(one.hi)}]"
         notes = "".join(f"; {words}" for words in (null_words(one), tie_words(one)) if words)
-        text = f"{one.metric}{where} = {number(one.value)} {interval} over {one.n_sets} sets{notes}"
+        text = f"{one.metric_with_k}{where} = {number(one.value)} {interval} over {one.n_sets} sets{notes}"
         return f"{text}; {worst_set_line(one.worst_sets[0])}" if one.worst_sets else text
 
 
@@ -146,4 +146,4 @@ class ScoredProbe:
 
 
 def _aliases() -> list[str]:
-    return [one.spec.alias or one.spec.name for one in METRICS.values()]
+    return [one.spec.alias for one in METRICS.values()]

@@ -312,7 +312,7 @@ def _further(
             for result in decide(of_probe, index, suite, scored.scores, {}, {}):
                 if result.verdict == "error":
                     about = {"subject": result.about, "over": result.over}
-                    refusals.append(Refusal(what=result.metric, model=model, reason=result.reason, **about))
+                    refusals.append(Refusal(what=result.metric_with_k, model=model, reason=result.reason, **about))
                 else:
                     subject, measured = result.about, result.model_dump(include=_MEASURED)
                     rows.append(MetricRow(model=model, subject=subject, check=result.id, **measured))

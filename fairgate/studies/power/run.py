@@ -119,7 +119,8 @@ def _check_power(
     power_of_check = CheckPower(
         id=check.id,
         subject=planned.about,
-        metric=planned.metric.spec.recorded_as(check.k),
+        metric=check.metric,
+        k=check.k,
         over=planned.over,
         unit=cell.unit,
         margin=check.bound,

@@ -77,7 +77,7 @@ def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subj
     found = {
         stem: question
         for stem, question in sorted(known.items(), key=lambda one: _order(one[0]))
-        if only in (None, _part(stem)) and abouts <= {_about(stem)} and metric in (None, question.metric)
+        if only in (None, _part(stem)) and abouts <= {_about(stem)} and metric in (None, question.metric_with_k)
     }
     if not found:
         raise _nothing(known, check=check, metric=metric, subject=subject)
@@ -87,7 +87,7 @@ def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subj
 def _nothing(known: dict[str, Question], **selection: str | None) -> SettingsError:
     names = {
         "check": sorted({_part(stem) for stem in known} | {_item(stem) for stem in known}),
-        "metric": sorted({question.metric for question in known.values()}),
+        "metric": sorted({question.metric_with_k for question in known.values()}),
         "subject": sorted({_about(stem) for stem in known} - {WHOLE}),
     }
     hints = [did_you_mean(text, names[kind]) for kind, text in selection.items() if text and text not in names[kind]]

@@ -11,7 +11,7 @@ from small_originals import drawn
 from test_published_fairface import CLASSES, authors, hub_folder
 from test_published_pairs import clone
 
-from fairgate.data.published import HubFiles, WebFile, WebFiles, find_published, published_names
+from fairgate.data.published import DATASETS, HubFiles, WebFile, WebFiles, find_published
 from fairgate.data.published.fetching import Refused, fetch_file, fetch_image, is_public, newest_commit
 from fairgate.ground.errors import DatasetError
 
@@ -235,7 +235,7 @@ def test_a_redirect_to_this_machine_or_to_a_file_is_not_followed(server):
 
 
 def test_every_dataset_says_where_it_is_from_on_what_terms_and_how_large_it_is():
-    for name in published_names():
+    for name in DATASETS:
         one = find_published(name)
         assert one.name == name
         assert all((one.title, one.licence, one.citation, one.parts)), name

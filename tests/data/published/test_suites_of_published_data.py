@@ -21,7 +21,7 @@ from test_published_social_counterfactuals import rows_of, written
 
 from fairgate import gate
 from fairgate.data import open_dataset
-from fairgate.data.published import get_published, published_names
+from fairgate.data.published import DATASETS, get_published
 from fairgate.data.published.fairface import AGES, RACES
 from fairgate.data.published.pairs import MEMBERS
 from fairgate.probes.question_items import items_of
@@ -39,7 +39,7 @@ def test_the_page_has_every_suite_with_its_min_sets_and_the_files_of_every_datas
         (line,) = (line for line in page.splitlines() if line.startswith(f"| [{name}]"))
         assert line.split(" | ")[2] == str(load_suite(SUITES / f"{name}.yaml", SUITES).suite.groups.min_sets)
     files = page.partition("## Files that `--from` looks for")[2].partition("## Suites")[0]
-    assert re.findall(r"^\| `(\w+)` \|", files, re.MULTILINE) == published_names()
+    assert re.findall(r"^\| `(\w+)` \|", files, re.MULTILINE) == list(DATASETS)
 
 
 def judged(root: Path, name: str, model: str, **changes: str) -> RunRecord:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fairgate.data.published import published_names
+from fairgate.data.published import DATASETS
 from fairgate.interfaces.cli.main import app
 
 
@@ -41,7 +41,7 @@ def given(tmp_path) -> Path:
 def test_without_a_name_everything_that_there_is_is_listed(run):
     result = run()
     assert result.exit_code == 0
-    for name in published_names():
+    for name in DATASETS:
         assert f"\n{name} " in result.stdout
     assert "CC-BY-4.0" in result.stdout
 
@@ -49,7 +49,7 @@ def test_without_a_name_everything_that_there_is_is_listed(run):
 def test_names_are_whole_in_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     told = run().stdout
-    assert all(f"\n{name} " in told for name in published_names())
+    assert all(f"\n{name} " in told for name in DATASETS)
 
 
 def test_what_the_folder_lacks_of_the_published_data_and_what_was_mended_is_told(run, tmp_path):

@@ -69,7 +69,8 @@ def test_chance_ties_and_a_missing_interval_stand_under_the_reason() -> None:
     check = CheckResult(
         id="skew",
         subject="doctor",
-        metric="min_skew_at_60",
+        metric="min_skew_at_k",
+        k=60,
         probe="p",
         rule="at_least",
         better="higher",

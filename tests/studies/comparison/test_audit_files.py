@@ -232,11 +232,11 @@ def test_metrics_without_a_table_of_their_own_have_one_together(toy: Toy) -> Non
     record = audit_of(toy.root, "base", "biased")
     (further,) = record.metrics
     assert (further.name, further.refusals) == ("search", [])
-    assert [(row.metric, row.subject, row.check) for row in further.rows if row.model == "biased"] == [
-        ("ndkl_at_60", "chef", "order"),
-        ("ndkl_at_60", "doctor", "order"),
-        ("bias_at_60", None, "first"),
-        ("bias_at_60", None, "second"),
+    assert [(row.metric, row.k, row.subject, row.check) for row in further.rows if row.model == "biased"] == [
+        ("ndkl_at_k", 60, "chef", "order"),
+        ("ndkl_at_k", 60, "doctor", "order"),
+        ("bias_at_k", 60, None, "first"),
+        ("bias_at_k", 60, None, "second"),
     ]
     prepared = gate.prepare("jobs", toy.root)
     for row in further.rows:

@@ -150,7 +150,7 @@ def test_a_check_within_groups_is_a_further_metric_and_cuts_no_table(toy: Toy) -
     )
     record = audit_of(toy.root, "tuned", "biased")
     assert {row.k for row in ranked(record).skews} == {60}
-    rows = [row for one in record.metrics for row in one.rows if row.metric == "marginal_max_skew_at_40"]
+    rows = [row for one in record.metrics for row in one.rows if (row.metric, row.k) == ("marginal_max_skew_at_k", 40)]
     assert {(row.model, row.subject) for row in rows} == {
         (m, s) for m in ("tuned", "biased") for s in ("chef", "doctor")
     }

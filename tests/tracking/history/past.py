@@ -8,7 +8,7 @@ from fairgate.records.history import PastRun, Question
 
 FAIRNESS = Question("fairness", "higher", "at_least", None, "q1")
 MARGIN = Question("fairness", "higher", "no_worse_than", "anchor", "q1")
-SKEW = Question("max_skew_at_100", "lower", "at_most", None, "q2")
+SKEW = Question("max_skew_at_k", "lower", "at_most", None, "q2", k=100)
 
 
 def a_run(number: int, value: float = 0.9, half: float = 0.01, **changes: Any) -> PastRun:
