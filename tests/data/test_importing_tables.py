@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 
-import datasets
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import datasets
 import fairgate
 from fairgate.data import ColumnGrouping, ImportColumns, import_images, open_dataset, plan_import
 from fairgate.ground.errors import DatasetError

@@ -8,10 +8,10 @@ import io
 import json
 import tarfile
 
-import datasets
 import pandas as pd
 import pytest
 
+import datasets
 from fairgate.data import export_dataset, import_images, open_dataset
 from fairgate.ground.errors import DatasetError
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 
-import datasets
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
+import datasets
 from fairgate.data import Dataset, open_dataset, read_dataset
 from fairgate.ground.errors import DatasetError
 

@@ -25,7 +25,7 @@ from fairgate.metrics import (
     queries_of,
     resample,
 )
-from fairgate.models import SimilarityModel, require_capability, require_told_apart
+from fairgate.models import SimilarityModel, require_told_apart
 from fairgate.probes import ProbeScores
 from fairgate.records import Estimate
 from fairgate.studies.papers.word_lists import WordList
@@ -165,9 +165,7 @@ class WordScores:
 
 
 def score_words(gallery: WordGallery, name: str, model: SimilarityModel) -> WordScores:
-    """Ask a model every word. Raises ModelError for one that compares no texts with pictures, or that reads two words
-    as the same text."""
-    require_capability(model, "similarity", "fairgate study words")
+    """Ask a model every word. Raises ModelError for one that reads two words as the same text."""
     captions = gallery.words.captions
     require_told_apart(model, "words", captions, name, "give --words FILE, of words that it knows")
     ensembles = [[caption] for caption in captions.values()]

@@ -19,8 +19,8 @@ from fairgate.formulas.metrics import c_asc, normalized_entropy_at_k, word_stren
 from fairgate.ground.errors import ModelError
 from fairgate.interfaces.cli.main import app
 from fairgate.records import StudyRecord
-from fairgate.studies.papers import words_of_file
 from fairgate.studies.papers.word_associations import WordGallery, score_words
+from fairgate.studies.papers.word_lists import words_of_file
 
 WORDS = """\
 word,category,valence
