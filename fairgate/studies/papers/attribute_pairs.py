@@ -20,7 +20,7 @@ from fairgate.ground.slug import slug
 from fairgate.metrics import METRICS, Cell, Cells, Counts, Crossing, FairRankings, Floats, MetricRequest, measure
 from fairgate.probes import ProbeScores
 from fairgate.records import CROSS, Estimate, StudyCell, StudyFigure, StudyTable
-from fairgate.studies.papers.estimates import series_of
+from fairgate.studies.papers.estimates import ResampledNumber, estimate_of, series_of
 
 METRIC = "max_skew_at_k"
 ALPHA, SEED = 0.05, 0
@@ -99,8 +99,7 @@ class AttributePair:
         except MetricError as error:  # sets that differ in size: a resample of small ones ends above the cut
             return Estimate(value=now.value, n=cell.n_sets, why=error.problem)
         limits = METRICS[METRIC].interval(request, cell, now, redone, ALPHA)
-        why = None if limits.lo is not None else limits.how
-        return Estimate(value=now.value, lo=limits.lo, hi=limits.hi, n=cell.n_sets, why=why)
+        return estimate_of(now.value, limits, cell.n_sets)
 
     def fair(self, cell: Cell, k: int, rankings: FairRankings) -> NullSkew:
         """What a perfectly fair ranker has."""
@@ -207,9 +206,9 @@ class AttributePair:
             order = ranking(value[cell.rows][None], cell.group_codes[0], self.k, groups=len(names))[0]
             codes, members = cell.group_codes[0][order], cell.set_code[order]
             counts = counts_at_k_weighted(codes, drawn, self.k, groups=len(names), sets=members) / self.k
-            lo, hi = np.quantile(counts[1:], [ALPHA / 2, 1 - ALPHA / 2], axis=0)
             found[model] = [
-                _share(share, low, high, cell.n_sets) for share, low, high in zip(counts[0], lo, hi, strict=True)
+                ResampledNumber(float(share), redone, cell.n_sets).estimate(f"{share:.0%} in every resample")
+                for share, redone in zip(counts[0], counts[1:].T, strict=True)
             ]
         return names, found
 
@@ -246,13 +245,6 @@ class AttributePair:
                     series=[series_of(model, names, of) for model, of in found.items()],
                     reference=even,
                 )
-
-
-def _share(share: float, lo: float, hi: float, n: int) -> Estimate:
-    """Resamples of a group that is never shown, or alone, never differ: they are no interval."""
-    if lo == hi:
-        return Estimate(value=float(share), n=n, why=f"{share:.0%} in every resample")
-    return Estimate(value=float(share), lo=float(lo), hi=float(hi), n=n)
 
 
 def within_subjects(cell: Cell, draws: int, rng: np.random.Generator) -> Counts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairgate.metrics import Floats
+from fairgate.metrics import Floats, Limits
 from fairgate.records import Estimate, FigureSeries
 
 
@@ -20,8 +20,8 @@ class ResampledNumber:
     n: int
     why: str = ""
 
-    def estimate(self) -> Estimate:
-        """With its 95% percentile interval, which resamples that never differ are not."""
+    def estimate(self, alike: str = "no interval: the resamples do not differ") -> Estimate:
+        """With its 95% percentile interval, or the reason for none: `alike` if the resamples never differ."""
         known = self.draws[np.isfinite(self.draws)]
         if not np.isfinite(self.value):
             return Estimate(value=None, n=self.n, why=self.why or "no skin was found in the average face")
@@ -29,7 +29,7 @@ class ResampledNumber:
             return Estimate(value=self.value, n=self.n, why="no interval: some resamples have no number")
         lo, hi = np.quantile(known, [0.025, 0.975])
         if lo == hi:
-            return Estimate(value=self.value, n=self.n, why="no interval: the resamples do not differ")
+            return Estimate(value=self.value, n=self.n, why=alike)
         return Estimate(value=self.value, lo=float(lo), hi=float(hi), n=self.n)
 
 
@@ -40,6 +40,12 @@ def mean_of(parts: Sequence[ResampledNumber]) -> ResampledNumber:
     return ResampledNumber(
         float(np.mean([part.value for part in parts])), draws, sum(part.n for part in parts), missing
     )
+
+
+def estimate_of(value: float, limits: Limits, n: int) -> Estimate:
+    """A number with a metric's interval, or the reason for none."""
+    why = None if limits.lo is not None else limits.how
+    return Estimate(value=value, lo=limits.lo, hi=limits.hi, n=n, why=why)
 
 
 def series_of(name: str, x: list[str] | list[float], cells: Sequence[Estimate]) -> FigureSeries:

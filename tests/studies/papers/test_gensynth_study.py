@@ -257,7 +257,7 @@ def test_pairs_are_counted_by_tenth_of_their_real_neighbours(found: StudyContent
     assert table(found, "datasets").rows[0][2] == f"{sum(counts)} x 1"  # type: ignore[arg-type]
     assert all(isinstance(count, int) and count > 0 for count in counts)
     assert [tenth(one) for one in (0.0, 0.0999, 0.1, 0.7, 1.0)] == [0, 0, 1, 7, 9]
-    assert {sheet.name for sheet in found.pictures} == set(found.drawn) == {"photographs", "tenths"}
+    assert {picture.name for picture, _ in found.sheets} == {"photographs", "tenths"}
 
 
 def test_recall_counts_distractors_that_are_nearer_and_leaves_out_its_own_photograph(root: Path) -> None:
