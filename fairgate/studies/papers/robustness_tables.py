@@ -22,8 +22,9 @@ from fairgate.models import local_paths, log_softmax
 from fairgate.models.checkpoints import resolve
 from fairgate.probes import ProbeScores
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyPicture, StudyTable
-from fairgate.studies.papers.hard_labels import HardLabels
 
+HardLabels = Mapping[str, Sequence[str]]
+"""Labels that compete for the images of each subject."""
 SHOWN = 10
 """Sets of each member that are drawn, as in the paper."""
 _ALL, _BASE, _STRONGEST = "all sets, all labels", "base picture right in every model", "strongest wrong label alone"

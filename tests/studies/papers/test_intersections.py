@@ -18,7 +18,7 @@ from fairgate.formulas.metrics import max_skew_at_k, max_skew_within
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli.main import app
 from fairgate.studies.papers.attribute_pairs import AttributePair
-from fairgate.studies.papers.neutral_captions import neutral_caption, neutral_captions
+from fairgate.studies.papers.intersections import neutral_caption, neutral_captions
 from fairgate.suites import resolve
 
 TUNED, BIASED = ("scores:tuned.csv?values=logit", "scores:biased.csv?values=logit")

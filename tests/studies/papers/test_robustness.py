@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fairgate.formulas.metrics import fairness
 from fairgate.interfaces.cli.main import app
-from fairgate.studies.papers.hard_labels import published_labels
+from fairgate.studies.papers.robustness import published_labels
 from fairgate.studies.papers.robustness_tables import parameters_of
 
 TUNED, BIASED = ("scores:tuned.csv?values=logit", "scores:biased.csv?values=logit")
