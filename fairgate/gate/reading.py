@@ -115,7 +115,7 @@ def needs_entropy(planned: Sequence[PlannedCheck], against: Against) -> set[str]
 
 
 def _tempers(planned: PlannedCheck, against: Against) -> bool:
-    return planned.against == against and planned.metric.spec.tempered
+    return planned.against == against and bool(planned.metric.spec.tempered)
 
 
 def tempered(

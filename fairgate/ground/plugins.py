@@ -21,12 +21,13 @@ class Registry(Mapping[str, T], Generic[T]):
     """A look-up by name that imports the thing on first use.
 
     `with_modules` says which module registers each name of the package itself; other names come from the entry points
-    `fairgate.KINDs` of installed packages, which are found once, and loaded one by one as their names are looked up.
+    `fairgate.KINDs` (or `group`) of installed packages, which are found once, and loaded one by one as their names are
+    looked up.
     No package can take a built-in name. `check(name, thing)` returns what is registered, or raises TypeError.
     """
 
-    def __init__(self, kind: str, check: Callable[[str, Any], T]) -> None:
-        self._kind = kind
+    def __init__(self, kind: str, check: Callable[[str, Any], T], group: str | None = None) -> None:
+        self._kind, self._group = kind, group or f"fairgate.{kind}s"
         self._built_in: Mapping[str, str] = {}
         self._check = check
         self._found: dict[str, T] = {}
@@ -76,7 +77,7 @@ class Registry(Mapping[str, T], Generic[T]):
         if self._built_in.get(name, module) != module or name in self._found:
             raise FairgateError(
                 f"{module} registers the {self._kind} '{name}', and there is one of this name.",
-                where=f"entry point group fairgate.{self._kind}s",
+                where=f"entry point group {self._group}",
                 remedy="give it another name",
             )
         self._found[name] = self._check(name, thing)
@@ -102,7 +103,7 @@ class Registry(Mapping[str, T], Generic[T]):
         """Entry points by name. Raises FairgateError where two packages, or a package and this one, share a name."""
         if self._entries is None:
             found: dict[str, metadata.EntryPoint] = {}
-            for entry in metadata.entry_points(group=f"fairgate.{self._kind}s"):
+            for entry in metadata.entry_points(group=self._group):
                 if entry.name in self._built_in or found.setdefault(entry.name, entry).value != entry.value:
                     raise FairgateError(
                         f"the {self._kind} '{entry.name}' of {_package(entry)} has the name of another one.",

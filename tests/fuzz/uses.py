@@ -274,10 +274,11 @@ def captions(name: str) -> Callable[[World, bytes], None]:
     """Count the words of a file of captions, and draw its pictures."""
 
     def use(world: World, data: bytes) -> None:
-        from fairgate.studies.papers import caption_words_study
+        from fairgate.studies.papers import StudyPlace
+        from fairgate.studies.papers.caption_words import CaptionWordsStudy
 
         placed(world.root / name, data)
-        caption_words_study(world.root / name, words=["nurse"], image="image")
+        CaptionWordsStudy(captions=world.root / name, word=("nurse",), image="image").run(StudyPlace())
 
     return use
 

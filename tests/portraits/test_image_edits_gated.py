@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import spearmanr
 
 from fairgate import gate
-from fairgate.data import open_dataset
 from fairgate.portraits.dataset import write_people
 from fairgate.portraits.professions import FEMALE_DOMINATED, MALE_DOMINATED, MALE_SHARE, PROFESSIONS
 from fairgate.records import CheckResult, Estimate
-from fairgate.studies.papers import EditingOptions, image_editing_study
+from fairgate.studies.papers import StudyPlace
+from fairgate.studies.papers.image_editing import ImageEditingStudy
 from fairgate.suites import resolve
 
 ROOT = Path(__file__).parents[2]
@@ -68,19 +68,19 @@ def test_women_who_become_men_when_edited_into_doctors_are_named(run: Run) -> No
 
 @pytest.mark.nightly
 def test_planted_shares_of_men_come_back_in_rank_and_flips_rise_with_strength(tmp_path: Path) -> None:
-    write_people(tmp_path / "people" / "v1", sets=4)
-    options = EditingOptions(
-        f"open_clip:local-dir:{PORTRAITS / 'checkpoints' / 'base'}",
-        labels={"male": "a photo of a male person", "female": "a photo of a female person"},
+    write_people(tmp_path / "datasets" / "people" / "v1", sets=4)
+    study = ImageEditingStudy(
+        model=f"diffusion:{PORTRAITS / 'classifiers' / 'base'}",
+        data="people",
+        reader=f"open_clip:local-dir:{PORTRAITS / 'checkpoints' / 'base'}",
+        label={"male": "a photo of a male person", "female": "a photo of a female person"},
         words={"men's": MALE_DOMINATED, "women's": FEMALE_DOMINATED},
         template="a portrait of {a_word}",
-        strengths=(0.5, 0.9),
+        strength=(0.5, 0.9),
         images=4,
         steps=10,
-        device="cpu",
     )
-    release = open_dataset("people", tmp_path)
-    found = image_editing_study(release, f"diffusion:{PORTRAITS / 'classifiers' / 'base'}", options)
+    found = study.run(StudyPlace(tmp_path, device="cpu"))
     (words,) = (table for table in found.tables if table.name == "words")
     shares = {str(row[0]): [one.value for one in row[1:] if isinstance(one, Estimate)] for row in words.rows}
     assert spearmanr([shares[word][1] for word in PROFESSIONS], [MALE_SHARE[word] for word in PROFESSIONS])[0] >= 0.9

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from fairface import REAL
 
-from fairgate.studies.papers import caption_words_study
+from fairgate.studies.papers import StudyPlace
+from fairgate.studies.papers.caption_words import CaptionWordsStudy
 
 CAPTIONS = REAL / "coco_captions_val2017_1200.json"
 WORDS = ["skateboard", "umbrella", "tennis", "phone"]
@@ -20,7 +21,7 @@ def test_counts_in_coco_are_those_of_a_plain_count(tmp_path: Path) -> None:
     captions = [one["caption"] for one in json.loads(CAPTIONS.read_text(encoding="utf-8"))["annotations"]]
     lines = "".join(json.dumps({"caption": text}) + "\n" for text in captions)
     (tmp_path / "coco.jsonl").write_text(lines, encoding="utf-8")
-    (table,) = caption_words_study(tmp_path / "coco.jsonl", words=WORDS).tables
+    (table,) = CaptionWordsStudy(captions=tmp_path / "coco.jsonl", word=WORDS).run(StudyPlace()).tables
     men, women = {"he", "him", "his", "himself"}, {"she", "her", "hers", "herself"}
     texts = [set(re.findall(r"\w+", text.lower())) for text in captions]
     for word, row in zip(WORDS, table.rows, strict=True):

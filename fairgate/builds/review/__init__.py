@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairgate.builds.review.builds import FinishedBuild, find_build, review_command
+from fairgate.builds.review.builds import FinishedBuild, find_build, release_or_build, review_command
 from fairgate.builds.review.figures import figures_of, percent
 from fairgate.builds.review.instructions import INSTRUCTIONS
 from fairgate.builds.review.marks import Keeper, read_records
@@ -30,6 +30,7 @@ __all__ = [
     "percent",
     "read_records",
     "release",
+    "release_or_build",
     "review_command",
     "review_section",
     "reviewed",

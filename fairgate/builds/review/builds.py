@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairgate.data import MANIFEST_FILE, Dataset, read_dataset
+from fairgate.data import MANIFEST_FILE, Dataset, open_dataset, read_dataset
 from fairgate.ground.errors import DatasetError, did_you_mean
 
 BUILDS: Final = Path("build")
@@ -45,6 +45,14 @@ def find_build(build: str, root: Path = BUILDS) -> FinishedBuild:
         + (" or " if make else "")
         + "name a folder that holds a manifest.json",
     )
+
+
+def release_or_build(named: str, root: Path) -> Dataset:
+    """A release of the repository by its name, or what a folder (with a slash in its name) holds. Raises DatasetError,
+    also if the content is not that of the manifest."""
+    dataset = find_build(str(root / named)).dataset if "/" in named else open_dataset(named, root / "datasets")
+    dataset.require_intact()
+    return dataset
 
 
 def review_command(build: str, *options: str, reviews: Path = REVIEWS) -> str:

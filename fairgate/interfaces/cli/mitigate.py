@@ -13,7 +13,6 @@ from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import progress_line, writing
-from fairgate.interfaces.cli.releases import release_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,13 +105,14 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
     """Learn tokens that open each text, against a classifier of the attribute (after Berg et al. 2022, DeBiasCLIP)."""
     import numpy as np
 
+    from fairgate.builds.review import release_or_build
     from fairgate.models import ArrayTraining, AttributeData, fit_prompt_array, open_scorer
     from fairgate.probes import with_article
 
     with progress_line() as show:
 
         def fitted(named: str) -> tuple[Dataset, Callable[[NDArray[np.int64]], AttributeData]]:
-            release = release_of(named, root)
+            release = release_or_build(named, root)
             scorer = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, named))
             return release, lambda codes: AttributeData(scorer, codes, release.manifest.ref, release.fingerprint)
 

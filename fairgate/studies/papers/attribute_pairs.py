@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,27 +16,14 @@ from fairgate.formulas.metrics import NullSkew, counts_at_k_weighted, ranking, r
 from fairgate.formulas.statistics import Resamples, set_counts
 from fairgate.ground.errors import MetricError, SettingsError
 from fairgate.ground.randomness import stream
+from fairgate.ground.slug import slug
 from fairgate.metrics import METRICS, Cell, Cells, Counts, Crossing, FairRankings, Floats, MetricRequest, measure
 from fairgate.probes import ProbeScores
-from fairgate.records import CROSS, Estimate, FigureSeries, StudyCell, StudyFigure, StudyTable
-from fairgate.studies.papers.neutral_captions import NOUN
+from fairgate.records import CROSS, Estimate, StudyCell, StudyFigure, StudyTable
+from fairgate.studies.papers.estimates import ResampledNumber, estimate_of, series_of
 
 METRIC = "max_skew_at_k"
-ALPHA, DRAWS = 0.05, 1000
-
-
-@dataclass(frozen=True, slots=True)
-class IntersectionOptions:
-    """`prompts` with `{subject}` or `{a_subject}` are averaged into one query; none: the release's own captions without
-    their groups, a set without other words being of a `noun`. `k` cuts rankings; None: one place per crossed group.
-    `shown` names the subjects whose shares are drawn; none: that with the largest MaxSkew of the first model."""
-
-    prompts: Sequence[str] = ()
-    noun: str = NOUN
-    k: int | None = None
-    shown: Sequence[str] = ()
-    draws: int = DRAWS
-    seed: int = 0
+ALPHA, SEED = 0.05, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +47,9 @@ class AttributePair:
     data: Dataset
     pair: Crossing
     answers: Mapping[str, Floats]
-    settings: IntersectionOptions
+    cut: int | None
+    """Where rankings are cut; None: one place per crossed group."""
+    draws: int
 
     @cached_property
     def cells(self) -> Cells:
@@ -77,7 +65,7 @@ class AttributePair:
 
     @property
     def k(self) -> int:
-        return self.settings.k or prod(len(self.data.manifest.attributes[name]) for name in self.pair)
+        return self.cut or prod(len(self.data.manifest.attributes[name]) for name in self.pair)
 
     @cached_property
     def skews(self) -> Mapping[str, Mapping[str, Estimate]]:
@@ -105,14 +93,13 @@ class AttributePair:
             )
         request = self.request(k)
         now = measure(request, cell, [ProbeScores(value)])
-        drawn = within_subjects(cell, self.settings.draws, stream(self.settings.seed, "intersections", *names))
+        drawn = within_subjects(cell, self.draws, stream(SEED, "intersections", *names))
         try:
             redone = now.draw(drawn)
         except MetricError as error:  # sets that differ in size: a resample of small ones ends above the cut
             return Estimate(value=now.value, n=cell.n_sets, why=error.problem)
         limits = METRICS[METRIC].interval(request, cell, now, redone, ALPHA)
-        why = None if limits.lo is not None else limits.how
-        return Estimate(value=now.value, lo=limits.lo, hi=limits.hi, n=cell.n_sets, why=why)
+        return estimate_of(now.value, limits, cell.n_sets)
 
     def fair(self, cell: Cell, k: int, rankings: FairRankings) -> NullSkew:
         """What a perfectly fair ranker has."""
@@ -205,7 +192,7 @@ class AttributePair:
                 kind="bars",
                 x_label=one.fixed,
                 y_label=f"mean MaxSkew@{one.k} over {one.over} (nats)",
-                series=[_series(model, one.groups, of) for model, of in one.values.items()],
+                series=[series_of(model, one.groups, of) for model, of in one.values.items()],
                 reference={"a fair ranker, median": float(np.mean([null.median for null in one.fair]))},
             )
 
@@ -213,15 +200,15 @@ class AttributePair:
         """Each group's share of a subject's top K, by model, with percentiles under resampled sets."""
         cell = self.cells.of(subject, (over,))
         names, found = list(cell.groups[0]), {}
-        sets = Resamples(cell.n_sets, self.settings.draws, stream(self.settings.seed, "shares", subject))
-        drawn = np.concatenate([np.ones((1, cell.n_sets), dtype=np.int32), sets.rows(cell.n_sets, self.settings.draws)])
+        sets = Resamples(cell.n_sets, self.draws, stream(SEED, "shares", subject))
+        drawn = np.concatenate([np.ones((1, cell.n_sets), dtype=np.int32), sets.rows(cell.n_sets, self.draws)])
         for model, value in self.answers.items():
             order = ranking(value[cell.rows][None], cell.group_codes[0], self.k, groups=len(names))[0]
             codes, members = cell.group_codes[0][order], cell.set_code[order]
             counts = counts_at_k_weighted(codes, drawn, self.k, groups=len(names), sets=members) / self.k
-            lo, hi = np.quantile(counts[1:], [ALPHA / 2, 1 - ALPHA / 2], axis=0)
             found[model] = [
-                _share(share, low, high, cell.n_sets) for share, low, high in zip(counts[0], lo, hi, strict=True)
+                ResampledNumber(float(share), redone, cell.n_sets).estimate(f"{share:.0%} in every resample")
+                for share, redone in zip(counts[0], counts[1:].T, strict=True)
             ]
         return names, found
 
@@ -255,20 +242,9 @@ class AttributePair:
                     kind="bars",
                     x_label=CROSS.join(over),
                     y_label=f"share of the top {self.k}",
-                    series=[_series(model, names, of) for model, of in found.items()],
+                    series=[series_of(model, names, of) for model, of in found.items()],
                     reference=even,
                 )
-
-
-def _series(name: str, x: list[str], of: Sequence[Estimate]) -> FigureSeries:
-    return FigureSeries(name=name, x=x, y=[e.value for e in of], lo=[e.lo for e in of], hi=[e.hi for e in of])
-
-
-def _share(share: float, lo: float, hi: float, n: int) -> Estimate:
-    """Resamples of a group that is never shown, or alone, never differ: they are no interval."""
-    if lo == hi:
-        return Estimate(value=float(share), n=n, why=f"{share:.0%} in every resample")
-    return Estimate(value=float(share), lo=float(lo), hi=float(hi), n=n)
 
 
 def within_subjects(cell: Cell, draws: int, rng: np.random.Generator) -> Counts:
@@ -288,8 +264,3 @@ def _inside(cell: Cell, kept: NDArray[np.bool_]) -> Cell:
     held, code = np.unique(cell.set_code[here], return_inverse=True)
     codes = tuple(one[here] for one in cell.group_codes)
     return Cell(cell.rows[here], code.astype(np.int64), cell.set_ids[held], cell.subject[here], codes, cell.groups)
-
-
-def slug(text: str) -> str:
-    """A text as a part of a file's name."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"

@@ -4,24 +4,27 @@ table 3), with pictures of such captions (figure 8)."""
 from __future__ import annotations
 
 import heapq
-import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from fairgate.data import CaptionFile, caption_files, picture_rows, picture_within
 from fairgate.ground.errors import SettingsError
+from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
-from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyPicture, StudyTable
-from fairgate.studies.papers.contents import StudyContents
+from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
+from fairgate.studies.papers.contract import Study, StudyContents, StudyPlace, Typed, register
+from fairgate.studies.papers.estimates import series_of
 
-PAPER = "Hamidieh et al. 2024, Identifying Implicit Social Biases in Vision-Language Models (So-B-IT)"
 WORDS = ("maid", "nurse", "housekeeper", "assistant", "porter", "farmer", "ceo")
 """Those of table 3."""
-TERMS: Mapping[str, tuple[str, ...]] = {
+TERMS: dict[str, tuple[str, ...]] = {
     "male": ("he", "him", "his", "himself"),
     "female": ("she", "her", "hers", "herself"),
 }
@@ -44,52 +47,76 @@ class WordCount:
     """(-priority, file, row, path of its picture), the lowest priorities of all."""
 
 
-def caption_words_study(
-    captions: Path,
-    *,
-    caption: str = "caption",
-    words: Sequence[str] | None = None,
-    terms: Mapping[str, Sequence[str]] | None = None,
-    image: str | None = None,
-    images: Path | None = None,
-    seed: int = 0,
-) -> StudyContents:
-    """Count words by group in captions, by default WORDS and TERMS, and draw a sheet of pictures where there are any.
+def _terms(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Terms by group. Raises SettingsError for an option without an equals sign, and for a group given twice."""
+    found: dict[str, tuple[str, ...]] = {}
+    for option in given:
+        group, equals, terms = option.partition("=")
+        if not equals or group in found:
+            remedy = "write --terms male=he,him,his --terms female=she,her,hers"
+            raise SettingsError(f"'{option[:80]}' gives no new group its terms.", where="--terms", remedy=remedy)
+        found[group] = tuple(term.strip() for term in terms.split(","))
+    return found
 
-    Raises DatasetError for files that cannot be read, SettingsError for words or terms that are none.
+
+@register
+class CaptionWordsStudy(Study):
+    """Count the captions with a word by the group that they name, and show some of their pictures.
+
+    Table 3 and figure 8 of Hamidieh et al. 2024. Files are read as a stream; nothing is downloaded.
     """
-    words, terms = words or WORDS, terms or TERMS
-    _require_terms(words, terms)
-    files = caption_files(captions, caption, image)
-    counts, rows, too_long = _counted(files, words, terms, seed)
-    table, figure = _table(counts, terms), _figure(counts, terms)
-    pictures, drawn, notes = list[StudyPicture](), dict[str, bytes](), list[str]()
-    if too_long:
-        notes.append(f"{too_long:,} captions have more than {LONGEST_CAPTION:,} characters, and are left out.")
-    if image is not None:
-        picture, data, missing = _sheet(files, counts, images)
-        pictures.append(picture)
-        drawn[picture.name] = data
-        if missing:
-            notes.append(f"{missing:,} of the drawn pictures are not there, and left out of the sheet.")
-    return StudyContents(
-        title="Who is named next to a word in the captions of a training set?",
-        paper=PAPER,
-        models=[],
-        datasets=[],
-        settings={
-            "captions": str(captions),
-            "rows with a caption": rows,
-            "words": list(words),
-            **{f"terms of {group}": list(own) for group, own in terms.items()},
-            "seed": seed,
-        },
-        tables=[table],
-        figures=[figure],
-        pictures=pictures,
-        drawn=drawn,
-        notes=notes,
+
+    name: ClassVar[str] = "caption-words"
+    title: ClassVar[str] = "Who is named next to a word in the captions of a training set?"
+    paper: ClassVar[str] = (
+        "Hamidieh et al. 2024, Identifying Implicit Social Biases in Vision-Language Models (So-B-IT)"
     )
+    asks_models: ClassVar[bool] = False
+
+    captions: Path = Field(description="Parquet, CSV or JSON Lines of captions, or a folder of such files.")
+    column: str = Field("caption", description="Column of the captions.")
+    word: tuple[str, ...] = Field(WORDS, description="A word; repeat (default: the paper's seven).")
+    terms: Annotated[dict[str, tuple[str, ...]], Typed(_terms)] = Field(
+        TERMS, description="GROUP=term,term of each group (default: pronouns of two genders)."
+    )
+    image: str | None = Field(
+        None, description="Column of the pictures: bytes, or paths within --images. Draws the sheet."
+    )
+    images: Path | None = Field(None, description="Folder of the pictures (default: that of the file).")
+    seed: int = Field(0, ge=0, description="Which pictures are drawn.")
+
+    def run(self, _: StudyPlace) -> StudyContents:
+        """Count words by group in captions, and draw a sheet of pictures if there are any.
+
+        Raises DatasetError for files that cannot be read, SettingsError for words or terms that are none.
+        """
+        words, terms = self.word, self.terms
+        _require_terms(words, terms)
+        files = caption_files(self.captions, self.column, self.image)
+        counts, rows, too_long = _counted(files, words, terms, self.seed)
+        sheets, notes = list[tuple[StudyPicture, bytes]](), list[str]()
+        if too_long:
+            notes.append(f"{too_long:,} captions have more than {LONGEST_CAPTION:,} characters, and are left out.")
+        if self.image is not None:
+            picture, data, missing = _sheet(files, counts, self.images)
+            sheets.append((picture, data))
+            if missing:
+                notes.append(f"{missing:,} of the drawn pictures are not there, and left out of the sheet.")
+        return StudyContents(
+            models=[],
+            datasets=[],
+            settings={
+                "captions": str(self.captions),
+                "rows with a caption": rows,
+                "words": list(words),
+                **{f"terms of {group}": list(own) for group, own in terms.items()},
+                "seed": self.seed,
+            },
+            tables=[_table(counts, terms)],
+            figures=[_figure(counts, terms)],
+            sheets=sheets,
+            notes=notes,
+        )
 
 
 def _require_terms(words: Sequence[str], terms: Mapping[str, Sequence[str]]) -> None:
@@ -193,18 +220,7 @@ def _table(counts: Mapping[str, WordCount], terms: Mapping[str, Sequence[str]]) 
 
 
 def _figure(counts: Mapping[str, WordCount], terms: Mapping[str, Sequence[str]]) -> StudyFigure:
-    series = []
-    for group in terms:
-        shares = [_share(one, group) for one in counts.values()]
-        series.append(
-            FigureSeries(
-                name=group,
-                x=list(counts),
-                y=[one.value for one in shares],
-                lo=[one.lo for one in shares],
-                hi=[one.hi for one in shares],
-            )
-        )
+    series = [series_of(group, list(counts), [_share(one, group) for one in counts.values()]) for group in terms]
     return StudyFigure(
         name="figure-captions-of-words",
         title="Share of each group in the captions with a word",
@@ -234,12 +250,10 @@ def _sheet(
             missing += 1
         else:
             rows[word].append(data)
-    buffer = io.BytesIO()
-    picture_rows(list(rows.items())).save(buffer, format="PNG")
     picture = StudyPicture(
         name="pictures-of-words",
         title=f"Up to {PICTURES} pictures for each word, drawn from captions that also name a group",
         source="figure 8",
         alt=f"Pictures whose captions hold the words {', '.join(counts)}"[:300],
     )
-    return picture, buffer.getvalue(), missing
+    return picture, png_of(picture_rows(list(rows.items()))), missing

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from fairgate.builds.steps import BOX
 from fairgate.data import Dataset, decode
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import digest
+from fairgate.ground.png import png_of
 
 Rows = NDArray[np.intp]
 ATTRIBUTE = "gender"
@@ -163,17 +163,5 @@ class PersonInBlack:
                 picture = decode(data).convert("RGB")
                 left, top, right, bottom = self.release.box(row)
                 ImageDraw.Draw(picture).rectangle((left, top, right - 1, bottom - 1), fill="black")
-                blacked.append(_png(picture))
+                blacked.append(png_of(picture))
             yield rows, blacked
-
-
-def _png(picture: Any) -> bytes:
-    buffer = BytesIO()
-    picture.save(buffer, format="PNG")
-    return buffer.getvalue()
-
-
-def captions_of(release: Captioned, rows: Sequence[int] | Rows) -> list[tuple[str, ...]]:
-    """The neutral captions of each of these rows."""
-    column = release.columns["neutral_captions"]
-    return [column[row] for row in rows]

@@ -3,28 +3,40 @@ pairs that are one-sided, and sheets of pictures."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import cast
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fairgate.data import Dataset, picture_rows
 from fairgate.formulas.metrics import pair_choices
 from fairgate.ground.errors import SettingsError
+from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
+from fairgate.ground.slug import slug
 from fairgate.metrics import Floats
-from fairgate.models import EmbeddingCache, LabelModel, open_scorer, require_capability, require_told_apart
+from fairgate.models import LabelModel, require_told_apart
 from fairgate.probes import with_article
-from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
-from fairgate.studies.papers.contents import StudyContents
-from fairgate.studies.papers.edited_faces import ResampledNumber, by_attribute, mean_of, required_labels, slug
+from fairgate.records import Estimate, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
+from fairgate.studies.papers.contract import (
+    Models,
+    Study,
+    StudyContents,
+    StudyPlace,
+    Typed,
+    named_texts,
+    prompt_of,
+    register,
+    required_template,
+)
+from fairgate.studies.papers.edited_faces import by_attribute, required_labels
+from fairgate.studies.papers.estimates import ResampledNumber, mean_of, series_of
 
-PAPER = "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
 SECOND = ("babysitter", "secretary", "housekeeper", "nurse", "receptionist")
 """The paper's male- and female-dominated professions."""
@@ -35,35 +47,6 @@ MOSTLY = 0.75
 SHOWN = 24
 """Pictures of a row of a sheet."""
 _ALIKE = "A row of one attribute's group is the mean over its crossed groups, as published, whatever their sizes."
-
-
-@dataclass(frozen=True, slots=True)
-class PairsOptions:
-    """What is compared. `labels` are the words for the groups of `attribute`, `pair` the two professions of the sheets
-    (None: the paper's, or the first of each list where it is not in them)."""
-
-    first: Sequence[str] = FIRST
-    second: Sequence[str] = SECOND
-    template: str = "A portrait of {a_word}."
-    labels: Mapping[str, str] = field(default_factory=lambda: {"male": "man", "female": "woman"})
-    attribute: str = "gender"
-    pair: tuple[str, str] | None = None
-    draws: int = 1000
-    seed: int = 0
-    device: str = "auto"
-    root: Path = Path()
-    cache: EmbeddingCache | None = None
-    progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
-
-    @property
-    def sorted_by(self) -> tuple[str, str]:
-        """The pair of the sheets."""
-        known = PAIR[0] in self.first and PAIR[1] in self.second
-        return self.pair or (PAIR if known else (self.first[0], self.second[0]))
-
-    def prompt(self, word: str) -> str:
-        """The text of a label."""
-        return self.template.replace("{a_word}", with_article(word)).replace("{word}", word)
 
 
 @dataclass(frozen=True)
@@ -103,83 +86,129 @@ class _Groups:
             )
 
 
-def diffusion_classifier_study(release: Dataset, models: Mapping[str, str], options: PairsOptions) -> StudyContents:
-    """Tables 4 to 7 and figures 3, 20, 21 (right) and 16 to 19 of models, URIs by name; tables 6 and 7 of the last one.
+def _pair(text: str) -> tuple[str, str]:
+    first, slash, second = text.partition("/")
+    if not (first and slash and second):
+        raise SettingsError(f"'{text}' is no pair.", where="--pair", remedy="--pair 'construction worker/babysitter'")
+    return first, second
 
-    Raises DatasetError for groups without a label, SettingsError for words and pairs that make no sense, ModelError for
-    a model without label probabilities, and for one that cannot tell the groups or the professions apart.
+
+Words = Annotated[tuple[str, ...], Typed(lambda text: tuple(text.split(",")), repeats=False)]
+
+
+@register
+class DiffusionClassifierStudy(Study):
+    """Gender accuracy, S by group, one-sided pairs and sorted pictures, of any model with label probabilities.
+
+    Tables 4 to 7 and figures 3, 20, 21 (right) and 16 to 19 of Saravanan et al. 2023.
     """
-    options = _required(release, options)
-    groups = _groups(release, options)
-    answers, known = dict[str, _Answered](), list[StudyModel]()
-    for name, uri in models.items():
-        progress = None if options.progress is None else _named(options.progress, name)
-        model = open_scorer(
-            uri, release, device=options.device, cache=options.cache, base=options.root, progress=progress
-        )
-        require_capability(model, "log_probabilities", f"fairgate study diffusion-classifier --model {uri}")
-        labels = {f"{group}={word}": options.prompt(word) for group, word in options.labels.items()}
-        words = {word: options.prompt(word) for word in (*options.first, *options.second)}
-        for what, prompts in (("labels", labels), ("words", words)):
-            require_told_apart(model, what, prompts, f"--model {name}={uri}")
-        answers[name] = _answers(cast(LabelModel, model), release, options)
-        known.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
-    last = next(reversed(answers))
-    drawn = dict(_sheets(groups, answers[last], options))
-    return StudyContents(
-        title="People who show no profession, classified into pairs of them",
-        paper=PAPER,
-        models=known,
-        datasets=[release],
-        settings={
-            "template": options.template,
-            "first": list(options.first),
-            "second": list(options.second),
-            **{f"word for {group}": word for group, word in options.labels.items()},
-            "listed above": MOSTLY,
-            "draws": options.draws,
-            "seed": options.seed,
-        },
-        tables=[
-            _by_group(groups, {name: one.right for name, one in answers.items()}, options, accuracy=True),
-            _by_group(groups, {n: one.choices.mean(axis=(1, 2)) for n, one in answers.items()}, options),
-            _one_sided(groups, answers[last], options, last),
-        ],
-        figures=[_figure(groups, answers, options)],
-        pictures=[picture for picture, _ in drawn.values()],
-        drawn={name: data for name, (_, data) in drawn.items()},
-        notes=[
-            "Intervals are 95% percentile bootstraps of the release's sets, none where every set answers alike.",
-            "Read S next to the accuracy of the same group: a model that does not see who is shown has no association "
-            "to show.",
-        ],
+
+    name: ClassVar[str] = "diffusion-classifier"
+    title: ClassVar[str] = "People who show no profession, classified into pairs of them"
+    paper: ClassVar[str] = (
+        "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
     )
 
+    model: Models = Field(description="NAME=URI, repeat: 10=diffusion:FOLDER?samples=10. Pairs are the last one's.")
+    data: str = Field(description="Release of people, NAME or NAME@VERSION.")
+    first: Words = Field(FIRST, description="WORD,WORD of the first list; default: the paper's.")
+    second: Words = Field(SECOND, description="WORD,WORD of the second list.")
+    template: str = Field("A portrait of {a_word}.", description="Prompt, with {word} or {a_word} in it.")
+    label: Annotated[dict[str, str], Typed(partial(named_texts, option="--label", example="male=man"))] = Field(
+        {"male": "man", "female": "woman"}, description="The word for a group, GROUP=WORD; repeat. Default: man, woman."
+    )
+    attribute: str = Field("gender", description="Attribute whose groups are classified and compared.")
+    pair: Annotated[tuple[str, str] | None, Typed(_pair, repeats=False)] = Field(
+        None, description="FIRST/SECOND, by which pictures are sorted on sheets; default: the paper's."
+    )
+    draws: int = Field(1000, ge=50, description="Resamples of the sets.")
+    seed: int = Field(0, ge=0, description="Seed of the resamples.")
 
-def _named(progress: Callable[[str, int, int], None], name: str) -> Callable[[int, int], None]:
-    return lambda done, total: progress(name, done, total)
+    @property
+    def sorted_by(self) -> tuple[str, str]:
+        """The pair of the sheets; if none is given, the paper's, or the first of each list if it is not in them."""
+        known = PAIR[0] in self.first and PAIR[1] in self.second
+        return self.pair or (PAIR if known else (self.first[0], self.second[0]))
 
+    def prompt(self, word: str) -> str:
+        """The text of a label."""
+        return prompt_of(self.template, "word", word)
 
-def _required(release: Dataset, options: PairsOptions) -> PairsOptions:
-    """With labels by the names that the release gives its groups."""
-    labels = required_labels(release, options.attribute, options.labels, "GROUP=WORD")
-    words = [*options.first, *options.second]
-    if not options.first or not options.second or len(set(words)) < len(words):
-        raise SettingsError(
-            "words are missing or given twice.", where="--first, --second", remedy="give each word once"
+    def run(self, place: StudyPlace) -> StudyContents:
+        """Every table and figure; tables 6 and 7 of the last model.
+
+        Raises DatasetError for groups without a label, SettingsError for words and pairs that make no sense, ModelError
+        for a model without label probabilities, and for one that cannot tell the groups or the professions apart.
+        """
+        self._require_lists()
+        release = place.release(self.data)
+        options = self._required(release)
+        groups = _groups(release, options)
+        answers, known = dict[str, _Answered](), list[StudyModel]()
+        for name, uri in self.model.items():
+            model = place.opened(name, uri, release, "log_probabilities")
+            labels = {f"{group}={word}": self.prompt(word) for group, word in options.label.items()}
+            words = {word: self.prompt(word) for word in (*self.first, *self.second)}
+            for what, prompts in (("labels", labels), ("words", words)):
+                require_told_apart(model, what, prompts, f"--model {name}={uri}")
+            answers[name] = _answers(model, release, options)
+            known.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
+        last = next(reversed(answers))
+        return StudyContents(
+            models=known,
+            datasets=[release],
+            settings={
+                "template": self.template,
+                "first": list(self.first),
+                "second": list(self.second),
+                **{f"word for {group}": word for group, word in options.label.items()},
+                "listed above": MOSTLY,
+                "draws": self.draws,
+                "seed": self.seed,
+            },
+            tables=[
+                _by_group(groups, {name: one.right for name, one in answers.items()}, options, accuracy=True),
+                _by_group(groups, {n: one.choices.mean(axis=(1, 2)) for n, one in answers.items()}, options),
+                _one_sided(groups, answers[last], options, last),
+            ],
+            figures=[_figure(groups, answers, options)],
+            sheets=list(_sheets(groups, answers[last], options)),
+            notes=[
+                "Intervals are 95% percentile bootstraps of the release's sets, none where every set answers alike.",
+                "Read S next to the accuracy of the same group: a model that does not see who is shown has no "
+                "association to show.",
+            ],
         )
-    if options.pair is not None and (options.pair[0] not in options.first or options.pair[1] not in options.second):
-        raise SettingsError(
-            f"'{options.pair[0]}' and '{options.pair[1]}' are no pair of the lists.",
-            where="--pair",
-            remedy="--pair FIRST/SECOND, a word of each list",
-        )
-    if not any(part in options.template for part in ("{word}", "{a_word}")):
-        raise SettingsError("the template names no word.", where="--template", remedy="put {a_word} or {word} in it")
-    return replace(options, labels=labels)
+
+    def _require_lists(self) -> None:
+        """Raises SettingsError for one list of words without the other."""
+        given = self.model_fields_set & {"first", "second"}
+        if len(given) == 1:
+            raise SettingsError(
+                "one list of words is given, and the other would be the paper's.",
+                where=f"--{given.pop()}",
+                remedy="give --first WORD,WORD and --second WORD,WORD, or neither",
+            )
+
+    def _required(self, release: Dataset) -> Self:
+        """With labels by the names that the release gives its groups. Raises DatasetError or SettingsError."""
+        labels = required_labels(release, self.attribute, self.label, "GROUP=WORD")
+        words = [*self.first, *self.second]
+        if not self.first or not self.second or len(set(words)) < len(words):
+            raise SettingsError(
+                "words are missing or given twice.", where="--first, --second", remedy="give each word once"
+            )
+        if self.pair is not None and (self.pair[0] not in self.first or self.pair[1] not in self.second):
+            raise SettingsError(
+                f"'{self.pair[0]}' and '{self.pair[1]}' are no pair of the lists.",
+                where="--pair",
+                remedy="--pair FIRST/SECOND, a word of each list",
+            )
+        required_template(self.template, "word")
+        return self.model_copy(update={"label": labels})
 
 
-def _groups(release: Dataset, options: PairsOptions) -> _Groups:
+def _groups(release: Dataset, options: DiffusionClassifierStudy) -> _Groups:
     codes, names = release.index.codes(list(release.manifest.attributes))
     known, sets = np.unique(release.index.set_id, return_inverse=True)
     rng = stream(options.seed, "pairs study")
@@ -187,24 +216,24 @@ def _groups(release: Dataset, options: PairsOptions) -> _Groups:
     return _Groups(release, np.asarray(codes), list(names), counts[:, sets].astype(np.float64))
 
 
-def _answers(model: LabelModel, release: Dataset, options: PairsOptions) -> _Answered:
-    words = [*options.first, *options.second, *options.labels.values()]
+def _answers(model: LabelModel, release: Dataset, options: DiffusionClassifierStudy) -> _Answered:
+    words = [*options.first, *options.second, *options.label.values()]
     log_p = model.log_probabilities([options.prompt(word) for word in words])
     a, b = len(options.first), len(options.first) + len(options.second)
-    perceived = np.array(list(options.labels), dtype=object)[log_p[:, b:].argmax(axis=1)]
+    perceived = np.array(list(options.label), dtype=object)[log_p[:, b:].argmax(axis=1)]
     right = perceived == np.asarray(release.index.attributes[options.attribute], dtype=object)
     return _Answered(right.astype(np.float64), pair_choices(-log_p[:, :a], -log_p[:, a:b]))
 
 
 def _by_group(
-    groups: _Groups, numbers: Mapping[str, Floats], options: PairsOptions, *, accuracy: bool = False
+    groups: _Groups, numbers: Mapping[str, Floats], options: DiffusionClassifierStudy, *, accuracy: bool = False
 ) -> StudyTable:
     """Table 4, or table 5 with the difference of the first two groups in its last row."""
     of = {name: groups.numbers(values, options.attribute) for name, values in numbers.items()}
     rows: list[list[StudyCell]] = [
         [group, *(by[group].estimate() for by in of.values())] for group in next(iter(of.values()))
     ]
-    x, y = options.labels if len(options.labels) == 2 else ("", "")
+    x, y = options.label if len(options.label) == 2 else ("", "")
     if not accuracy and all(x in by and y in by for by in of.values()):
         rows.append([f"{x} less {y}", *(_less(by[x], by[y]) for by in of.values())])
     said = "of the perceived group" if accuracy else "S: share of pairs in which a profession of the first list is seen"
@@ -222,7 +251,7 @@ def _less(one: ResampledNumber, other: ResampledNumber) -> Estimate:
     return ResampledNumber(one.value - other.value, one.draws - other.draws, one.n + other.n).estimate()
 
 
-def _one_sided(groups: _Groups, answered: _Answered, options: PairsOptions, model: str) -> StudyTable:
+def _one_sided(groups: _Groups, answered: _Answered, options: DiffusionClassifierStudy, model: str) -> StudyTable:
     rows: list[list[StudyCell]] = []
     shares = {
         (one, other): groups.numbers(answered.choices[:, a, b], options.attribute)
@@ -242,20 +271,10 @@ def _one_sided(groups: _Groups, answered: _Answered, options: PairsOptions, mode
     )
 
 
-def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: PairsOptions) -> StudyFigure:
+def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: DiffusionClassifierStudy) -> StudyFigure:
     of = [groups.numbers(one.choices.mean(axis=(1, 2)), options.attribute) for one in answers.values()]
-    series = []
-    for group in (one for one in options.labels if one in of[0]):
-        limits = [by[group].estimate() for by in of]
-        series.append(
-            FigureSeries(
-                name=group,
-                x=list(answers),
-                y=[one.value for one in limits],
-                lo=[one.lo for one in limits],
-                hi=[one.hi for one in limits],
-            )
-        )
+    groups_of_labels = [group for group in options.label if group in of[0]]
+    series = [series_of(group, list(answers), [by[group].estimate() for by in of]) for group in groups_of_labels]
     return StudyFigure(
         name="association-figure",
         title=f"S by {options.attribute}",
@@ -270,8 +289,8 @@ def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: PairsOpt
 
 
 def _sheets(
-    groups: _Groups, answered: _Answered, options: PairsOptions
-) -> Iterator[tuple[str, tuple[StudyPicture, bytes]]]:
+    groups: _Groups, answered: _Answered, options: DiffusionClassifierStudy
+) -> Iterator[tuple[StudyPicture, bytes]]:
     """Of every group, the pictures taken for one profession of the pair above those taken for the other."""
     one, other = options.sorted_by
     won = answered.choices[:, options.first.index(one), options.second.index(other)]
@@ -289,12 +308,10 @@ def _sheets(
             [(f"{word}\n{len(places)} of {own.sum()}", [pictures[int(row)] for row in places[:SHOWN]])
              for word, places in rows]
         )  # fmt: skip
-        out = io.BytesIO()
-        sheet.save(out, format="PNG", optimize=True)
         picture = StudyPicture(
             name=slug(f"sorted {name}"),
             title=f"{name}: taken for {with_article(one)}, and for {with_article(other)}",
             source="figures 16 to 19",
             alt=f"Two rows of pictures of {name}: those taken for {one}, and those taken for {other}",
         )
-        yield picture.name, (picture, out.getvalue())
+        yield picture, png_of(sheet, optimize=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +17,10 @@ from fairgate.ground.errors import DatasetError, listed
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import ImageSource, decode_rgb
-from fairgate.records import Estimate
+from fairgate.studies.papers.estimates import ResampledNumber
 
+SHOWN = 10
+"""Pictures of a row of a sheet."""
 FACE = 128
 """Pixels of an average face's longer side: its angle is of means, and a resample is an average of its own."""
 
@@ -127,37 +128,6 @@ def angle(face: NDArray[np.uint8], rule: Any) -> float:
     return individual_typology_angle(face, skin_mask(face, rule=rule)).degrees
 
 
-@dataclass(frozen=True)
-class ResampledNumber:
-    """A number and its values in resamples of the images, (draws,); `n` images, `why` it is missing."""
-
-    value: float
-    draws: Floats
-    n: int
-    why: str = ""
-
-    def estimate(self) -> Estimate:
-        """With its 95% percentile interval, which resamples that never differ are not."""
-        known = self.draws[np.isfinite(self.draws)]
-        if not np.isfinite(self.value):
-            return Estimate(value=None, n=self.n, why=self.why or "no skin was found in the average face")
-        if known.size < len(self.draws) or not known.size:
-            return Estimate(value=self.value, n=self.n, why="no interval: some resamples have no number")
-        lo, hi = np.quantile(known, [0.025, 0.975])
-        if lo == hi:
-            return Estimate(value=self.value, n=self.n, why="no interval: the resamples do not differ")
-        return Estimate(value=self.value, lo=float(lo), hi=float(hi), n=self.n)
-
-
-def mean_of(parts: Sequence[ResampledNumber]) -> ResampledNumber:
-    """The mean of several groups' numbers, each resampled by itself."""
-    draws = np.mean([part.draws for part in parts], axis=0)
-    missing = next((part.why for part in parts if part.why), "")
-    return ResampledNumber(
-        float(np.mean([part.value for part in parts])), draws, sum(part.n for part in parts), missing
-    )
-
-
 def weights_of(images: int, draws: int, seed: int, group: str) -> Floats:
     """Multiplicities of a group's images in resamples, (draws, images); the same for everything measured of them."""
     rng = stream(seed, "image editing study", "resamples", group)
@@ -209,6 +179,27 @@ def required_labels(release: Dataset, attribute: str, labels: Mapping[str, str],
 _SAME = {"man": "male", "woman": "female"}
 
 
-def slug(text: str) -> str:
-    """A name of a file: lower letters, digits and single hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
+Key = tuple[str, float, int]
+"""Class, strength and crossed group."""
+
+
+@dataclass(frozen=True)
+class FoundEdits:
+    """What was done (prompts `labels` for the groups of `attribute`, `words` by class, `strengths`, whether faces are
+    `aligned`), resamples of all images, (draws, images), and what was seen."""
+
+    labels: Mapping[str, str]
+    attribute: str
+    words: Mapping[str, Sequence[str]]
+    strengths: Sequence[float]
+    aligned: bool
+    weights: Floats
+    chosen: ChosenImages
+    before: SeenPictures
+    edits: Mapping[tuple[str, float], SeenPictures]
+    """By word and strength."""
+    flips: Mapping[Key, ResampledNumber]
+    lighter: Mapping[Key, ResampledNumber]
+    originals: Mapping[int, ResampledNumber]
+    after: Mapping[Key, ResampledNumber]
+    faces: Mapping[tuple[str, float, int] | int, NDArray[np.uint8]]

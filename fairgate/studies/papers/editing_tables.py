@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairgate.data import picture_rows
 from fairgate.formulas.metrics import fitzpatrick_type
-from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyPicture, StudyTable
-from fairgate.studies.papers.edited_faces import ResampledNumber, by_attribute, mean_of, slug, weights_of
-from fairgate.studies.papers.editing_options import SHOWN, EditingOptions, FoundEdits
+from fairgate.ground.png import png_of
+from fairgate.ground.slug import slug
+from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
+from fairgate.studies.papers.edited_faces import SHOWN, FoundEdits, by_attribute
+from fairgate.studies.papers.estimates import ResampledNumber, mean_of, series_of
 
 
-def _keys(found: FoundEdits, options: EditingOptions) -> Iterator[tuple[str, int, str]]:
-    for kind in options.words:
+def _keys(found: FoundEdits) -> Iterator[tuple[str, int, str]]:
+    for kind in found.words:
         for code, name in enumerate(found.chosen.names):
             yield kind, code, name
 
 
-def reader_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+def reader_table(found: FoundEdits) -> StudyTable:
     index, chosen = found.chosen.release.index, found.chosen
-    truth = np.asarray(index.attributes[options.attribute], dtype=object)[chosen.rows]
+    truth = np.asarray(index.attributes[found.attribute], dtype=object)[chosen.rows]
     right = found.before.perceived == truth
     rows: list[list[StudyCell]] = []
     for code, name in enumerate(chosen.names):
@@ -40,37 +40,37 @@ def reader_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
     )
 
 
-def _strength_columns(options: EditingOptions, what: str) -> list[str]:
-    return [f"{what}, {strength:g}" for strength in options.strengths]
+def _strength_columns(found: FoundEdits, what: str) -> list[str]:
+    return [f"{what}, {strength:g}" for strength in found.strengths]
 
 
-def main_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+def main_table(found: FoundEdits) -> StudyTable:
     rows: list[list[StudyCell]] = [
         [
             name,
             kind,
-            *(found.flips[kind, strength, code].estimate() for strength in options.strengths),
-            *(found.lighter[kind, strength, code].estimate() for strength in options.strengths),
+            *(found.flips[kind, strength, code].estimate() for strength in found.strengths),
+            *(found.lighter[kind, strength, code].estimate() for strength in found.strengths),
         ]
-        for kind, code, name in _keys(found, options)
+        for kind, code, name in _keys(found)
     ]
     return StudyTable(
         name="changes",
         title="Edits that change the perceived group, and the skin of the average face",
         source="table 1",
-        columns=["group", "words", *_strength_columns(options, "flips"), *_strength_columns(options, "ITA change")],
+        columns=["group", "words", *_strength_columns(found, "flips"), *_strength_columns(found, "ITA change")],
         rows=rows,
         note="ITA in degrees, after less before: above 0 the average face is lighter.",
     )
 
 
-def words_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
-    first = next(iter(options.labels))
-    weights = weights_of(len(found.chosen), options.draws, options.seed, "all")
+def words_table(found: FoundEdits) -> StudyTable:
+    first = next(iter(found.labels))
+    weights = found.weights
     rows: list[list[StudyCell]] = []
-    for word in (word for words in options.words.values() for word in words):
+    for word in (word for words in found.words.values() for word in words):
         cells: list[StudyCell] = [word]
-        for strength in options.strengths:
+        for strength in found.strengths:
             taken = (found.edits[word, strength].perceived == first).astype(np.float64)
             cells.append(ResampledNumber(float(taken.mean()), weights @ taken / len(taken), len(taken)).estimate())
         rows.append(cells)
@@ -78,7 +78,7 @@ def words_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
         name="words",
         title=f"Share of edits perceived as {first}, by word",
         source="section 4.2.1, by word",
-        columns=["word", *_strength_columns(options, first)],
+        columns=["word", *_strength_columns(found, first)],
         rows=rows,
     )
 
@@ -98,27 +98,27 @@ def originals_table(found: FoundEdits) -> StudyTable:
     )  # fmt: skip
 
 
-def edited_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+def edited_table(found: FoundEdits) -> StudyTable:
     rows: list[list[StudyCell]] = []
-    for kind, code, name in _keys(found, options):
-        angles = [found.after[kind, strength, code] for strength in options.strengths]
+    for kind, code, name in _keys(found):
+        angles = [found.after[kind, strength, code] for strength in found.strengths]
         rows.append([name, kind, *(one.estimate() for one in angles), *map(_type, angles)])
     return StudyTable(
         name="edited-faces",
         title="ITA of the average face of the edits, degrees",
         source="table 3",
-        columns=["group", "words", *_strength_columns(options, "ITA"), *_strength_columns(options, "Fitzpatrick")],
+        columns=["group", "words", *_strength_columns(found, "ITA"), *_strength_columns(found, "Fitzpatrick")],
         rows=rows,
     )
 
 
-def image_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
+def image_table(found: FoundEdits) -> StudyTable:
     rows: list[list[StudyCell]] = []
-    for kind, code, name in _keys(found, options):
+    for kind, code, name in _keys(found):
         own, missing = found.chosen.groups == code, 0
         cells: list[StudyCell] = [name, kind]
-        for strength in options.strengths:
-            seen = [found.edits[word, strength].angles[own] for word in options.words[kind]]
+        for strength in found.strengths:
+            seen = [found.edits[word, strength].angles[own] for word in found.words[kind]]
             change = np.array(seen) - found.before.angles[own]
             known = change[np.isfinite(change)]
             images = int(np.isfinite(change).any(axis=0).sum())
@@ -130,24 +130,22 @@ def image_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
         name="skin-by-image",
         title="Mean change of ITA, each edit less its own image, degrees",
         source="no table of the paper: the metric lightening, with edits that lost more than half of their skin",
-        columns=["group", "words", *_strength_columns(options, "ITA change"), "edits without an angle"],
+        columns=["group", "words", *_strength_columns(found, "ITA change"), "edits without an angle"],
         rows=rows,
     )
 
 
-def figures(found: FoundEdits, options: EditingOptions) -> Iterator[StudyFigure]:
+def figures(found: FoundEdits) -> Iterator[StudyFigure]:
     attributes = by_attribute(found.chosen.release, found.chosen.names)
-    for kind, (attribute, groups) in product(options.words, attributes.items()):
-        of_reader = attribute == options.attribute
+    for kind, (attribute, groups) in product(found.words, attributes.items()):
+        of_reader = attribute == found.attribute
         numbers, what = (found.flips, "flips") if of_reader else (found.lighter, "skin")
-        if not of_reader and not options.aligned:
+        if not of_reader and not found.aligned:
             continue
         series = []
         for group, codes in groups.items():
-            parts = [mean_of([numbers[kind, strength, code] for code in codes]) for strength in options.strengths]
-            limits = [part.estimate() for part in parts]
-            series.append(FigureSeries(name=group, x=list(options.strengths), y=[one.value for one in limits],
-                                       lo=[one.lo for one in limits], hi=[one.hi for one in limits]))  # fmt: skip
+            parts = [mean_of([numbers[kind, strength, code] for code in codes]) for strength in found.strengths]
+            series.append(series_of(group, list(found.strengths), [part.estimate() for part in parts]))
         yield StudyFigure(
             name=slug(f"{what} {attribute} {kind}"),
             title=f"{'Flips of the perceived group' if of_reader else 'Change of skin tone'} by {attribute}, {kind}",
@@ -160,15 +158,17 @@ def figures(found: FoundEdits, options: EditingOptions) -> Iterator[StudyFigure]
         )
 
 
-def sheets(found: FoundEdits, options: EditingOptions) -> Iterator[tuple[str, tuple[StudyPicture, bytes]]]:
+def sheets(found: FoundEdits) -> Iterator[tuple[StudyPicture, bytes]]:
+    from PIL import Image
+
     names = found.chosen.names
-    columns = [None, *product(options.words, options.strengths)]
+    columns = [None, *product(found.words, found.strengths)]
     rows = [
-        (name, [_png(found.faces[code if one is None else (*one, code)]) for one in columns])
+        (name, [png_of(Image.fromarray(found.faces[code if one is None else (*one, code)])) for one in columns])
         for code, name in enumerate(names)
     ]
     order = ", ".join(
-        ["original", *(f"{kind} {strength:g}" for kind, strength in product(options.words, options.strengths))]
+        ["original", *(f"{kind} {strength:g}" for kind, strength in product(found.words, found.strengths))]
     )
     faces = StudyPicture(
         name="average-faces",
@@ -176,11 +176,11 @@ def sheets(found: FoundEdits, options: EditingOptions) -> Iterator[tuple[str, tu
         source="figures 12 to 15",
         alt="A row of average faces for every group, the originals first",
     )
-    yield faces.name, (faces, _sheet(rows))
+    yield faces, png_of(picture_rows(rows), optimize=True)
     for code, name in enumerate(names):
         own = np.flatnonzero(found.chosen.groups == code)[:SHOWN]
         shown = [("original", [found.before.shown[at] for at in own])]
-        for word, strength in product((word for words in options.words.values() for word in words), options.strengths):
+        for word, strength in product((word for words in found.words.values() for word in words), found.strengths):
             shown.append((f"{word}\nat {strength:g}", [found.edits[word, strength].shown[at] for at in own]))
         picture = StudyPicture(
             name=slug(f"edits {name}"),
@@ -188,18 +188,4 @@ def sheets(found: FoundEdits, options: EditingOptions) -> Iterator[tuple[str, tu
             source="figures 4 to 11",
             alt=f"Pictures of {name} in the first row; below, a row of their edits for every word and strength",
         )
-        yield picture.name, (picture, _sheet(shown))
-
-
-def _sheet(rows: Sequence[tuple[str, Sequence[bytes]]]) -> bytes:
-    out = io.BytesIO()
-    picture_rows(rows).save(out, format="PNG", optimize=True)
-    return out.getvalue()
-
-
-def _png(face: NDArray[np.uint8]) -> bytes:
-    from PIL import Image
-
-    out = io.BytesIO()
-    Image.fromarray(face).save(out, format="PNG")
-    return out.getvalue()
+        yield picture, png_of(picture_rows(shown), optimize=True)

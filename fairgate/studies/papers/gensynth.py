@@ -11,23 +11,31 @@ judged in five folds where the paper judges on COCO val, and clusters are of wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from fairgate.data import Dataset
 from fairgate.ground.errors import ModelError
 from fairgate.ground.randomness import stream
-from fairgate.models import EmbeddingCache, indistinct
-from fairgate.probes import with_article
+from fairgate.models import indistinct
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
-from fairgate.studies.papers.caption_context import predictable_auc, tf_idf
+from fairgate.studies.papers.caption_context import cluster_figures, cluster_tables, predictable_auc, tf_idf
 from fairgate.studies.papers.caption_search import RECALL_AT, Matrix, recall
 from fairgate.studies.papers.captioned import Captioned, PersonInBlack
-from fairgate.studies.papers.contents import StudyContents
+from fairgate.studies.papers.contract import (
+    Study,
+    StudyContents,
+    StudyPlace,
+    Typed,
+    named_models,
+    prompt_of,
+    register,
+)
 from fairgate.studies.papers.gensynth_arms import (
+    CONTROLS,
     GenSynthInputs,
     arms_of,
     bias_tables,
@@ -36,10 +44,7 @@ from fairgate.studies.papers.gensynth_arms import (
     measured,
     skew_figures,
 )
-from fairgate.studies.papers.neutral_clusters import cluster_figures, cluster_tables
 from fairgate.studies.papers.real_neighbours import decile_table, pair_sheets
-
-PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
 
 RECIPES = {
     "original": "photographs",
@@ -50,88 +55,106 @@ RECIPES = {
 """The recipe of the release that each name of the tables stands for."""
 
 
-def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
-    *,
-    original: Dataset,
-    genswap: Dataset,
-    gensynth: Dataset,
-    models: Mapping[str, str],
-    unfiltered: Dataset | None = None,
-    gallery: Dataset | None = None,
-    utility: Dataset | None = None,
-    prompts: tuple[str, str] = ("a photo of a man", "a photo of a woman"),
-    template: str = "a photo of {a_subject}",
-    clusters: int = 20,
-    seed: int = 0,
-    device: str = "auto",
-    cache: EmbeddingCache | None = None,
-    root: Path = Path(),
-) -> StudyContents:
-    """Every table and figure. `gallery` holds the distractors of R@K, any pictures; without it, they are the originals.
+Release = "a release's name, or a build (its folder)"
 
-    Raises DatasetError for releases without captions, boxes or two genders, ModelError for a model that cannot compare
-    pictures with texts.
+
+@register
+class GenSynthStudy(Study):
+    """Neutral captions as queries on photographs and on edits, next to rankers without a bias of their own.
+
+    Tables 1 to 3, 6, 8 and 9 and figures 1, 3 and 4 of Smith et al. 2023, "Balancing the Picture".
     """
-    first = Captioned("original", original)
-    inputs = GenSynthInputs(
-        first,
-        Captioned("GenSwap", genswap),
-        Captioned("GenSynth", gensynth),
-        None if unfiltered is None else Captioned("GenSynth, unfiltered", unfiltered),
-        first if gallery is None else Captioned("gallery", gallery),
-        utility,
-        dict(models),
-        prompts,
-        template,
-        clusters,
-        seed,
-        device,
-        root,
-        cache,
-    )
-    for one in (first, *inputs.edited):
-        one.require(RECIPES[one.name])
-    used = [original, genswap, gensynth, *(one for one in (unfiltered, gallery, utility) if one is not None)]
-    arms = arms_of(inputs)
-    found = [measured(inputs, arm) for arm in arms]
-    useful = _utility(inputs)
-    described = [_described(inputs, name) for name in inputs.models]
-    sheets = pair_sheets(first, inputs.genswap, inputs.gensynth, inputs.unfiltered or inputs.gensynth, seed)
-    return StudyContents(
-        title="How much of a model's bias is the dataset's?",
-        paper=PAPER,
-        models=described,
-        datasets=used,
-        settings={
-            "prompts": list(prompts),
-            "template": template,
-            "clusters": str(clusters),
-            "seed": str(seed),
-            "distractors": inputs.gallery.dataset.manifest.ref,
-        },
-        tables=[
-            *bias_tables(inputs, arms, found, useful),
-            excess_table(inputs, arms, found),
-            _dataset_table(inputs),
-            _context_table(inputs),
-            *cluster_tables(first, clusters, seed),
-            decile_table(inputs.unfiltered or inputs.gensynth, _taken(inputs, inputs.unfiltered or inputs.gensynth)),
-            _captions_table(inputs.gensynth),
-        ],
-        figures=[*cluster_figures(first, clusters, seed), *skew_figures(inputs, arms, found)],
-        pictures=[sheet for sheet, _ in sheets],
-        drawn={sheet.name: data for sheet, data in sheets},
-        notes=_notes(inputs),
+
+    name: ClassVar[str] = "gensynth"
+    title: ClassVar[str] = "How much of a model's bias is the dataset's?"
+    paper: ClassVar[str] = (
+        "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
     )
 
+    original: str = Field(description=f"Photographs as they are: {Release}, of recipe `photographs`.")
+    genswap: str = Field(description=f"With swapped faces: {Release}, of recipe `genswap`.")
+    gensynth: str = Field(description=f"Edited: {Release}, of recipe `gensynth`.")
+    model: Annotated[dict[str, str], Typed(partial(named_models, taken=CONTROLS))] = Field(
+        description="A checkpoint, URI or NAME=URI; repeat. The first one also judges the datasets."
+    )
+    unfiltered: str | None = Field(None, description="All edits: of recipe `gensynth_unfiltered`.")
+    gallery: str | None = Field(None, description="Distractors of R@K, any pictures; else the originals.")
+    utility: str | None = Field(None, description="Labelled pictures, for zero-shot accuracy over subjects.")
+    template: str = Field(
+        "a photo of {a_subject}", description="Prompt for a subject of `--utility`: `{subject}` or `{a_subject}`."
+    )
+    male: str = Field("a photo of a man", description="Prompt for the first group of `gender`.")
+    female: str = Field("a photo of a woman", description="Prompt for the second.")
+    clusters: int = Field(20, ge=1, description="Clusters of neutral captions.")
+    seed: int = Field(0, description="Of all that is drawn.")
 
-def _taken(inputs: GenSynthInputs, release: Captioned) -> Matrix | str:
-    """Whether the first model takes each picture for the group that it is of, (rows,), or why it cannot say."""
-    return _seen_as(inputs, next(iter(inputs.models)), release)
+    def run(self, place: StudyPlace) -> StudyContents:
+        """Every table and figure.
+
+        Raises DatasetError for releases without captions, boxes or two genders, ModelError for a model that cannot
+        compare pictures with texts.
+        """
+        inputs = self._inputs(place)
+        first = inputs.original
+        for release in (first, *inputs.edited):
+            release.require(RECIPES[release.name])
+        edits = inputs.unfiltered or inputs.gensynth
+        opened = [first, inputs.genswap, inputs.gensynth, *([inputs.unfiltered] if inputs.unfiltered else [])]
+        others = [*([] if inputs.gallery is first else [inputs.gallery.dataset]), inputs.utility]
+        arms = arms_of(inputs)
+        found = [measured(inputs, arm) for arm in arms]
+        useful = _utility(inputs)
+        described = [_described(inputs, name) for name in inputs.models]
+        return StudyContents(
+            models=described,
+            datasets=[*(release.dataset for release in opened), *(other for other in others if other is not None)],
+            settings={
+                "prompts": list(inputs.prompts),
+                "template": self.template,
+                "clusters": str(self.clusters),
+                "seed": str(self.seed),
+                "distractors": inputs.gallery.dataset.manifest.ref,
+            },
+            tables=[
+                *bias_tables(inputs, arms, found, useful),
+                excess_table(inputs, arms, found),
+                _dataset_table(inputs),
+                _context_table(inputs),
+                *cluster_tables(first, self.clusters, self.seed),
+                decile_table(edits, _seen_as(inputs, next(iter(inputs.models)), edits)),
+                _captions_table(inputs.gensynth),
+            ],
+            figures=[*cluster_figures(first, self.clusters, self.seed), *skew_figures(inputs, arms, found)],
+            sheets=pair_sheets(first, inputs.genswap, inputs.gensynth, edits, self.seed),
+            notes=_notes(inputs),
+        )
+
+    def _inputs(self, place: StudyPlace) -> GenSynthInputs:
+        from fairgate.builds.review import release_or_build
+
+        def opened(named: str) -> Dataset:
+            return release_or_build(named, place.root)
+
+        first = Captioned("original", opened(self.original))
+        return GenSynthInputs(
+            original=first,
+            genswap=Captioned("GenSwap", opened(self.genswap)),
+            gensynth=Captioned("GenSynth", opened(self.gensynth)),
+            unfiltered=Captioned("GenSynth, unfiltered", opened(self.unfiltered)) if self.unfiltered else None,
+            gallery=Captioned("gallery", opened(self.gallery)) if self.gallery else first,
+            utility=opened(self.utility) if self.utility else None,
+            models=self.model,
+            prompts=(self.male, self.female),
+            template=self.template,
+            clusters=self.clusters,
+            seed=self.seed,
+            place=place,
+        )
 
 
 def _seen_as(inputs: GenSynthInputs, name: str, release: Captioned) -> Matrix | str:
-    """A mitigation can take the prompts of groups out whole: then there is no answer, and the reason is shown."""
+    """Whether a model takes each picture for the group that it is of, (rows,), or why it cannot tell: a mitigation can
+    take the prompts of groups out whole."""
     try:
         cosines = inputs.open(name, release.dataset).similarity([[prompt] for prompt in inputs.prompts])
     except ModelError as error:
@@ -224,7 +247,7 @@ def _utility(inputs: GenSynthInputs) -> dict[str, StudyCell]:
     index = inputs.utility.index
     subjects = list(dict.fromkeys(index.subject.tolist()))
     words = [one.replace("_", " ") for one in subjects]
-    texts = [inputs.template.replace("{a_subject}", with_article(one)).replace("{subject}", one) for one in words]
+    texts = [prompt_of(inputs.template, "subject", word) for word in words]
     truth = np.array([subjects.index(one) for one in index.subject.tolist()])
     sets = np.unique(index.set_id, return_inverse=True)[1]
     found: dict[str, StudyCell] = {}

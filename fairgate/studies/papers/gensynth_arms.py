@@ -6,16 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.randomness import stream
-from fairgate.models import EmbeddingCache, SimilarityModel, open_scorer, require_capability
-from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyTable
+from fairgate.models import SimilarityModel
+from fairgate.records import Estimate, StudyCell, StudyFigure, StudyTable
 from fairgate.studies.papers.caption_context import balanced
 from fairgate.studies.papers.caption_search import (
     BIAS_AT,
@@ -31,6 +30,8 @@ from fairgate.studies.papers.caption_search import (
     shown,
 )
 from fairgate.studies.papers.captioned import Captioned, Rows
+from fairgate.studies.papers.contract import StudyPlace
+from fairgate.studies.papers.estimates import series_of
 
 BALANCED_DRAWS = 5
 """Balanced parts of the originals, as published."""
@@ -58,9 +59,7 @@ class GenSynthInputs:
     template: str
     clusters: int
     seed: int
-    device: str
-    root: Path
-    cache: EmbeddingCache | None
+    place: StudyPlace
     _opened: dict[tuple[str, str], SimilarityModel] = field(default_factory=dict)
 
     @cached_property
@@ -72,10 +71,7 @@ class GenSynthInputs:
         """A model on these pictures. Raises ModelError for one that cannot compare pictures with texts."""
         key = (name, source.fingerprint)
         if key not in self._opened:
-            uri = self.models[name]
-            model = open_scorer(uri, source, device=self.device, cache=self.cache, base=self.root)
-            require_capability(model, "similarity", "study gensynth")
-            self._opened[key] = cast(SimilarityModel, model)
+            self._opened[key] = self.place.opened(name, self.models[name], source, "similarity")
         return self._opened[key]
 
 
@@ -225,8 +221,7 @@ def skew_figures(inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Me
         for ranker in (*CONTROLS, *inputs.models):
             cells = [_cells(inputs, arm, ranker, of[ranker]) for arm, of in zip(arms, found, strict=True)]
             ones = [one[METRICS.index(f"MaxSkew@{k}")] for one in cells]
-            y, lo, hi = ([getattr(one, part) for one in ones] for part in ("value", "lo", "hi"))
-            series.append(FigureSeries(name=ranker, x=[arm.name for arm in arms], y=y, lo=lo, hi=hi))
+            series.append(series_of(ranker, [arm.name for arm in arms], ones))
         figures.append(
             StudyFigure(
                 name=f"max-skew-{k}",

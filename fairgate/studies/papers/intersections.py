@@ -5,78 +5,115 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
-from pathlib import Path
-from typing import cast
+from itertools import combinations, takewhile
+from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
-from fairgate.data import Dataset, open_dataset
+from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError, SettingsError, did_you_mean
 from fairgate.metrics import Crossing, Floats
-from fairgate.models import EmbeddingCache, SimilarityModel, open_scorer, require_capability
 from fairgate.probes import with_article
 from fairgate.records import FigureSeries, StudyCell, StudyFigure, StudyModel, StudyTable
-from fairgate.studies.papers.attribute_pairs import ALPHA, AttributePair, IntersectionOptions
-from fairgate.studies.papers.contents import StudyContents
-from fairgate.studies.papers.neutral_captions import neutral_captions
+from fairgate.studies.papers.attribute_pairs import ALPHA, SEED, AttributePair
+from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, prompt_of, register
 
-PAPER = "Howard et al., Probing Intersectional Biases in Vision-Language Models with Counterfactual Examples, 2023"
+MOST = 32
+"""Different neutral captions of a subject that are averaged: templates make a few, free text one per set."""
+NOUN = "person"
+"""What a caption is of that names nobody but by groups: "a friendly Muslim female", of the subject friendly."""
+_ARTICLES = ("a", "an")
 
 
-def intersections_study(
-    models: Mapping[str, str],
-    releases: Sequence[str],
-    settings: IntersectionOptions,
-    *,
-    device: str = "auto",
-    cache: EmbeddingCache | None = None,
-    root: Path = Path(),
-) -> StudyContents:
-    """Every model's searches of every release, over each pair of its attributes.
+@register
+class IntersectionsStudy(Study):
+    """MaxSkew@K of neutral searches over pairs of attributes (Howard et al. 2023: figures 2, 3 and 5)."""
 
-    Raises SettingsError, DatasetError or ModelError for what cannot be opened, searched or crossed.
-    """
-    data = [open_dataset(name, root / "datasets") for name in releases]
-    found: list[AttributePair] = []
-    known: dict[str, StudyModel] = {}
-    for one in data:
-        one.require_intact()
-        queries = _queries(one, settings)
-        answers = {}
-        for name, uri in models.items():
-            scorer = open_scorer(uri, one, device=device, cache=cache, base=root)
-            require_capability(scorer, "similarity", f"fairgate study intersections --model {uri}")
-            similarity = cast(SimilarityModel, scorer).similarity(list(queries.values()))
-            known[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
-            answers[name] = _own(one, similarity, list(queries))
-        found += [AttributePair(one, pair, answers, settings) for pair in _pairs(one)]
-    tables, figures = [_releases(found)], []
-    for pair in found:
-        shown = _shown(pair, settings)
-        tables += [pair.distribution(), pair.by_subject(), *pair.within_tables(), *pair.share_tables(shown)]
-        figures += [*pair.within_figures(), *pair.share_figures(shown)]
-    return StudyContents(
-        title="Intersectional skew of searches",
-        paper=PAPER,
-        models=list(known.values()),
-        datasets=data,
-        settings={
-            "queries": list(settings.prompts) or f"the release's captions without groups (noun: {settings.noun})",
-            "k": "one place per crossed group" if settings.k is None else settings.k,
-            "draws": settings.draws,
-            "seed": settings.seed,
-        },
-        tables=tables,
-        figures=[*_boxes(found), *figures],
-        notes=[
-            "MaxSkew@K of a finite K lies above 0 for a perfectly fair ranker too: its median and 95% point are "
-            "in every table of MaxSkew.",
-            "Text embeddings are scaled to length 1 before they are averaged and after; the authors' code averages "
-            "them as they are.",
-            f"Intervals are {1 - ALPHA:.0%} bootstraps of counterfactual sets within each subject.",
-        ],
+    name: ClassVar[str] = "intersections"
+    title: ClassVar[str] = "Intersectional skew of searches"
+    paper: ClassVar[str] = (
+        "Howard et al., Probing Intersectional Biases in Vision-Language Models with Counterfactual Examples, 2023"
     )
+
+    model: Models = Field(description="A model, URI or NAME=URI; repeat for each.")
+    data: tuple[str, ...] = Field(description="Release, NAME or NAME@VERSION; repeat for further pairs.")
+    prompt: tuple[str, ...] = Field(
+        (),
+        description="Query with {subject} or {a_subject}; repeat. Default: the release's captions, no groups.",
+    )
+    noun: str = Field(NOUN, description="Of whom captions are that name nobody but by groups.")
+    k: int | None = Field(None, ge=1, description="Where to cut; default: a place per crossed group.")
+    show: tuple[str, ...] = Field((), description="Subject of which to show shares; repeat. Default: the most skewed.")
+    draws: int = Field(1000, ge=100, description="Resamples of the sets.")
+
+    def run(self, place: StudyPlace) -> StudyContents:
+        """Every model's searches of every release, over each pair of its attributes.
+
+        Raises SettingsError, DatasetError or ModelError for what cannot be opened, searched or crossed.
+        """
+        data = [place.release(name) for name in self.data]
+        found: list[AttributePair] = []
+        known: dict[str, StudyModel] = {}
+        for release in data:
+            queries = self._queries(release)
+            answers = {}
+            for name, uri in self.model.items():
+                scorer = place.opened(name, uri, release, "similarity")
+                similarity = scorer.similarity(list(queries.values()))
+                known[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
+                answers[name] = _own(release, similarity, list(queries))
+            found += [AttributePair(release, pair, answers, self.k, self.draws) for pair in _pairs(release)]
+        tables, figures = [_releases(found)], []
+        for pair in found:
+            shown = self._shown(pair)
+            tables += [pair.distribution(), pair.by_subject(), *pair.within_tables(), *pair.share_tables(shown)]
+            figures += [*pair.within_figures(), *pair.share_figures(shown)]
+        return StudyContents(
+            models=list(known.values()),
+            datasets=data,
+            settings={
+                "queries": list(self.prompt) or f"the release's captions without groups (noun: {self.noun})",
+                "k": "one place per crossed group" if self.k is None else self.k,
+                "draws": self.draws,
+                "seed": SEED,
+            },
+            tables=tables,
+            figures=[*_boxes(found), *figures],
+            notes=[
+                "MaxSkew@K of a finite K lies above 0 for a perfectly fair ranker too: its median and 95% point are "
+                "in every table of MaxSkew.",
+                "Text embeddings are scaled to length 1 before they are averaged and after; the authors' code averages "
+                "them as they are.",
+                f"Intervals are {1 - ALPHA:.0%} bootstraps of counterfactual sets within each subject.",
+            ],
+        )
+
+    def _queries(self, data: Dataset) -> Mapping[str, list[str]]:
+        if not self.prompt:
+            return neutral_captions(data, self.noun)
+        if bad := next((prompt for prompt in self.prompt if not re.search(r"\{(a_)?subject\}", prompt)), None):
+            raise SettingsError(
+                f"the prompt '{bad}' names no subject.",
+                where="--prompt",
+                remedy="put {subject} or {a_subject} in it: 'a photo of {a_subject}'",
+            )
+        words = {subject: subject.replace("_", " ") for subject in data.manifest.subjects}
+        return {
+            subject: [prompt_of(prompt, "subject", word) for prompt in self.prompt] for subject, word in words.items()
+        }
+
+    def _shown(self, pair: AttributePair) -> list[str]:
+        subjects = list(pair.data.manifest.subjects)
+        for subject in self.show:
+            if subject not in subjects:
+                raise SettingsError(
+                    f"release '{pair.data.manifest.ref}' has no subject '{subject}'.",
+                    where="--show",
+                    remedy=did_you_mean(subject, subjects) or f"subjects: {', '.join(subjects)}",
+                )
+        first = next(iter(pair.answers))
+        return list(self.show) or [max(subjects, key=lambda subject: pair.skews[subject][first].value or 0.0)]
 
 
 def _boxes(found: Sequence[AttributePair]) -> Iterator[StudyFigure]:
@@ -116,22 +153,6 @@ def _releases(found: Sequence[AttributePair]) -> StudyTable:
     )
 
 
-def _queries(data: Dataset, settings: IntersectionOptions) -> Mapping[str, list[str]]:
-    if not settings.prompts:
-        return neutral_captions(data, settings.noun)
-    if bad := next((one for one in settings.prompts if not re.search(r"\{(a_)?subject\}", one)), None):
-        raise SettingsError(
-            f"the prompt '{bad}' names no subject.",
-            where="--prompt",
-            remedy="put {subject} or {a_subject} in it: 'a photo of {a_subject}'",
-        )
-    said = {one: one.replace("_", " ") for one in data.manifest.subjects}
-    return {
-        one: [p.replace("{a_subject}", with_article(word)).replace("{subject}", word) for p in settings.prompts]
-        for one, word in said.items()
-    }
-
-
 def _own(data: Dataset, similarity: Floats, subjects: list[str]) -> Floats:
     """Each image's similarity to its own subject's query, (images,)."""
     place = {subject: at for at, subject in enumerate(subjects)}
@@ -158,14 +179,61 @@ def _pairs(data: Dataset) -> list[Crossing]:
     return found
 
 
-def _shown(pair: AttributePair, settings: IntersectionOptions) -> list[str]:
-    subjects = list(pair.data.manifest.subjects)
-    for one in settings.shown:
-        if one not in subjects:
-            raise SettingsError(
-                f"release '{pair.data.manifest.ref}' has no subject '{one}'.",
-                where="--show",
-                remedy=did_you_mean(one, subjects) or f"subjects: {', '.join(subjects)}",
+def neutral_caption(captions: Sequence[str], noun: str = NOUN) -> str:
+    """What the captions of a set's members have in common, before and after the words for groups.
+
+    >>> neutral_caption(["A photo of an Indian male pilot", "A photo of a Middle Eastern male pilot"])
+    'A photo of a male pilot'
+    >>> neutral_caption(["A photo of a White male nurse", "A photo of an Asian female nurse"])
+    'A photo of a nurse'
+    >>> neutral_caption(["a photo of a light-skinned male chef", "a photo of a dark-skinned female chef"])
+    'a photo of a chef'
+    >>> neutral_caption(["a friendly Muslim female", "a friendly Hindu male"])
+    'a friendly person'
+    """
+    words = [caption.split() for caption in dict.fromkeys(captions)]
+    if len(words) == 1:
+        return " ".join(words[0])
+    before = _in_common([_without_articles(one) for one in words])
+    after = _in_common([one[::-1] for one in words])[::-1]
+    room = min(map(len, words)) - len(before)
+    after = after[-room:] if 0 < room < len(after) else after if room > 0 else []
+    named = " ".join(after or [noun])
+    if before and before[-1] == _ARTICLE:  # which article it is depends on the word that follows
+        return " ".join([*words[0][: len(before) - 1], with_article(named)])
+    return " ".join([*words[0][: len(before)], named])
+
+
+_ARTICLE = "\0"
+
+
+def _in_common(words: Sequence[Sequence[str]]) -> list[str]:
+    """The words that all begin with."""
+    same = takewhile(lambda at: len(set(at)) == 1, zip(*words, strict=False))
+    return [at[0] for at in same]
+
+
+def _without_articles(words: Sequence[str]) -> list[str]:
+    """Both articles as one word."""
+    return [_ARTICLE if word in _ARTICLES else word for word in words]
+
+
+def neutral_captions(data: Dataset, noun: str = NOUN) -> Mapping[str, list[str]]:
+    """By subject, the different neutral captions of its sets. DatasetError where a subject has none, or too many."""
+    index = data.index
+    order = np.argsort(index.set_id, kind="stable")
+    starts = np.flatnonzero(np.r_[True, index.set_id[order][1:] != index.set_id[order][:-1]])
+    found: dict[str, dict[str, None]] = {subject: {} for subject in data.manifest.subjects}
+    for rows in np.split(order, starts[1:]):
+        caption = neutral_caption([str(index.caption[row]) for row in rows], noun)
+        if caption:
+            found[str(index.subject[rows[0]])][caption] = None
+    for subject, captions in found.items():
+        if not 1 <= len(captions) <= MOST:
+            raise DatasetError(
+                f"the captions of '{subject}' are {len(captions)} different ones without their words for groups, "
+                f"where 1 to {MOST} are averaged.",
+                where=data.manifest.ref,
+                remedy="name the queries: --prompt 'a photo of {a_subject}', once for each",
             )
-    first = next(iter(pair.answers))
-    return list(settings.shown) or [max(subjects, key=lambda one: pair.skews[one][first].value or 0.0)]
+    return {subject: list(captions) for subject, captions in found.items()}

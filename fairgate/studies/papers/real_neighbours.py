@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import decode
+from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 from fairgate.records import StudyCell, StudyPicture, StudyTable
 from fairgate.studies.papers.captioned import Captioned
@@ -139,9 +139,7 @@ def _sheet(rows: Sequence[tuple[str, Sequence[bytes]]], heads: Sequence[str]) ->
         pen.text((_MARGIN, y), label[:26].encode("ascii", "replace").decode(), fill="black")
         for column, data in enumerate(pictures):
             sheet.paste(_cell(decode(data).convert("RGB")), (_LABEL + column * pitch, y))
-    buffer = BytesIO()
-    sheet.save(buffer, format="PNG")
-    return buffer.getvalue()
+    return png_of(sheet)
 
 
 def _cell(picture: Image) -> Any:

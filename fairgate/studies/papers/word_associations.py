@@ -25,9 +25,10 @@ from fairgate.metrics import (
     queries_of,
     resample,
 )
-from fairgate.models import SimilarityModel, require_capability, require_told_apart
+from fairgate.models import SimilarityModel, require_told_apart
 from fairgate.probes import ProbeScores
 from fairgate.records import Estimate
+from fairgate.studies.papers.estimates import estimate_of
 from fairgate.studies.papers.word_lists import WordList
 
 ALPHA = 0.05
@@ -140,8 +141,7 @@ class WordScores:
             return Estimate(value=None, why=error.problem)
         drawn = resample([now], cell.n_sets, self.gallery.draws, self.gallery.sets)[0]
         limits = METRICS[ENTROPY].interval(request, cell, now, drawn, ALPHA)
-        why = None if limits.lo is not None else limits.how
-        return Estimate(value=now.value, lo=limits.lo, hi=limits.hi, n=len(words), why=why)
+        return estimate_of(now.value, limits, len(words))
 
     def shown(self, crossing: Crossing, word: str) -> tuple[tuple[str, ...], Floats, Floats]:
         """Groups of a crossing, how many pictures of each are in the top k of a word, and how many in all."""
@@ -165,9 +165,7 @@ class WordScores:
 
 
 def score_words(gallery: WordGallery, name: str, model: SimilarityModel) -> WordScores:
-    """Ask a model every word. Raises ModelError for one that compares no texts with pictures, or that reads two words
-    as the same text."""
-    require_capability(model, "similarity", "fairgate study words")
+    """Ask a model every word. Raises ModelError for one that reads two words as the same text."""
     captions = gallery.words.captions
     require_told_apart(model, "words", captions, name, "give --words FILE, of words that it knows")
     ensembles = [[caption] for caption in captions.values()]

@@ -98,7 +98,7 @@ def with_valence(words: WordList, path: Path) -> WordList:
     return replace(words, valence=known)
 
 
-def vocabulary(path: Path) -> list[str]:
+def vocabulary_of(path: Path) -> list[str]:
     """Captions of a vocabulary, most frequent words of a language as a rule: a CSV with a column `word`, and where it
     has one `form` (adjective, noun or activity; noun where it is empty). Raises as `words_of_file` does."""
     table, captions = read_labels(path), dict[str, None]()

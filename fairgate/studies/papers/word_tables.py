@@ -3,14 +3,14 @@ strong words are."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from fairgate.data import picture_rows
 from fairgate.formulas.metrics import word_strength
+from fairgate.ground.png import png_of
+from fairgate.ground.slug import slug
 from fairgate.metrics import Crossing, Floats
 from fairgate.records import (
     CROSS,
@@ -21,6 +21,7 @@ from fairgate.records import (
     StudyPicture,
     StudyTable,
 )
+from fairgate.studies.papers.estimates import series_of
 from fairgate.studies.papers.word_associations import WordScores
 from fairgate.studies.papers.word_lists import VALENCES
 
@@ -29,15 +30,6 @@ PICTURES = 8
 """Nearest pictures of a word on a sheet."""
 MOVED = 10
 """Words of the table of those that moved most, for each model and group."""
-
-
-def slug(*parts: str) -> str:
-    """The name of a table's or figure's files.
-
-    >>> slug("entropy", "skin_tone × gender")
-    'entropy-skin-tone-gender'
-    """
-    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
 
 
 def _interval(models: WordScores) -> str:
@@ -120,13 +112,7 @@ def entropy_figures(models: Sequence[WordScores], tables: Sequence[StudyTable]) 
 
 def _series(name: str, rows: Sequence[Sequence[StudyCell]], at: int) -> FigureSeries:
     cells = [cell if isinstance(cell := row[at], Estimate) else Estimate(value=None) for row in rows]
-    return FigureSeries(
-        name=name,
-        x=[str(row[0]) for row in rows],
-        y=[cell.value for cell in cells],
-        lo=[cell.lo for cell in cells],
-        hi=[cell.hi for cell in cells],
-    )
+    return series_of(name, [str(row[0]) for row in rows], cells)
 
 
 def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> list[StudyFigure]:
@@ -138,7 +124,7 @@ def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> l
         series = []
         for word, place in zip(show, places, strict=True):
             cells = [found.estimate(place, group) for group in range(len(found.groups))]
-            series.append(_series(word, [[group, cell] for group, cell in zip(found.groups, cells, strict=True)], 1))
+            series.append(series_of(word, list(found.groups), cells))
         figures.append(
             StudyFigure(
                 name=slug("intersections", one.name),
@@ -185,8 +171,6 @@ def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[StudyPic
         for member, data in members
     }
     rows = [(word, [images[str(index.set_id[row]), str(index.member[row])] for row in nearest[word]]) for word in show]
-    buffer = io.BytesIO()
-    picture_rows(rows).save(buffer, format="PNG")
     alt = f"The {PICTURES} pictures nearest to each of the words {', '.join(show)}, nearest first"
     picture = StudyPicture(
         name=slug("nearest-pictures", models.name),
@@ -194,7 +178,7 @@ def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[StudyPic
         source="figure 7",
         alt=alt[:300],
     )
-    return picture, buffer.getvalue()
+    return picture, png_of(picture_rows(rows))
 
 
 def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import ClassVar
+
+from pydantic import Field
 
 from fairgate.data import Dataset
 from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.metrics import Crossing
-from fairgate.models import EmbeddingCache, SimilarityModel, open_scorer
 from fairgate.records import StudyFigure, StudyModel, StudyPicture, StudyTable
-from fairgate.studies.papers.contents import StudyContents
+from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, register
 from fairgate.studies.papers.word_associations import WordGallery, WordScores, score_words
-from fairgate.studies.papers.word_lists import WordList
+from fairgate.studies.papers.word_lists import WordList, published_words, vocabulary_of, with_valence, words_of_file
 from fairgate.studies.papers.word_tables import (
     association_tables,
     entropy_figures,
@@ -27,7 +27,6 @@ from fairgate.studies.papers.word_tables import (
     top_word_tables,
 )
 
-PAPER = "Hamidieh et al. 2024, Identifying Implicit Social Biases in Vision-Language Models (So-B-IT)"
 SHOWN_WORDS = 6
 """Words of figures 5 to 7 where none are named."""
 CHOSEN = (
@@ -36,80 +35,117 @@ CHOSEN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WordsOptions:
-    """What a study of words looks at.
+@register
+class WordsStudy(Study):
+    """Words by category, group and intersection, of one or more models.
 
-    `over` are the attributes (none: all of the release), `show` the words of figures 5 to 7; without them, the words
-    nearest to `group` (without it, the first group of the first attribute) by the first model. `vocabulary` are the
-    captions that the strength of words is compared with.
+    Tables 1, 2 and 4 and figures 3 to 7 of Hamidieh et al. 2024, and the appendix's strong and weak words.
     """
 
-    over: Sequence[str] = ()
-    group: str | None = None
-    show: Sequence[str] = ()
-    k: int = 100
-    draws: int = 1000
-    seed: int = 0
-    vocabulary: Sequence[str] = ()
-    device: str = "auto"
-    root: Path = Path()
-    cache: EmbeddingCache | None = None
-    allow_pickle: bool = False
-    progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
-
-
-def words_study(release: Dataset, models: Mapping[str, str], words: WordList, options: WordsOptions) -> StudyContents:
-    """Every table and figure. The first of `models`, URIs by name, is the one that others are compared with.
-
-    Raises DatasetError for an attribute that the release lacks, SettingsError for a group, word or k that is not
-    there, ModelError for a model that compares no texts with pictures.
-    """
-    attributes = list(options.over) or list(release.manifest.attributes)
-    crossings: list[Crossing] = [(name,) for name in attributes]
-    if len(attributes) > 1:
-        crossings.append(tuple(attributes))
-    gallery = WordGallery(release, words, tuple(crossings), options.k, options.draws, options.seed)
-    words.require(options.show, "--show")
-    towards = _towards(release, attributes, options.group)
-    scored = [_opened(gallery, name, uri, options) for name, uri in models.items()]
-    show = list(options.show) or _nearest_words(scored[0], *towards)
-    tables, figures = _measured(scored, show, options)
-    drawn, pictures, notes = dict[str, bytes](), list[StudyPicture](), [CHOSEN]
-    if release.manifest.image_encoding == "none":
-        notes.append("The release has labels and no pictures: no sheet of the pictures of a word.")
-    else:
-        for one in scored:
-            picture, data = pictures_of_words(one, show)
-            pictures.append(picture)
-            drawn[picture.name] = data
-    return StudyContents(
-        title="Which words bring up whom?",
-        paper=PAPER,
-        models=[StudyModel(name=one.name, uri=models[one.name], fingerprint=one.model.fingerprint) for one in scored],
-        datasets=[release],
-        settings={
-            "words": f"{words.name}: {len(words.captions)} words in {len(words.categories)} categories",
-            "attributes": attributes,
-            "k": options.k,
-            "resamples of sets": options.draws,
-            "seed": options.seed,
-            "words of figures 5 to 7": show,
-            "vocabulary": f"{len(options.vocabulary):,} words" if options.vocabulary else "none",
-        },
-        tables=tables,
-        figures=figures,
-        pictures=pictures,
-        drawn=drawn,
-        notes=notes,
+    name: ClassVar[str] = "words"
+    title: ClassVar[str] = "Which words bring up whom?"
+    paper: ClassVar[str] = (
+        "Hamidieh et al. 2024, Identifying Implicit Social Biases in Vision-Language Models (So-B-IT)"
     )
+
+    model: Models = Field(description="A checkpoint, URI or NAME=URI; repeat. Others are compared with the first.")
+    data: str = Field(description="Release of pictures, NAME or NAME@VERSION.")
+    taxonomy: str = Field("so-b-it", description="Published words, where no --words are given.")
+    category: tuple[str, ...] = Field((), description="A category of the taxonomy; repeat (default: all).")
+    words: Path | None = Field(
+        None,
+        description="CSV of words, from the current folder: `word`, and if you like `category` and `valence`.",
+    )
+    template: str = Field("a photo of {a_word}", description="Prompt of --words.")
+    valence: Path | None = Field(
+        None, description="CSV, from the current folder, of `word` and `valence` (positive, negative, neutral)."
+    )
+    vocabulary: Path | None = Field(
+        None, description="CSV, from the current folder, of `word`: what the strength of words is compared with."
+    )
+    over: tuple[str, ...] = Field((), description="An attribute; repeat (default: all).")
+    group: str | None = Field(None, description="Figures 5 to 7: the words nearest to this group.")
+    show: tuple[str, ...] = Field((), description="Figures 5 to 7: a word; repeat.")
+    k: int = Field(100, ge=1, description="Where rankings are cut.")
+    draws: int = Field(1000, ge=100, description="Resamples of the sets.")
+    seed: int = Field(0, ge=0, description="Seed of the resamples.")
+    allow_pickle: bool = Field(False, description="Load checkpoints that can run code; refused in CI.")
+
+    def run(self, place: StudyPlace) -> StudyContents:
+        """Every table and figure. The first model is the one that others are compared with.
+
+        Raises DatasetError for an attribute that the release lacks, SettingsError for a group, word or k that is not
+        there, ModelError for a model that compares no texts with pictures.
+        """
+        self._require_used()
+        words, vocabulary = self._words(), () if self.vocabulary is None else vocabulary_of(self.vocabulary)
+        release = place.release(self.data)
+        attributes = list(self.over) or list(release.manifest.attributes)
+        crossings: list[Crossing] = [(name,) for name in attributes]
+        if len(attributes) > 1:
+            crossings.append(tuple(attributes))
+        gallery = WordGallery(release, words, tuple(crossings), self.k, self.draws, self.seed)
+        words.require(self.show, "--show")
+        towards = _towards(release, attributes, self.group)
+        scored = [self._scored(gallery, name, place) for name in self.model]
+        show = list(self.show) or _nearest_words(scored[0], *towards)
+        tables, figures = _measured(scored, show, vocabulary)
+        sheets, notes = list[tuple[StudyPicture, bytes]](), [CHOSEN]
+        if release.manifest.image_encoding == "none":
+            notes.append("The release has labels and no pictures: no sheet of the pictures of a word.")
+        else:
+            sheets = [pictures_of_words(one, show) for one in scored]
+        return StudyContents(
+            models=[
+                StudyModel(name=one.name, uri=self.model[one.name], fingerprint=one.model.fingerprint) for one in scored
+            ],
+            datasets=[release],
+            settings={
+                "words": f"{words.name}: {len(words.captions)} words in {len(words.categories)} categories",
+                "attributes": attributes,
+                "k": self.k,
+                "resamples of sets": self.draws,
+                "seed": self.seed,
+                "words of figures 5 to 7": show,
+                "vocabulary": f"{len(vocabulary):,} words" if vocabulary else "none",
+            },
+            tables=tables,
+            figures=figures,
+            sheets=sheets,
+            notes=notes,
+        )
+
+    def _require_used(self) -> None:
+        """Raises SettingsError for an option that is given and changes nothing."""
+        own = self.words is not None
+        for name in ("taxonomy", "category") if own else ("template",):
+            if name in self.model_fields_set:
+                raise SettingsError(
+                    f"--{name} is of {'the published words, and --words are given' if own else '--words FILE'}.",
+                    where=f"--{name}",
+                    remedy=f"leave it{' or --words' if own else ''} out{'' if own else ', or give --words'}",
+                )
+
+    def _words(self) -> WordList:
+        if self.words is None:
+            words = published_words(self.taxonomy, self.category)
+        else:
+            words = words_of_file(self.words, self.template)
+        return words if self.valence is None else with_valence(words, self.valence)
+
+    def _scored(self, gallery: WordGallery, name: str, place: StudyPlace) -> WordScores:
+        """A model with its scores of every word."""
+        uri = self.model[name]
+        return score_words(
+            gallery, name, place.opened(name, uri, gallery.release, "similarity", allow_pickle=self.allow_pickle)
+        )
 
 
 def _measured(
-    scored: Sequence[WordScores], show: Sequence[str], options: WordsOptions
+    scored: Sequence[WordScores], show: Sequence[str], vocabulary: Sequence[str]
 ) -> tuple[list[StudyTable], list[StudyFigure]]:
     entropies = entropy_tables(scored)
-    strengths, strength_figures = strength_tables(scored, options.vocabulary) if options.vocabulary else ([], [])
+    strengths, strength_figures = strength_tables(scored, vocabulary) if vocabulary else ([], [])
     tables = [
         *top_word_tables(scored),
         *entropies,
@@ -119,26 +155,6 @@ def _measured(
         *association_tables(scored),
     ]
     return tables, [*entropy_figures(scored, entropies), *intersection_figures(scored, show), *strength_figures]
-
-
-def _opened(gallery: WordGallery, name: str, uri: str, options: WordsOptions) -> WordScores:
-    """A model with its scores of every word."""
-    progress = options.progress
-
-    def report(done: int, total: int) -> None:
-        if progress is not None:
-            progress(name, done, total)
-
-    model = open_scorer(
-        uri,
-        gallery.release,
-        device=options.device,
-        base=options.root,
-        cache=options.cache,
-        allow_pickle=options.allow_pickle,
-        progress=report,
-    )
-    return score_words(gallery, name, cast(SimilarityModel, model))  # which requires the capability
 
 
 def _towards(release: Dataset, attributes: Sequence[str], group: str | None) -> tuple[str, str]:

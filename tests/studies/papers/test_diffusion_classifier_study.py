@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from fairgate.data import write_dataset
 from fairgate.formulas.metrics import differential_association, pair_choices
 from fairgate.interfaces.cli.main import app
-from fairgate.studies.papers import PairsOptions
+from fairgate.studies.papers.diffusion_classifier import DiffusionClassifierStudy
 
 WORDS = ("carpenter", "plumber", "nurse", "secretary", "man", "woman")
 
@@ -120,9 +120,12 @@ def test_every_race_counts_alike_in_the_row_of_a_gender(
 
 
 def test_pictures_are_sorted_by_the_papers_pair_where_it_is_in_the_lists() -> None:
-    assert PairsOptions().sorted_by == ("construction worker", "babysitter")
-    assert PairsOptions(first=("chef", "doctor"), second=("nurse",)).sorted_by == ("chef", "nurse")
-    assert PairsOptions(pair=("plumber", "nurse")).sorted_by == ("plumber", "nurse")
+    def pair(**options: Any) -> tuple[str, str]:
+        return DiffusionClassifierStudy(model={}, data="toy", **options).sorted_by
+
+    assert pair() == ("construction worker", "babysitter")
+    assert pair(first=("chef", "doctor"), second=("nurse",)) == ("chef", "nurse")
+    assert pair(pair=("plumber", "nurse")) == ("plumber", "nurse")
 
 
 def test_the_papers_words_are_for_men_and_women_however_a_release_writes_them(

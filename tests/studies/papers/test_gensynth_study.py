@@ -27,9 +27,10 @@ from fairgate.portraits.draw import draw, png
 from fairgate.portraits.photos import draw_photo
 from fairgate.portraits.scene import scene_of
 from fairgate.records import Estimate, StudyRecord, StudyTable
-from fairgate.studies.papers import StudyContents, caption_search, gensynth_study
+from fairgate.studies.papers import StudyContents, StudyPlace, caption_search
 from fairgate.studies.papers.caption_search import CaptionGallery, by_chance, by_words, recall, shown
 from fairgate.studies.papers.captioned import Captioned, PersonInBlack
+from fairgate.studies.papers.gensynth import GenSynthStudy
 from fairgate.studies.papers.real_neighbours import tenth
 
 PHOTOS = 110
@@ -169,14 +170,13 @@ def _directions() -> np.ndarray:
 
 def study(root: Path, **options: Any) -> StudyContents:
     given: dict[str, Any] = {
-        "original": released(root, "photographs"),
-        "genswap": released(root, "genswap"),
-        "gensynth": released(root, "gensynth"),
-        "models": {"fair": "leaning:0", "leaning": "leaning:1"},
+        "original": "photographs",
+        "genswap": "genswap",
+        "gensynth": "gensynth",
+        "model": {"fair": "leaning:0", "leaning": "leaning:1"},
         "clusters": 3,
-        "device": "cpu",
     }
-    return gensynth_study(**{**given, **options})
+    return GenSynthStudy(**{**given, **options}).run(StudyPlace(root, device="cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def test_pairs_are_counted_by_tenth_of_their_real_neighbours(found: StudyContent
     assert table(found, "datasets").rows[0][2] == f"{sum(counts)} x 1"  # type: ignore[arg-type]
     assert all(isinstance(count, int) and count > 0 for count in counts)
     assert [tenth(one) for one in (0.0, 0.0999, 0.1, 0.7, 1.0)] == [0, 0, 1, 7, 9]
-    assert {sheet.name for sheet in found.pictures} == set(found.drawn) == {"photographs", "tenths"}
+    assert {picture.name for picture, _ in found.sheets} == {"photographs", "tenths"}
 
 
 def test_recall_counts_distractors_that_are_nearer_and_leaves_out_its_own_photograph(root: Path) -> None:
@@ -283,7 +283,7 @@ def test_distractors_need_pictures_and_neither_captions_nor_people(
     ]
     about: dict[str, Any] = {"recipe": {}, "licence": "unknown", "counterfactual": False}
     write_dataset(tmp_path / "val", rows, name="val", version="v1", attributes={"split": ["val"]}, **about)
-    plain = study(root, gallery=read_dataset(tmp_path / "val"), models={"fair": "leaning:0"})
+    plain = study(root, gallery=str(tmp_path / "val"), model={"fair": "leaning:0"})
     recalls = [[row[4:] for row in table(one, "datasets").rows if row[1] == "fair"] for one in (plain, found)]
     assert recalls[0] == recalls[1], "the same pictures are searched"
     assert not any("are the distractors" in note for note in plain.notes)
@@ -375,7 +375,7 @@ def test_releases_that_hold_something_else_are_refused(
     about: dict[str, Any] = {"recipe": {"name": "gensynth"}, "licence": "unknown", "counterfactual": True}
     write_dataset(tmp_path / "x", rows, name="x", version="v1", attributes={"gender": ["male", "female"]}, **about)
     with pytest.raises(DatasetError, match=message) as caught:
-        study(root, gensynth=read_dataset(tmp_path / "x"))
+        study(root, gensynth=str(tmp_path / "x"))
     assert caught.value.remedy
 
 
@@ -393,13 +393,13 @@ def test_a_model_that_cannot_compare_pictures_with_texts_is_refused_by_what_it_l
             return SimpleNamespace(uri=request.uri, capabilities=self.capabilities)
 
     with pytest.raises(ModelError, match="lacks the capability 'similarity'"):
-        study(root, models={"labelled": "labelled:any"})
+        study(root, model={"labelled": "labelled:any"})
 
 
 def test_a_release_in_the_place_of_another_recipes_is_refused(root: Path) -> None:
     for place, recipe in {"original": "photographs", "genswap": "genswap", "unfiltered": "gensynth_unfiltered"}.items():
         with pytest.raises(DatasetError, match="is of recipe 'gensynth', and is given as") as caught:
-            study(root, **{place: released(root, "gensynth")})
+            study(root, **{place: "gensynth"})
         assert caught.value.remedy == f"name a release or build of recipe '{recipe}' there"
 
 

@@ -17,8 +17,9 @@ from fairgate.formulas.metrics import average_face, fitzpatrick_type, individual
 from fairgate.ground.errors import MetricError
 from fairgate.interfaces.cli.main import app
 from fairgate.models.registry import FAMILIES
-from fairgate.studies.papers.edited_faces import ResampledNumber, average, choose, labels_of
-from fairgate.studies.papers.editing_options import EditingOptions
+from fairgate.studies.papers.edited_faces import average, choose, labels_of
+from fairgate.studies.papers.estimates import ResampledNumber
+from fairgate.studies.papers.image_editing import ImageEditingStudy
 
 LABELS = ("--label", "male=a male person", "--label", "female=a female person")
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "ita.json").read_text())
@@ -141,7 +142,7 @@ def test_what_makes_no_sense_is_refused(painted: Toy, more: tuple[str, ...], wan
 
 @pytest.mark.parametrize("groups", [("man", "woman"), ("Male", "Female"), ("male", "female")])
 def test_the_readers_prompts_are_for_men_and_women_however_a_release_writes_them(groups: tuple[str, str]) -> None:
-    defaults = EditingOptions("colour:one").labels
+    defaults = ImageEditingStudy(model="one", data="toy", reader="colour:one").label
     assert labels_of(groups, defaults) == dict(zip(groups, ["a photo of a man", "a photo of a woman"], strict=True))
     assert labels_of((*groups, "other"), defaults) is None
 

@@ -17,8 +17,8 @@ from fairgate.data import open_dataset, write_dataset
 from fairgate.formulas.metrics import max_skew_at_k, max_skew_within
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli.main import app
-from fairgate.studies.papers.attribute_pairs import AttributePair, IntersectionOptions
-from fairgate.studies.papers.neutral_captions import neutral_caption, neutral_captions
+from fairgate.studies.papers.attribute_pairs import AttributePair
+from fairgate.studies.papers.intersections import neutral_caption, neutral_captions
 from fairgate.suites import resolve
 
 TUNED, BIASED = ("scores:tuned.csv?values=logit", "scores:biased.csv?values=logit")
@@ -131,12 +131,12 @@ def test_what_cannot_be_studied_is_refused_with_a_remedy(toy: Toy, words: tuple[
 
 
 def test_a_model_that_ranks_nothing_is_refused_by_what_it_lacks(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairgate.studies.papers import intersections
+    from fairgate.studies.papers import contract
 
     class Labels:
         uri, capabilities, fingerprint = "labels:x", frozenset({"log_probabilities"}), "f"
 
-    monkeypatch.setattr(intersections, "open_scorer", lambda *_, **__: Labels())
+    monkeypatch.setattr(contract, "open_scorer", lambda *_, **__: Labels())
     code, output = study(toy, "--model", "labels:x", "--data", "toy")
     assert code != 0
     assert "lacks the capability 'similarity'" in output.replace("\n", " ")
@@ -169,7 +169,7 @@ def few_sets(toy: Toy, sets: int) -> AttributePair:
     write_dataset(toy.root / "datasets" / f"few{sets}" / "v1", rows, attributes=groups, counterfactual=True, **given)
     few = open_dataset(f"few{sets}", toy.root / "datasets")
     answers = {"model": np.random.default_rng(0).random(len(few.index))}
-    return AttributePair(few, ("skin_tone", "gender"), answers, IntersectionOptions(draws=200))
+    return AttributePair(few, ("skin_tone", "gender"), answers, cut=None, draws=200)
 
 
 def test_sets_are_resampled_within_subjects_so_that_few_sets_per_subject_have_intervals(toy: Toy) -> None:

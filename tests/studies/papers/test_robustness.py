@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from fairgate.formulas.metrics import fairness
 from fairgate.interfaces.cli.main import app
-from fairgate.studies.papers import published_labels
-from fairgate.studies.papers.checkpoint_size import parameters_of
+from fairgate.studies.papers.robustness import published_labels
+from fairgate.studies.papers.robustness_tables import parameters_of
 
 TUNED, BIASED = ("scores:tuned.csv?values=logit", "scores:biased.csv?values=logit")
 COLUMNS = {"chef": PROMPTS[:2], "doctor": PROMPTS[2:]}

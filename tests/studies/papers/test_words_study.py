@@ -16,11 +16,9 @@ from typer.testing import CliRunner
 
 from fairgate.data import open_dataset
 from fairgate.formulas.metrics import c_asc, normalized_entropy_at_k, word_strength
-from fairgate.ground.errors import ModelError
 from fairgate.interfaces.cli.main import app
 from fairgate.records import StudyRecord
-from fairgate.studies.papers import words_of_file
-from fairgate.studies.papers.word_associations import WordGallery, score_words
+from fairgate.studies.papers import contract
 
 WORDS = """\
 word,category,valence
@@ -189,13 +187,15 @@ def test_a_table_of_scores_without_the_papers_prompts_is_refused(
     assert (code, message in " ".join(output.split())) == (4, True), output
 
 
-def test_a_model_that_compares_no_texts_with_pictures_is_refused_by_what_it_lacks(repository: Path) -> None:
-    release = open_dataset("toy", repository / "datasets")
-    words = words_of_file(repository / "words.csv", "a photo of a {word}")
-    gallery = WordGallery(release, words, (("gender",),), k=20, draws=100, seed=0)
-    classifier: Any = SimpleNamespace(capabilities=frozenset({"log_probabilities"}), uri="diffusion:FOLDER")
-    with pytest.raises(ModelError, match="diffusion:FOLDER lacks the capability 'similarity'"):
-        score_words(gallery, "classifier", classifier)
+def test_a_model_that_compares_no_texts_with_pictures_is_refused_by_what_it_lacks(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier = SimpleNamespace(capabilities=frozenset({"log_probabilities"}), uri="diffusion:FOLDER")
+    monkeypatch.setattr(contract, "open_scorer", lambda *_, **__: classifier)
+    words = ["--words", "words.csv", "--template", "a photo of a {word}", "--k", "20"]
+    code, output = run(repository, "--model", "diffusion:FOLDER", *words)
+    assert code == 4
+    assert "diffusion:FOLDER lacks the capability 'similarity'" in " ".join(output.split())
 
 
 def test_a_clip_checkpoint_is_asked_the_papers_words(repository: Path) -> None:

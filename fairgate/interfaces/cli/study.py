@@ -1,0 +1,158 @@
+"""`fairgate study`: the papers' tables and figures on one's own models, a command for each registered study."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+import typer
+from typer.core import TyperGroup
+
+from fairgate.ground.atomic import atomic_write
+from fairgate.interfaces.cli import options
+from fairgate.interfaces.cli.console import friendly, progress_line, wide_console, writing
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from fairgate.models import EmbeddingCache
+    from fairgate.records import StudyRecord
+    from fairgate.studies.papers import Study, StudyContents
+
+Out = Annotated[Path | None, typer.Option(help="Write study.html, study.json, and each table and figure, here.")]
+_OF_MODELS = {"device": (options.Device, None), "cache": (options.Cache, None), "root": (options.Root, Path())}
+
+
+class Studies(TyperGroup):
+    """A command for each study of the registry, which is imported when its command is called or listed."""
+
+    def list_commands(self, _: Any) -> list[str]:
+        """Their names: the package's own first."""
+        from fairgate.studies.papers import STUDIES
+
+        return list(STUDIES)
+
+    def get_command(self, _: Any, cmd_name: str) -> Any:
+        """A command by name, None if no study has it."""
+        from fairgate.studies.papers import STUDIES
+
+        with friendly():
+            return _command(STUDIES[cmd_name]) if cmd_name in STUDIES else None
+
+
+study_app = typer.Typer(
+    cls=Studies,
+    no_args_is_help=True,
+    help="The papers' tables and figures, measured on one's own models. A study passes and fails nobody.",
+)
+
+
+@study_app.callback()
+def _studies() -> None:
+    """A group of commands that are not known before they are listed."""
+
+
+def _command(study: type[Study]) -> Any:
+    """A study's command: an option for each of its fields, and those that all studies have."""
+
+    def run(ctx: typer.Context, **given: Any) -> None:
+        _run(study, ctx, given)
+
+    every: dict[str, tuple[Any, Any]] = {"ctx": (typer.Context, inspect.Parameter.empty)}
+    every |= {name: _option(field) for name, field in study.model_fields.items()}
+    every |= {"out": (Out, None), **(_OF_MODELS if study.asks_models else {})}
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for name, (annotation, default) in every.items()
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by typer
+    run.__doc__ = study.__doc__
+    app = typer.Typer(add_completion=False)
+    app.command(study.name)(run)
+    return typer.main.get_command(app)
+
+
+def _option(field: FieldInfo) -> tuple[Any, Any]:
+    """The annotation and the default of a field's option."""
+    from fairgate.studies.papers import Typed
+
+    form = next((each for each in field.metadata if isinstance(each, Typed)), None)
+    repeated = get_args(field.annotation)[0] if get_origin(field.annotation) is tuple else str
+    several = form.repeats if form else get_origin(field.annotation) is tuple
+    kind: Any = list[repeated] if several else str if form else field.annotation  # type: ignore[valid-type]
+    least = next((each.ge for each in field.metadata if hasattr(each, "ge")), None)
+    annotation = typer.Option(min=least, help=field.description)
+    if field.is_required():
+        return Annotated[kind, annotation], inspect.Parameter.empty
+    if several or form:
+        return Annotated[kind | None, annotation], None
+    return Annotated[kind, annotation], field.default
+
+
+def _run(study: type[Study], ctx: typer.Context, given: dict[str, Any]) -> None:
+    """Run a study with the options that are given, print its tables, and write its files if a folder is named."""
+    from fairgate.studies.papers import StudyPlace
+
+    started = time.monotonic()
+    sources = {name: ctx.get_parameter_source(name) for name in study.model_fields}
+    named = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    settings = study.of_options({name: value for name, value in given.items() if name in named})
+    root = given.get("root", Path())
+    cache = _answers_cache(given["cache"], root) if study.asks_models else None
+    with progress_line() as progress:
+        place = StudyPlace(root, given.get("device") or "auto", cache, progress)
+        contents = settings.run(place)
+    record = settings.record(contents, place, _command_line(ctx), time.monotonic() - started)
+    _show(record, contents, given["out"])
+
+
+def _show(record: StudyRecord, contents: StudyContents, out: Path | None) -> None:
+    from fairgate.reports import study_files, study_tables
+
+    console = wide_console(120)
+    for table in study_tables(record):
+        console.print(table)
+        console.print()
+    for text in (*record.notes, *dict.fromkeys(data.notice for data in record.datasets if data.notice)):
+        typer.echo(f"note: {text}")
+    if out is None:
+        return
+    for name, data in study_files(record, {picture.name: png for picture, png in contents.sheets}).items():
+        with writing("the study", str(out / name)):
+            out.mkdir(parents=True, exist_ok=True)
+            atomic_write(out / name, data)
+    typer.echo(f"study: {out / 'study.html'}")
+
+
+def _command_line(ctx: typer.Context) -> str:
+    """The command with every option that differs from its default."""
+    words = ctx.command_path.split()
+    for param in ctx.command.params:
+        value = ctx.params.get(param.name or "")
+        if value in (None, (), []) or value == param.default:
+            continue
+        if isinstance(value, bool):
+            words += [param.opts[0] if value else param.secondary_opts[0]]
+        else:
+            each = value if isinstance(value, list | tuple) else [value]
+            words += [word for one in each for word in (param.opts[0], str(one))]
+    return shlex.join(["fairgate", *words[1:]])
+
+
+def _answers_cache(cache: str | None, root: Path) -> EmbeddingCache | None:
+    """Where answers are cached, by `--cache`: the gate's own place, another folder, or nowhere (`off`).
+
+    Raises SettingsError for a folder inside of the repository.
+    """
+    from fairgate.models import EmbeddingCache, require_cache_outside
+    from fairgate.suites import default_cache
+
+    if cache == "off":
+        return None
+    folder = Path(cache) if cache else default_cache(os.environ)
+    require_cache_outside(folder, root)
+    return EmbeddingCache(folder, root)

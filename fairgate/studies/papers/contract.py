@@ -1,0 +1,208 @@
+"""What a study is: a settings model that gives its options, its command and its computation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fairgate import gate
+from fairgate.data import Dataset, open_dataset
+from fairgate.ground.errors import SettingsError
+from fairgate.ground.plugins import Registry
+from fairgate.models import Capability, EmbeddingCache, open_scorer, require_capability
+from fairgate.probes import with_article
+from fairgate.records import StudyFigure, StudyModel, StudyPicture, StudyRecord, StudyTable
+from fairgate.tracking import environment
+
+
+@dataclass(frozen=True, slots=True)
+class StudyContents:
+    """What a study returns. `settings` holds every choice that decides a number; `sheets` are pictures, each with its
+    PNG."""
+
+    models: Sequence[StudyModel]
+    datasets: Sequence[Dataset]
+    settings: Mapping[str, str | int | float | list[str]]
+    tables: Sequence[StudyTable] = ()
+    figures: Sequence[StudyFigure] = ()
+    sheets: Sequence[tuple[StudyPicture, bytes]] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlace:
+    """Where a study runs: the repository, the device, where answers are cached, and who is told how far it is."""
+
+    root: Path = Path()
+    device: str = "auto"
+    cache: EmbeddingCache | None = None
+    progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
+
+    def release(self, name: str) -> Dataset:
+        """A release of the repository. Raises DatasetError, also if the content is not that of the manifest."""
+        release = open_dataset(name, self.root / "datasets")
+        release.require_intact()
+        return release
+
+    def opened(
+        self,
+        name: str,
+        uri: str,
+        source: Any,
+        needs: Capability,
+        *,
+        option: str = "--model",
+        allow_pickle: bool = False,
+    ) -> Any:
+        """A model on the pictures of a source. Raises ModelError for one without the capability that it needs, with
+        the option that names it."""
+        progress = None if self.progress is None else partial(self.progress, name)
+        scorer = open_scorer(
+            uri,
+            source,
+            device=self.device,
+            cache=self.cache,
+            base=self.root,
+            allow_pickle=allow_pickle,
+            progress=progress,
+        )
+        require_capability(scorer, needs, f"{option} {uri}")
+        return scorer
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """Metadata of a field that is typed in another form than it has: as an option that repeats, or as one text.
+    `read` makes the value from what is typed."""
+
+    read: Callable[[Any], Any]
+    repeats: bool = True
+
+
+class Study(BaseModel):
+    """A study. Its fields are the options of `fairgate study NAME`: name, type, default, least value (`ge`) and
+    description; its docstring is the help of the command."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    """The publication whose tables and figures these are."""
+    asks_models: ClassVar[bool] = True
+    """Whether the command has --device, --cache and --root."""
+
+    @classmethod
+    def of_options(cls, typed: Mapping[str, Any]) -> Self:
+        """Settings from the options that are given. Raises SettingsError for a value that is none."""
+        values = dict(typed)
+        for name, value in typed.items():
+            for form in cls.model_fields[name].metadata:
+                if isinstance(form, Typed):
+                    values[name] = form.read(value)
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            option = f"--{str(first['loc'][0]).replace('_', '-')}" if first["loc"] else cls.name
+            remedy = f"fairgate study {cls.name} --help lists what options take"
+            raise SettingsError(f"{first['msg']}.", where=option, remedy=remedy) from error
+
+    def run(self, place: StudyPlace) -> StudyContents:
+        """Measure every table and figure."""
+        raise NotImplementedError
+
+    def record(self, contents: StudyContents, place: StudyPlace, command: str, seconds: float) -> StudyRecord:
+        """The record of a run that has just ended."""
+        return StudyRecord(
+            study=self.name,
+            title=self.title,
+            paper=self.paper,
+            models=list(contents.models),
+            datasets=[gate.dataset_info(release) for release in contents.datasets],
+            settings=dict(contents.settings),
+            tables=list(contents.tables),
+            figures=list(contents.figures),
+            pictures=[picture for picture, _ in contents.sheets],
+            notes=list(contents.notes),
+            environment=environment(place.root, place.device),
+            command=command,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=round(seconds, 3),
+        )
+
+
+def _checked(name: str, study: Any) -> type[Study]:
+    if not (isinstance(study, type) and issubclass(study, Study)):
+        raise TypeError("it is not a subclass of fairgate.studies.papers.Study")
+    if study.name != name:
+        raise TypeError(f"it is named '{study.name}'")
+    return study
+
+
+REGISTERED: Registry[type[Study]] = Registry("study", _checked, group="fairgate.studies")
+S = TypeVar("S", bound=type[Study])
+
+
+def register(study: S) -> S:
+    """Class decorator: make a study known by its name. Raises FairgateError for a name that is taken."""
+    REGISTERED.register(study.name, study)
+    return study
+
+
+def named_models(given: Sequence[str], taken: Sequence[str] = ()) -> dict[str, str]:
+    """URIs by name, from NAME=URI, or a URI, which is named by its last part. Raises SettingsError for one name twice,
+    or one that is `taken`.
+
+    >>> named_models(["hf:runs/new", "old=hf:runs/old/final", "vlm:runs/seer?question=Who is it?"])
+    {'new': 'hf:runs/new', 'old': 'hf:runs/old/final', 'seer': 'vlm:runs/seer?question=Who is it?'}
+    """
+    models: dict[str, str] = {}
+    for option in given:
+        name, equals, uri = option.partition("=")
+        if not equals or ":" in name:
+            place = re.sub(r"\.(csv|parquet|safetensors|pt)$", "", option.partition("?")[0].rstrip("/"))
+            name, uri = re.split(r"[/:]", place)[-1] or option, option
+        if name in models or name in taken:
+            remedy = "give each a name of its own: --model NAME=URI"
+            raise SettingsError(f"two models are named '{name}'.", where="--model", remedy=remedy)
+        models[name] = uri
+    return models
+
+
+def named_texts(given: Sequence[str], option: str, example: str) -> dict[str, str]:
+    """Texts by name, from NAME=TEXT. Raises SettingsError for an option of another form."""
+    texts: dict[str, str] = {}
+    for typed in given:
+        name, equals, text = typed.partition("=")
+        if not (name and equals and text):
+            raise SettingsError(f"'{typed}' is no NAME=TEXT.", where=option, remedy=f"{option} {example}")
+        texts[name] = text
+    return texts
+
+
+def prompt_of(template: str, placeholder: str, word: str) -> str:
+    """A template with a word in place of `{placeholder}`, and with its article in place of `{a_placeholder}`.
+
+    >>> prompt_of("a photo of {a_subject}", "subject", "engineer")
+    'a photo of an engineer'
+    """
+    return template.replace(f"{{a_{placeholder}}}", with_article(word)).replace(f"{{{placeholder}}}", word)
+
+
+def required_template(template: str, placeholder: str) -> str:
+    """A template that names the placeholder. Raises SettingsError for another one."""
+    if not any(f"{{{article}{placeholder}}}" in template for article in ("", "a_")):
+        remedy = f"put {{a_{placeholder}}} or {{{placeholder}}} in it"
+        raise SettingsError(f"the template names no {placeholder}.", where="--template", remedy=remedy)
+    return template
+
+
+Models = Annotated[dict[str, str], Typed(named_models)]
+"""URIs of models by name, typed as NAME=URI or URI."""
