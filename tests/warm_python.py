@@ -27,13 +27,13 @@ from typing import Any
 import pytest
 
 _PACKAGES = (
-    "baselines",
-    "checkpoints",
-    "cli",
     "data",
     "gate",
-    "measures",
+    "gate.baselines",
+    "interfaces.cli",
+    "metrics",
     "models",
+    "models.checkpoints",
     "probes",
     "reports",
     "suites",
