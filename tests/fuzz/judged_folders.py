@@ -84,7 +84,7 @@ def flux_folder(world: World) -> Path:
     """A tiny FLUX, saved once."""
     folder = world.root / "flux"
     if not folder.exists():
-        sys.path.insert(0, str(TESTS / "generation"))
+        sys.path.insert(0, str(TESTS / "models" / "generation"))
         from flux_world import save_flux
 
         save_flux(folder)

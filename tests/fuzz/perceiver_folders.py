@@ -17,7 +17,7 @@ def folders(world: World) -> dict[str, Path]:
     """One tiny model of each kind, made once."""
     home = world.root / "perceivers"
     if not home.exists():
-        sys.path.insert(0, str(TESTS / "generation"))
+        sys.path.insert(0, str(TESTS / "models" / "generation"))
         from perceiver_world import save_perceiver
 
         for kind in ROLES:
