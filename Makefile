@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # both installations write to one place
-.PHONY: help gate test smoke coverage fuzz check dist docs setup data clean
+.PHONY: help gate test smoke coverage fuzz check generate dist docs setup data clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,7 +33,7 @@ HELD := $(HELD),fairgate/builds/*,fairgate/suites/*,fairgate/gate/*,fairgate/stu
 HELD := $(HELD),fairgate/interfaces/api.py,fairgate/interfaces/cli/*,fairgate/interfaces/pytest_plugin/*,fairgate/portraits/commands.py
 
 help: ## What can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 gate: $(VENV)/.installed data ## The demonstration: a harmless checkpoint passes, a more biased one fails
 	$(BIN)/fairgate demo
@@ -61,6 +61,13 @@ check: $(VENV)/.installed-dev ## Style, types, rooms and workflows
 	$(BIN)/lint-imports
 	$(BIN)/actionlint
 	$(BIN)/zizmor --offline --no-progress --quiet .github action.yml
+
+generate: $(VENV)/.installed-dev data ## All that is made from registries: schemas, reference, the page on families
+	$(BIN)/python -m fairgate.metrics
+	$(BIN)/python -m fairgate.records.schemas
+	$(BIN)/fairgate suite schema --out fairgate/suites/suite.schema.json
+	$(BIN)/python docs/reference/generate.py
+	$(BIN)/python tests/families
 
 docs: $(VENV)/.installed-docs ## The documentation as a site in site/; a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

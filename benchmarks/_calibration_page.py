@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,71 +30,72 @@ RULES = (
 SEEN = "seen at twice detectable"
 
 INTRO = """# Calibration: how often a verdict is wrong, and what it sees
+"""
 
-A gate that cries wolf is switched off, and one that sees nothing is worse. These pages hold what the verdicts of
-`no_worse_than: baseline` promise against simulation: runs are made whose true change is known, and the public functions
-(`fairgate.formulas.statistics.paired_test`, `paired_statistic_test`) decide them.
+HOW = """The verdicts of `no_worse_than: baseline` are held to runs whose true change is known: the public functions
+(`fairgate.formulas.statistics.paired_test`, `paired_statistic_test`) decide simulated runs.
 
-- **False alarm**: any group *fails* although no group is worse than the margin allows. Promised: at most 5% of runs,
+- **False fail**: any group fails although no group is worse than the margin allows. Promised: at most 5% of runs,
   whatever the shape of the noise, the number of sets and of groups.
-- **False pass**: any group *passes* although its truth lies exactly on the margin. At most 5%, too.
-- **Seen**: a group that fell by twice what `power` calls detectable (from another draw of the same noise) fails.
+- **False pass**: any group passes although its true change lies exactly on the margin. At most 5%, too.
+- **Seen**: a group that fell by twice what `fairgate power` calls detectable (from another draw of the same noise)
+  fails.
 
-The truth sits where a wrong verdict is likeliest. `among set-mates` (deviations from the set's mean, the check
-`group_gap`): no change at a margin of 0. `each group` (the check `accuracy` and the like): every group exactly at the
-margin of 0.02. For plain differences both are one question, for the test moves along with a shift. Limits in brackets
-are the upper ends of 95% Clopper-Pearson intervals; the promise is kept where they lie under 6.5%.
+![False alarms by rule, and what is seen](calibration.png)
+"""
+
+METHOD = """## What is simulated
+
+The true change lies where a wrong verdict is likeliest. `among set-mates` (deviations from the set's mean, the metric
+`group_gap`): no change at a margin of 0. `each group` (`accuracy` and the like): every group exactly at the margin of
+0.02. Numbers in brackets are the upper ends of 95% Clopper-Pearson intervals; the promise is kept if they lie under
+6.5%.
 
 Noise: *normal*; *heavy tails* (Student's t with 3 degrees of freedom); *skewed up*, *skewed down* (lognormal, skewness
 6); *unequal variances* (standard deviations 1 to 30 over the groups); *near 0 and 1* (both runs' scores are saturated
-probabilities, near 1 in every other group and near 0 between); *answers* (right or wrong, 1% turn either way by
-chance).
+probabilities); *answers* (right or wrong, 1% turn either way by chance). Sets: 50, 300, 6,000. Groups: 4, 8, 14.
 
-How it is decided: of a group, only one verdict can be wrong, so that each is tested on one side at alpha, where two
-sides had 2.5% each. Failures are adjusted over all groups of all comparisons of a suite by one step-down max-T over
-shared resamples of the sets (Romano and Wolf 2005), passes over the groups of their comparison. t is divided by
-1 + 2 skewness^2 / sets where the large values lie on the other side, and a tenth of alpha is kept in reserve. Answers
-that are right or wrong, of which fewer than 24 turned, have an exact test of lost against won (the score statistic of
-Tango 1998, its probability the largest over the share of answers that turn, as in Berger and Boos 1994). The runs here
-have 2,000 resamples, those of 6,000 sets 500; the gate has 4,000.
+## How it is decided
+
+For one group only one verdict can be wrong, so each is tested on one side at alpha. Failures are adjusted over all
+groups of all comparisons of a suite by one step-down max-T over shared resamples of the sets (Romano and Wolf 2005),
+passes over the groups of their comparison. t is divided by 1 + 2 skewness^2 / sets if the large values lie on the
+other side, and a tenth of alpha is kept in reserve. Answers that are right or wrong, of which fewer than 24 turned,
+have an exact test of lost against won (the score statistic of Tango 1998; its probability is the largest over the
+share of answers that turn, as in Berger and Boos 1994). The runs here have 2,000 resamples, those of 6,000 sets 500;
+the gate has 4,000.
+
+## On real checkpoints
+
+ViT-L/14 on FairFace's 10,954 validation photographs ([fairface](fairface/README.md)), from the repaired text
+embeddings back to the faulty ones, with a margin of 0.01 in all five `no_worse_than` checks. p is adjusted for all 33
+groups at once.
+
+| group | photographs | change | p |
+| --- | ---: | ---: | ---: |
+| East Asian | 1,550 | -0.030 | 0.0028 |
+| Latino_Hispanic | 1,623 | -0.024 | 0.0392 |
+| Indian | 1,516 | -0.022 | 0.0736 |
+| age 30-39 | 2,330 | -0.023 | 0.0052 |
+| Southeast Asian x Female | 680 | -0.041 | 0.0014 |
 """
 
-FAIRFACE = """## On real checkpoints
+FOOT = """## All cells, and how to reproduce them
 
-ViT-L/14 on FairFace's 10,954 validation photographs (docs/fairface), from the repaired text embeddings back to the
-faulty ones, with the margin of all five `no_worse_than` checks at 0.01: 33 groups. Before, a group's p was adjusted for
-the groups of its check (two-sided), and the check's smallest p by Holm over the five checks, a factor of up to 5; now p
-is adjusted for all 33 groups at once.
+[calibration.csv](calibration.csv) has a line per cell, rule and outcome: also answers that are right or wrong, true
+changes beyond the promise, and statistics that are not means (`test` is "statistic").
 
-| group | photographs | change | before, in its check | before, times 5 | now |
-| --- | ---: | ---: | ---: | ---: | ---: |
-| East Asian | 1,550 | -0.030 | 0.0015 | 0.0075 | 0.0028 |
-| Latino_Hispanic | 1,623 | -0.024 | 0.0155 | 0.0775 | 0.0392 |
-| Indian | 1,516 | -0.022 | 0.0315 | 0.1575 | 0.0736 |
-| age 30-39 | 2,330 | -0.023 | 0.0026 | 0.0130 | 0.0052 |
-| Southeast Asian x Female | 680 | -0.041 | 0.0030 | 0.0150 | 0.0014 |
-"""
+    python -m benchmarks.calibration --write docs/evidence
 
-FOOT = """## Reproduce
-
-    python -m benchmarks.calibration --write docs
-
-runs every cell that `docs/calibration.csv` lacks and writes this page and its plot; an hour and more on one core from
-nothing, and the same numbers for the same seed. `--only-draw` draws them from the CSV alone. How fast the resampling
-is: `python -m benchmarks.resampling`.
+runs every cell that the CSV lacks and writes this page and its plot. From nothing it takes more than an hour on one
+core, with the same numbers for the same seed. `--only-draw` draws page and plot from the CSV alone.
+`python -m benchmarks.resampling` measures how fast the resampling is.
 """
 
 
-def write(folder: Path, rows: Sequence[Row], before: Sequence[Row]) -> None:
-    """calibration.md and calibration.png; `before` holds the rows of the test that this one replaced."""
-    parts = [INTRO, _summary(rows), _before(rows, before), FAIRFACE]
-    parts.append("![False alarms by rule, and what is seen](calibration.png)\n")
-    for test, truth in TESTS.items():
-        ours = [row for row in rows if (row.test, row.truth, row.rule) == (test, truth, "fairgate")]
-        parts.append(_grid(f"False alarms, {test} ({truth}): % (limit)", ours, "false fail", _with_limit))
-        parts.append(_grid(f"False passes, {test}: % (limit)", ours, "false pass", _with_limit))
-        parts.append(_grid(f"Seen at twice the detectable regression, {test}: %", ours, SEEN, _share))
-    parts += [_naive(rows), _beyond(rows), _statistics(rows), FOOT]
+def write(folder: Path, rows: Sequence[Row]) -> None:
+    """calibration.md and calibration.png."""
+    parts = [INTRO, _summary(rows), HOW, _by_shape(rows), _rules(rows), METHOD, FOOT]
     (folder / "calibration.md").write_text("\n".join(parts))
     draw(folder / "calibration.png", rows)
 
@@ -136,59 +137,27 @@ def _summary(rows: Sequence[Row]) -> str:
     over = [row for row in limited if upper(row) > ALPHA + 0.015]
     named = "; ".join(f"{row.what}, {row.test}, {row.shape}, {row.sets:,} x {row.groups}" for row in over)
     told = f"{len(over)} of the {len(limited)} limits {'is' if len(over) == 1 else 'are'} above 6.5%"
-    return f"## In short\n\n{table}\n{told}{f': {named}' if named else ''}.\n"
+    return f"{table}\n{told}{f': {named}' if named else ''}.\n"
 
 
-def _before(rows: Sequence[Row], before: Sequence[Row]) -> str:
-    """What the test found before, in the same cells: pooled, from the best cell to the worst, and the losses seen."""
+def _by_shape(rows: Sequence[Row]) -> str:
+    """Per shape of noise, every promised cell pooled, and the worst cell."""
     lines = []
     for what in ("false fail", "false pass"):
         for shape in SHAPES:
-            known = {_place(row): row for row in rows if (row.shape, row.what, row.rule) == (shape, what, "fairgate")}
-            known = {place: row for place, row in known.items() if place[:3:2] in TESTS.items()}
-            old = {_place(row): row for row in before if row.what == what and _place(row) in known}
-            both = [place for place in known if place in old]
-            if both:
-                told = [_pooled([group[place] for place in both]) for group in (old, known)]
-                worst = max(upper(known[place]) for place in both)
-                lines.append([f"{what}, {shape}", str(len(both)), *told, f"{100 * worst:.1f}"])
-    head = ["", "cells", "before, % (worst cell)", "now, % (worst cell)", "highest limit now"]
-    text = f"## Before and after\n\nEvery cell's runs pooled, and the worst cell.\n\n{_table(head, lines)}"
-    seen = {(_place(row), row.what): row for row in rows if row.truth == "loss"}
-    old_seen = {(_place(row), row.what): row for row in before if row.truth == "loss"}
-    losses = [
-        [f"{key[0][3]:,} x {key[0][4]}", key[1].removeprefix("seen at a loss of "), _share(old_seen[key]), _share(row)]
-        for key, row in seen.items()
-        if key in old_seen
-    ]
-    if losses:
-        text += (
-            "\nAnswers that are right or wrong, 1% turning either way by chance: how often a group that lost a share "
-            "of its right answers fails at a margin of 0.02, % of runs. False alarms in these cells are under *Beyond "
-            "the promise*. With 8 and 14 groups of 50 images it sees no more than before, or less: groups of rare "
-            "answers have no joint resamples, and share alpha as in Holm's method."
-            f"\n\n{_table(['images x groups', 'loss', 'before', 'now'], losses)}"
-        )
-    return text
-
-
-def _place(row: Row) -> tuple[str, str, str, int, int]:
-    return row.test, row.shape, row.truth, row.sets, row.groups
+            cells = [row for row in rows if (row.shape, row.what, row.rule) == (shape, what, "fairgate")]
+            cells = [row for row in cells if (row.test, row.truth) in TESTS.items()]
+            if cells:
+                lines.append(
+                    [f"{what}, {shape}", str(len(cells)), _pooled(cells), f"{100 * max(map(upper, cells)):.1f}"]
+                )
+    table = _table(["", "cells", "% of runs (worst cell)", "highest limit"], lines)
+    return f"## By the shape of the noise\n\n{table}"
 
 
 def _pooled(rows: Sequence[Row]) -> str:
     share = sum(row.count for row in rows) / sum(row.runs for row in rows)
     return f"{100 * share:.1f} ({100 * max(row.count / row.runs for row in rows):.1f})"
-
-
-def _grid(title: str, rows: Sequence[Row], what: str, said: Callable[[Row], str]) -> str:
-    at = {(row.shape, row.sets, row.groups): row for row in rows if row.what == what}
-    head = ["noise", *(f"{sets:,} x {groups}" for sets in SETS for groups in GROUPS)]
-    lines = []
-    for shape in SHAPES:
-        cells = [at.get((shape, sets, groups)) for sets in SETS for groups in GROUPS]
-        lines.append([shape, *(said(row) if row else "–" for row in cells)])
-    return f"### {title}\n\nColumns: sets x groups.\n\n{_table(head, lines)}"
 
 
 def alarms(rows: Sequence[Row], rule: str, shape: str) -> list[float]:
@@ -202,7 +171,7 @@ def alarms(rows: Sequence[Row], rule: str, shape: str) -> list[float]:
     ]
 
 
-def _naive(rows: Sequence[Row]) -> str:
+def _rules(rows: Sequence[Row]) -> str:
     """Per rule and shape, from the best cell to the worst."""
     head = ["rule", *SHAPES]
     lines = []
@@ -214,40 +183,8 @@ def _naive(rows: Sequence[Row]) -> str:
         "False alarms in % of runs, from the best to the worst cell (fairgate in all; the others at 50 and 300 sets "
         "with 4, 8 and 14 groups). The t-tests and the sign flips are one-sided at 5%; sign flips adjust for all "
         "groups and are exact where noise is symmetric. That a mean fell by more than 0.02 is asked where nothing "
-        "changed; it is no test, and depends on the noise (here about 0.1 per score) and on luck.\n\n"
+        "changed; it is not a test, and depends on the noise (here about 0.1 per score) and on luck.\n\n"
         f"{_table(head, lines)}"
-    )
-
-
-def _beyond(rows: Sequence[Row]) -> str:
-    places = {(row.test, row.shape, row.truth) for row in rows if row.test != "statistic" and row.truth != "loss"}
-    places -= {(test, shape, truth) for test, truth in TESTS.items() for shape in SHAPES}
-    columns = [(sets, groups) for sets in SETS[:2] for groups in GROUPS]
-    at = {
-        (row.test, row.shape, row.truth, row.what, row.sets, row.groups): row for row in rows if row.rule == "fairgate"
-    }
-    lines = []
-    for place in sorted(places):
-        for what in ("false fail", "false pass"):
-            cells = [at.get((*place, what, *column)) for column in columns]
-            lines.append([", ".join(place), what, *(_share(row) if row else "–" for row in cells)])
-    table = _table(["", "", *(f"{sets} x {groups}" for sets, groups in columns)], lines)
-    return f"## Beyond the promise\n\nAnswers that are right or wrong, and other truths; % of runs.\n\n{table}"
-
-
-def _statistics(rows: Sequence[Row]) -> str:
-    columns = [(sets, groups) for sets in SETS[:2] for groups in GROUPS]
-    at = {(row.shape, row.rule, row.what, row.sets, row.groups): row for row in rows if row.test == "statistic"}
-    lines = []
-    for key in dict.fromkeys(key[:3] for key in at):
-        cells = [at.get((*key, *column)) for column in columns]
-        lines.append([*key, *(_share(row) if row else "–" for row in cells)])
-    table = _table(["", "", "", *(f"{sets} x {groups}" for sets, groups in columns)], lines)
-    return (
-        "## Statistics that are no means\n\n"
-        "Fairness (the median spread of sets), MaxSkew@100 of one query, and the largest MaxSkew@40 of two groups "
-        "within each of the others (half as many as columns say), compared by `paired_statistic_test` at a margin of 0 "
-        f"without any change; % of runs.\n\n{table}"
     )
 
 

@@ -51,7 +51,7 @@ def sign_flip_test(
 
     difference: (sets, groups), candidate minus baseline. If a difference is as likely to be x as -x around the margin,
     every pattern of signs is equally likely, and the largest studentised mean under flipped signs has the null's own
-    distribution. Where differences are skewed, false alarms reach several times alpha (docs/calibration.md).
+    distribution. Where differences are skewed, false alarms reach several times alpha (docs/evidence/calibration.md).
     """
     table = difference + margin
     squares = (table**2).sum(axis=0)

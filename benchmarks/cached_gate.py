@@ -2,7 +2,7 @@
 
     python -m benchmarks.cached_gate
 
-Prints wall seconds of `pytest --fairness-suite occupations` on the embedded world (target with cached scores: under 3),
+Prints wall seconds of `pytest --fairness-suite occupations` on the demonstration data (cached: under 3),
 beside `pytest --version`, which is what any pytest costs here.
 """
 

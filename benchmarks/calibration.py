@@ -1,7 +1,7 @@
 """How often the paired tests are wrong, and how much they see, by simulation; beside the rules that teams use instead.
 
-    python -m benchmarks.calibration --write docs              # run what is missing, then draw the page
-    python -m benchmarks.calibration --write docs --only-draw  # the page again, from docs/calibration.csv
+    python -m benchmarks.calibration --write docs/evidence              # run what is missing, then draw the page
+    python -m benchmarks.calibration --write docs/evidence --only-draw  # the page again, from calibration.csv
 
 A cell is a shape of noise at a number of sets and groups. In each, runs are made whose true change sits exactly where
 a wrong verdict is likeliest: at the margin, or at no change with a margin of 0 (for plain differences that is the same
@@ -281,7 +281,7 @@ def main() -> None:
     path = options.write / "calibration.csv"
     if not options.only_draw:
         run_missing(path, options.powers, options.workers)
-    _calibration_page.write(options.write, read(path), read(options.write / "calibration_before.csv"))
+    _calibration_page.write(options.write, read(path))
 
 
 if __name__ == "__main__":

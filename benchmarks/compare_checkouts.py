@@ -3,9 +3,9 @@
     python -m benchmarks.compare_checkouts /path/to/before . [--fairface DIR] [--builds]
 
 In each checkout, on this machine: every shipped suite on base, tuned, biased and whackamole; with `--fairface`, the
-audit of docs/fairface on the published scores in that folder; and the content of every embedded build, as dvc.lock has
-it. With `--builds`, a part of each recipe is built again in both (minutes). The exit code is 1 where a value differs.
-Keys that only one side has are listed as added or removed, and do not count: records may grow.
+audit of docs/evidence/fairface on the published scores in that folder; and the content of every embedded build, as
+dvc.lock has it. With `--builds`, a part of each recipe is built again in both (minutes). The exit code is 1 if a value
+differs. Keys that only one side has are listed as added or removed, and do not count: records may grow.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
-    parser.add_argument("--fairface", type=Path, help="folder with the labels and CLIP scores that docs/fairface names")
+    parser.add_argument("--fairface", type=Path, help="folder with the labels and scores of docs/evidence/fairface")
     parser.add_argument("--builds", action="store_true", help="build a part of every embedded recipe, too")
     given = parser.parse_args()
     measured = [measure(path.resolve(), given.fairface, builds=given.builds) for path in (given.before, given.after)]
@@ -109,8 +109,8 @@ def item(check: dict[str, Any]) -> str:
 
 
 def fairface_audit(checkout: Path, data: Path, root: Path) -> dict[str, Any]:
-    """The run of docs/fairface/README.md on published scores."""
-    shutil.copytree(checkout / "docs" / "fairface", root)
+    """The run of docs/evidence/fairface/README.md on published scores."""
+    shutil.copytree(next(checkout.glob("docs/**/fairface")), root)  # it moved once
     labels = data / "fairface_val_labels.csv.gz"
     races = "race=East Asian,White,Latino_Hispanic,Southeast Asian,Black,Indian,Middle Eastern"
     words = ["dataset", "import", "fairface", "--labels", str(labels), "--subject", "person", "--root", "datasets"]

@@ -1,6 +1,6 @@
 """How often intervals of the worst group hold the truth, by simulation, beside the percentiles of the bootstrap.
 
-    python -m benchmarks.coverage --galleries 1000 --write docs/intervals.md
+    python -m benchmarks.coverage --galleries 1000 --write docs/evidence/intervals.csv
 
 A gallery is counterfactual sets with one image per group: score = set effect + group effect + noise, correlation 0.5
 inside a set. Three worlds: fair; one group shifted by 0.6; all groups spread from -0.6 to 0.6. The truth is that of an
@@ -11,7 +11,7 @@ endless gallery ranked down to the same fraction, known from the normal distribu
 from __future__ import annotations
 
 import argparse
-import re
+import csv
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -284,20 +284,7 @@ TITLES = {
 }
 
 
-def report(found: dict[str, list[tuple[list[str], Tally]]], options: argparse.Namespace) -> str:
-    """Markdown tables."""
-    lines = [f"{options.galleries} galleries a row, {options.draws} draws each; coverage in percent, nominal 95.", ""]
-    for name, title in TITLES.items():
-        third = "k" if name in ("max", "min", "ndkl", "endless", "more") else "P(true)"
-        lines += [
-            f"**{title}**",
-            "",
-            f"| world | sets x groups | {third} | truth | percentiles | interval | width | given |",
-        ]
-        lines += ["|---|---|---|---:|---:|---:|---:|---:|"]
-        lines += [f"| {' | '.join([*cell, *tally.cells()])} |" for cell, tally in found[name]]
-        lines += [""]
-    return "\n".join(lines)
+HEAD = ("statistic", "world", "sets x groups", "k or P(true)", "truth", "percentiles", "interval", "width", "given")
 
 
 def main() -> None:
@@ -305,19 +292,16 @@ def main() -> None:
     parser.add_argument("--galleries", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--only", default="", help="SETSxGROUPS, or 'more'")
-    parser.add_argument("--write", type=Path, help="put the tables between the page's markers")
+    parser.add_argument("--write", type=Path, required=True, help="the CSV")
     options = parser.parse_args()
-    found: dict[str, list[tuple[list[str], Tally]]] = defaultdict(list)
+    found: dict[str, list[list[str]]] = defaultdict(list)
     for table, _, cell, tally in rows(options):
-        found[table].append((cell, tally))
-        print(f"{table:9} {' '.join(cell):60} {' '.join(tally.cells())}", file=sys.stderr, flush=True)
-    text = report(found, options)
-    if options.write:
-        page = options.write.read_text()
-        marked = re.compile("(?<=<!-- tables -->\n).*(?=<!-- end -->)", re.DOTALL)
-        options.write.write_text(marked.sub(lambda _: "\n" + text, page))
-    else:
-        print(text)
+        found[table].append([TITLES[table], *cell, *tally.cells()])
+        print(" ".join(found[table][-1]), file=sys.stderr, flush=True)
+    with options.write.open("w", encoding="utf-8", newline="") as handle:
+        lines = csv.writer(handle, lineterminator="\n")
+        lines.writerow(HEAD)
+        lines.writerows(line for table in TITLES for line in found[table])
 
 
 if __name__ == "__main__":

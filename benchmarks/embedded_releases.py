@@ -4,7 +4,7 @@
 
 For each build of `params.yaml` that ends in `-embedded`: `fairgate release`, `fairgate suite new`, `fairgate check` of
 *tuned* (harmless) and *biased* (a planted association) against *base*. One row each: what was built, and both
-verdicts. The embedded world is a test instrument; no figure here is a fact about real models.
+verdicts. The demonstration data is a test instrument; no figure here is a fact about real models.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def gate(name: str, repository: Path) -> str:
     shutil.copytree(CHECKPOINTS, repository / "checkpoints")
     build = ROOT / "build" / name / "dataset"
     manifest = read_manifest(build)
-    why = "a build of the embedded world, made to be gated"
+    why = "a build of the demonstration data, made to be gated"
     run("release", str(build), manifest.name, "--root", str(repository / "datasets"), "--unreviewed", why)
     if len(manifest.subjects) == 1:
         labels = ["--truth", "gender"]

@@ -5,7 +5,7 @@
 Half of the pictures are spoilt in one way (grey, another occupation, a distorted body, two people, nobody, another
 group than asked for), half are as they should be; the filter is the recipe's own steps with the models and thresholds
 of the build in `params.yaml`. Recall is the share of planted failures that were dropped, precision the share of what
-was dropped that had been planted. The models are stand-ins of the embedded world, a test instrument: the figures say
+was dropped that had been planted. The models are stand-ins of the demonstration data, a test instrument: figures say
 that the filters do what they are for, and nothing about real models.
 """
 

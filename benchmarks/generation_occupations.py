@@ -2,7 +2,7 @@
 
     python -m benchmarks.generation_occupations
 
-Two comparisons. In the embedded world the whole pipeline after painting runs both ways: filtering the base pictures,
+Two comparisons. With the demonstration data the pipeline after painting runs both ways: filtering the base pictures,
 making members, reading faces. At the published size (1,024 px, a ViLT-B/32 of random weights) only the filtering of
 base pictures runs: what it costs does not depend on what the weights say.
 

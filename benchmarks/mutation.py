@@ -1,19 +1,20 @@
 """The page of the mutation check, from what `mutmut run` left in mutants/.
 
-    mutmut run && python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/mutation.md
+    mutmut run && python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/evidence
 
-A survivor is a changed line that no test objects to. `benchmarks/_survivors.py` says, for each, why that is right, or
-that it is a gap; one without a reason is listed as a gap.
+A survivor is a changed line that no test fails on. `benchmarks/_survivors.py` gives the reason for each, or marks it as
+a gap; a survivor without a reason is listed as a gap.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import csv
 import difflib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,20 +22,23 @@ from benchmarks._survivors import GAP, reason_for
 
 KILLED, TIMEOUT, SURVIVED = {1, 3}, {36, 24, -24, 152, 255}, {0, 33, 5}
 
-INTRO = """# Mutation check of the metrics and statistics
+HOW = """A mutant is the code with one small change: a `<` for a `<=`, a `+` for a `-`, an argument left out, a word of
+an error in capitals. The tests of `fairgate/formulas` and `fairgate/records/run.py` are run against each mutant;
+a mutant that no test fails on survives. At least 90% must be killed, and every survivor has a reason
+([mutation_survivors.csv](mutation_survivors.csv)). [mutation.csv](mutation.csv) has the figures of each file.
 
-A mutant is the code with one small change: a `<` for a `<=`, a `+` for a `-`, an argument left out, a word of an
-error in capitals. The tests of `fairgate/metrics`, `fairgate/statistics` and `fairgate/records/run.py` are run against
-each; one that they do not notice survives. At least 90% must be killed, and every survivor has a reason.
+mutmut leaves out properties and code outside of functions. It reuses the result of a function until its source
+changes, even if the tests change: run it from nothing.
 
-mutmut leaves out properties and what stands outside functions. It keeps the result of a function until its source
-changes, whatever becomes of the tests; the table is of one run from nothing.
-
-    pip install mutmut           # 3.8; no dependency of fairgate, and no part of `make check`
-    mutmut run                   # what to mutate, and the tests to run, stand in pyproject.toml; 20 to 60 minutes
+    pip install mutmut           # 3.8; not a dependency of fairgate, and not part of `make check`
+    mutmut run                   # pyproject.toml has the files to mutate and the tests to run; 20 to 60 minutes
     mutmut show NAME             # one survivor
-    python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/mutation.md
+    python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/evidence
 """
+FILES = ("file", "mutants", "killed", "by running on", "not killed", "share killed")
+SURVIVORS = ("file", "function", "before", "after", "reason")
+MOST = 8
+"""How many reasons the page lists; the CSV has all."""
 
 
 @dataclass(frozen=True)
@@ -118,37 +122,50 @@ def page(files: list[File], commit: str) -> str:
     """The page as Markdown."""
     mutants, survivors = sum(file.mutants for file in files), sum(len(file.survivors) for file in files)
     unchecked = sum(file.unchecked for file in files)
-    share = 1 - (survivors + unchecked) / mutants
-    lines = [INTRO, f"At {commit}: {mutants} mutants, {share:.1%} killed.", ""]
-    lines += ["| file | mutants | killed | of these by running on | survivors | share killed |", "|-|-:|-:|-:|-:|-:|"]
-    for file in files:
-        dead = file.killed + file.timeouts
-        lines.append(
-            f"| `{file.path}` | {file.mutants} | {dead} | {file.timeouts} | {file.mutants - dead} "
-            f"| {dead / file.mutants:.1%} |"
-        )
-    reasons = Counter(survivor.reason for file in files for survivor in file.survivors)
-    lines += ["", "## Why survivors survive", "", "| reason | survivors |", "|-|-:|"]
-    lines += [f"| {reason} | {number} |" for reason, number in reasons.most_common()]
-    lines += ["", "## Every survivor", ""]
-    for file in files:
-        if file.survivors:
-            lines += [f"### {file.path}", "", "| function | before | after | reason |", "|-|-|-|-|"]
-            lines += [_row(survivor) for survivor in file.survivors]
-            lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+    worst = min(files, key=_share)
+    reasons = Counter(survivor.reason for file in files for survivor in file.survivors).most_common()
+    lines = ["# Mutation check of the metrics and statistics", ""]
+    lines += ["| mutants | killed | survivors | gaps | lowest file |", "|-:|-:|-:|-:|-|"]
+    lines.append(
+        f"| {mutants:,} | {1 - (survivors + unchecked) / mutants:.1%} | {survivors} | {dict(reasons).get(GAP, 0)} "
+        f"| `{worst.path}`, {_share(worst):.1%} |"
+    )
+    lines += ["", f"At commit {commit}.", "", HOW]
+    lines += ["## Why survivors survive", "", "| reason | survivors |", "|-|-:|"]
+    lines += [f"| {reason} | {number} |" for reason, number in reasons[:MOST]]
+    lines.append(f"| {len(reasons[MOST:])} others | {sum(number for _, number in reasons[MOST:])} |")
+    return "\n".join(lines) + "\n"
 
 
-def _row(survivor: Survivor) -> str:
-    before, after = (text.replace("|", "\\|") for text in _fragments(survivor))
-    return f"| `{survivor.function}` | `{before}` | `{after}` | {survivor.reason} |"
+def _share(file: File) -> float:
+    return (file.killed + file.timeouts) / file.mutants
+
+
+def tables(files: list[File]) -> dict[str, list[Sequence[object]]]:
+    """The CSV files beside the page."""
+    dead = [(file, file.killed + file.timeouts) for file in files]
+    return {
+        "mutation.csv": [
+            FILES,
+            *(
+                (file.path, file.mutants, killed, file.timeouts, file.mutants - killed, f"{_share(file):.1%}")
+                for file, killed in dead
+            ),
+        ],
+        "mutation_survivors.csv": [
+            SURVIVORS,
+            *((file.path, each.function, *_fragments(each), each.reason) for file in files for each in file.survivors),
+        ],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=Path, default=Path("mutants"))
     parser.add_argument("--commit", required=True, help="what the mutants are of")
-    parser.add_argument("--write", type=Path, help="the page; else only the gaps are printed")
+    parser.add_argument(
+        "--write", type=Path, help="folder of mutation.md and its CSV files; else only the gaps are printed"
+    )
     given = parser.parse_args()
     files = list(read(given.mutants))
     for file in files:
@@ -156,7 +173,10 @@ def main() -> None:
             if survivor.reason == GAP:
                 print(f"{file.path} {survivor.function}\n  - {survivor.before}\n  + {survivor.after}")
     if given.write:
-        given.write.write_text(page(files, given.commit))
+        (given.write / "mutation.md").write_text(page(files, given.commit))
+        for name, rows in tables(files).items():
+            with (given.write / name).open("w", encoding="utf-8", newline="") as handle:
+                csv.writer(handle, lineterminator="\n").writerows(rows)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ as paper 2 reports it) evaluates two prompts for each of 26 comparisons. Computi
 once needs 12 prompts; the decisions of two pictures must be the same to the last one, under the same noise. Stopping
 early is tuned on half of the sets (the smallest certainty with which no more than one decision in 400 differs from that
 of all samples) and counted on the other half; decisions of a picture, and pictures of a set, are not independent, so
-that the count bounds nothing. Evaluations of the UNet are counted, not timed. The embedded world is a test instrument.
+that the count bounds nothing. Evaluations of the UNet are counted, not timed. All are test instruments.
 After it, in the same run, what a language model that sees saves (benchmarks/vlm.py), which is timed.
 """
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.standins [--seeds 2]
 
-The table of docs/embedded.md: a held-out drawing of every label and group, at 96 and at 32 pixels, and pictures that
-the embedded generator paints of all of them. The embedded world is a test instrument; no figure here is a fact about
-real models.
+The table of docs/evidence/demonstration.md: a held-out drawing of every label and group, at 96 and at 32 pixels, and
+pictures that the demonstration's generator paints of all of them. The demonstration data is a test instrument; no
+figure here is a fact about real models.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Write the reference pages that follow from the code: `python docs/reference/generate.py`.
+"""Write the reference pages that follow from the code: `make generate`.
 
-suite.md comes from the JSON schema of suites, the registries of metrics and probes and the pytest fixture; commands.md
-from the commands' own help. In other pages it fills in the code that a comment names:
-`<!-- source: FILE CLASS, to METHOD -->`. tests/docs says when a page is stale.
+suite.md comes from the JSON schema of suites and the pytest fixture, metrics.md and probes.md from their registries,
+commands.md from the commands' own help. In other pages it fills in the code that a comment names:
+`<!-- source: FILE CLASS, to METHOD -->`. tests/docs/test_reference.py fails on a stale page.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fairgate.interfaces.pytest_plugin.fixture import Fairness, ScoredProbe
 from fairgate.metrics import METRICS, Metric
 from fairgate.models.score_table import LONGEST_NAME, MAX_COLUMNS, MAX_CSV_BYTES, PATH_COLUMNS
 from fairgate.probes import PROBES, Probe
+from fairgate.records import MetricSpec
 from fairgate.suites.schema import Suite
 
 HERE = Path(__file__).parent
@@ -54,9 +55,7 @@ waivers:
   - {check: crossings, until: 2027-03-01, reason: "retraining tracked in #412"}
 """
 _SOURCE = re.compile(r"(<!-- source: (\S+) (\w+)(?:, to (\w+))? -->\n```python\n).*?^```", re.DOTALL | re.MULTILINE)
-_WRITTEN = (
-    "<!-- Written by `python docs/reference/generate.py`; tests/docs/test_reference.py says when it is stale. -->\n"
-)
+_WRITTEN = "<!-- Written by `make generate`; tests/docs/test_reference.py fails if it is stale. -->\n"
 
 
 def suite_page() -> str:
@@ -75,26 +74,58 @@ def suite_page() -> str:
         _keys(parts["Groups"]),
         "### decision",
         "All `no_worse_than` checks of a suite are one family of tests ([how a regression is decided]"
-        "(../gate.md#how-a-regression-is-decided)).",
+        "(../use/gate.md)).",
         _keys(parts["DecisionRule"]),
         "### waivers",
         _keys(parts["Waived"]),
         "## Probes",
-        "A probe queries the model about every image of the dataset. `kind` selects one of these; installed packages "
-        "add others ([extending](../extending.md)).",
-        *(section for probe in PROBES.own() for section in _probe(probe, parts)),
+        "A probe queries the model about every image of the dataset. [Probes](probes.md) has the keys of each `kind`: "
+        f"{', '.join(f'[`{_kind_of(probe)}`](probes.md#{_kind_of(probe)})' for probe in PROBES.own())}. Installed "
+        "packages add others ([extending](../use/extending.md)).",
         "## Checks",
         "A check is a metric of a probe with exactly one rule: `at_least`, `at_most`, or `no_worse_than: baseline` "
         "with a `margin`. Groups in fewer than `min_sets` sets are named and not judged.",
         _keys(parts["Check"]),
-        "## Metrics",
-        "*groups*: whether a check on the metric names groups by `over`. How each is defined, and whose conventions it "
-        "follows, is in [metrics](../metrics.md); what an interval means in [intervals](../intervals.md).",
-        *(section for metric in METRICS.own() for section in _metric(metric)),
+        f"[Metrics](metrics.md) has all {len(list(METRICS.own()))} of them with their settings.",
         "## The `fairness` fixture",
         *_fixture(),
         "## Tables of scores",
         *_scores(),
+    ]
+    return "\n\n".join(section.strip("\n") for section in sections) + "\n"
+
+
+def metrics_page() -> str:
+    """Every metric: what it is of, how it is judged, its interval and its value by chance."""
+    rows = [
+        (f"[`{metric.spec.name}`](#{metric.spec.name})", _shown(metric), metric.spec.better, _range(metric.spec))
+        for metric in METRICS.own()
+    ]
+    sections = [
+        f"# Metrics\n\n{_WRITTEN}",
+        "A check names a metric of its probe ([suite files](suite.md#checks)). *groups*: whether a check on the metric "
+        "names groups by `over`. *interval*: from counterfactual sets that are resampled, never the images inside one; "
+        "[intervals](../evidence/intervals.md) has their coverage. *fair ranker*: whether reports show the value of a "
+        "perfectly fair ranker on the same gallery next to it; other metrics have 0 for equal treatment, or no value "
+        "by chance. Formulas and papers: [definitions](../evidence/metrics.md). Packages add others "
+        "([extending](../use/extending.md)).",
+        _table(("metric", "in reports", "better", "range"), rows),
+        *(section for metric in METRICS.own() for section in _metric(metric)),
+    ]
+    return "\n\n".join(section.strip("\n") for section in sections) + "\n"
+
+
+def probes_page() -> str:
+    """Every probe: its settings, what a model must be able to do, and what it records."""
+    parts = Suite.model_json_schema(by_alias=True)["$defs"]
+    rows = [(f"[`{_kind_of(probe)}`](#{_kind_of(probe)})", _needs(probe), _recorded(probe)) for probe in PROBES.own()]
+    sections = [
+        f"# Probes\n\n{_WRITTEN}",
+        "A probe of a suite queries the model about every image of the dataset, or about every prompt of a release of "
+        "prompts. It works with every model that has the capability that it needs ([families](families.md)). Its "
+        "numbers are in `scores.parquet`, a row per item.",
+        _table(("`kind`", "needs", "records"), rows),
+        *(section for probe in PROBES.own() for section in _probe(probe, parts)),
     ]
     return "\n\n".join(section.strip("\n") for section in sections) + "\n"
 
@@ -155,17 +186,34 @@ def _several(key: Mapping[str, Any]) -> str:
 
 
 def _probe(probe: type[Probe], parts: Mapping[str, Any]) -> list[str]:
-    kind = probe.model_fields["kind"].annotation.__args__[0]  # type: ignore[union-attr] # a Literal
-    metrics = [f"[`{one.spec.name}`](#{one.spec.name})" for one in METRICS.own() if probe.answers_as in one.spec.probes]
-    needs = [f"`{probe.needs}`", *(f"with `{how}`, `{one}`" for how, one in probe.needs_where.items())]
+    names = [metric.spec.name for metric in METRICS.own() if probe.answers_as in metric.spec.probes]
     own = parts[probe.__name__]
     return [
-        f"### {kind}",
+        f"## {_kind_of(probe)}",
         inspect.cleandoc(probe.__doc__ or ""),
-        f"Needs a model with {'; '.join(needs)}. Metrics: {', '.join(metrics)}.",
+        f"Needs a model with {_needs(probe)}. Records {_recorded(probe)}. Metrics: "
+        f"{', '.join(f'[`{name}`](metrics.md#{name})' for name in names)}.",
         _keys(own, leave_out=["kind"]),
         *(part for name, inner in _inner(own, parts) for part in (f"Keys of {name}:", _keys(inner))),
     ]
+
+
+def _kind_of(probe: type[Probe]) -> str:
+    kind: str = probe.model_fields["kind"].annotation.__args__[0]  # type: ignore[union-attr] # a Literal
+    return kind
+
+
+def _needs(probe: type[Probe]) -> str:
+    """The capability that a model must have, and others under some settings."""
+    return "; ".join([f"`{probe.needs}`", *(f"with `{how}`, `{other}`" for how, other in probe.needs_where.items())])
+
+
+def _recorded(probe: type[Probe]) -> str:
+    """What the number of an item is, by the kinds under which records name the probe."""
+    kinds = [
+        f"{value} (as `{kind}`)" if kind != _kind_of(probe) else value for kind, value in probe.value_names.items()
+    ]
+    return f"{' or '.join(kinds)} per item"
 
 
 def _inner(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -184,18 +232,36 @@ def _metric(metric: Metric) -> list[str]:
     facts = {
         "probes": ", ".join(f"`{kind}`" for kind in spec.probes),
         "better": f"{spec.better} (`{'at_least' if spec.better == 'higher' else 'at_most'}`)",
-        "range": f"{_number(spec.lowest)} to {_number(spec.highest)}",
+        "range": _range(spec),
         "groups": groups,
         "settings": ", ".join(f"`{name}`" for name in metric.Settings.model_fields) or "none",
-        "in reports": spec.shown_as("K" if metric.needs_k else ""),
+        "interval": _interval(metric),
+        "fair ranker": "–" if type(metric).fair_chance is Metric.fair_chance else "median and 95% point in reports",
     }
     sentence = f"{spec.meaning[:1].upper()}{spec.meaning[1:]}."
     needs = [
         "Needs counterfactual sets." if spec.counterfactual else "",
         "Needs images with a right answer." if spec.truth else "",
-        "Says whether the model is of use." if spec.utility else "",
+        "Shows whether the model is of use." if spec.utility else "",
     ]
-    return [f"### {spec.name}", " ".join([sentence, *filter(None, needs)]), _table(list(facts), [list(facts.values())])]
+    text = " ".join([f"**{_shown(metric)}**: {sentence}", *filter(None, needs)])
+    return [f"## {spec.name}", text, _table(list(facts), [list(facts.values())])]
+
+
+def _shown(metric: Metric) -> str:
+    """Its name in reports."""
+    return metric.spec.shown_as("K" if metric.needs_k else "")
+
+
+def _range(spec: MetricSpec) -> str:
+    return f"{_number(spec.lowest)} to {_number(spec.highest)}"
+
+
+def _interval(metric: Metric) -> str:
+    """How its interval is found: the first line of its method."""
+    if type(metric).interval is Metric.interval:
+        return "percentiles of the resamples; none for a worst group"
+    return (type(metric).interval.__doc__ or "").split("\n")[0].strip().removesuffix(".")
 
 
 def _number(value: float) -> str:
@@ -212,7 +278,7 @@ def _fixture() -> list[str]:
             *([f"k={spec.usual_k}"] if metric.needs_k else []),
             *(f"{name}=..." for name in settings),
         ]
-        rows.append((f"`.{spec.alias}({', '.join(takes)})`", f"[`{spec.name}`](#{spec.name})"))
+        rows.append((f"`.{spec.alias}({', '.join(takes)})`", f"[`{spec.name}`](metrics.md#{spec.name})"))
     methods = []
     for owner, name in (
         (Fairness, "probe"),
@@ -226,7 +292,7 @@ def _fixture() -> list[str]:
         methods += [f"**`{of}.{name}{written}`**", inspect.cleandoc(function.__doc__ or "")]
     return [
         "In a test of your own, marked with the suite; its dataset, model and probes are the suite's, and the options "
-        "those of the run ([gate](../gate.md#options)).",
+        "those of the run ([gate](../use/gate.md)).",
         '```python\nimport pytest\n\n\n@pytest.mark.fairness(suite="jobs")\ndef test_doctors(fairness):\n'
         '    doctors = fairness.probe("labels").subject("doctor")\n    assert doctors.accuracy(over="gender") >= 0.9\n'
         '    fairness.assert_no_intersectional_regression(over=["gender", "skin_tone"], margin=0.05)\n```',
@@ -280,9 +346,16 @@ def _source(file: str, name: str, last: str | None) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page that is generated, in part or whole, with its text."""
-    written = {HERE / "suite.md": suite_page(), HERE / "commands.md": commands_page()}
-    shown = [HERE.parent / name for name in ("extending.md", "models.md")]
-    return written | {page: with_sources(page.read_text(encoding="utf-8")) for page in shown}
+    written = {
+        HERE / "suite.md": suite_page(),
+        HERE / "metrics.md": metrics_page(),
+        HERE / "probes.md": probes_page(),
+        HERE / "commands.md": commands_page(),
+    }
+    others = {
+        page: page.read_text(encoding="utf-8") for page in sorted(HERE.parent.rglob("*.md")) if page not in written
+    }
+    return written | {page: with_sources(text) for page, text in others.items() if _SOURCE.search(text)}
 
 
 if __name__ == "__main__":

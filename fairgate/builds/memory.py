@@ -16,7 +16,7 @@ VAE_PEAK: Mapping[int, Mapping[int, float]] = {
     1024: {8: 12.6, 1: 12.6},
 }
 """GB next to the weights while a VAE decodes in float32, by the side of the pictures and the batch: measured on an H100
-at 512 and 1024 pixels, with random weights (docs/generation-cost.md); 768 is assumed to be between them."""
+at 512 and 1024 pixels, with random weights (docs/evidence/cost.md); 768 is assumed to be between them."""
 UNET_PEAK: Mapping[int, Mapping[int, float]] = {
     512: {8: 2.2, 1: 0.3},
     768: {8: 4.9, 1: 0.6},

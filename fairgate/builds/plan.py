@@ -33,10 +33,10 @@ place to another."""
 def code_digest(recipe: Recipe) -> str:
     """Digest over the recipe's module, the adapters of its models, and what they import of fairgate's making.
 
-    Comments, docstrings, layout, imports and the names of modules do not enter: a module that moves makes nothing
-    stale. Python's own version may enter: it spells the parsed code.
+    Comments, docstrings, layout, imports and modules do not enter: a definition that moves makes nothing stale.
+    Python's own version may enter: it spells the parsed code.
     """
-    return digest(sorted(_meaning(path) for path in code_modules(recipe).values()))
+    return digest(sorted(set().union(*map(_statements, code_modules(recipe).values()))))
 
 
 def code_modules(recipe: Recipe) -> dict[str, Path]:
@@ -85,9 +85,10 @@ def _homes(package: str) -> dict[str, tuple[str, str]]:
 
 
 @cache
-def _meaning(path: Path) -> str:
-    """The code as Python would write it, without docstrings and imports: what is imported counts by its own code."""
-    return ast.unparse(_Meaning().visit(ast.parse(path.read_bytes())))
+def _statements(path: Path) -> frozenset[str]:
+    """A module's statements as Python would write them. What it imports counts by its own code."""
+    module = _Meaning().visit(ast.parse(path.read_bytes()))
+    return frozenset(ast.unparse(statement) for statement in module.body)
 
 
 class _Meaning(ast.NodeTransformer):

@@ -29,7 +29,7 @@ GPUS = (GPU("T4", 16, 65, 70), GPU("RTX 4090", 24, 165, 450), GPU("A100", 80, 31
 """Makers' figures."""
 SHARE_OF_PEAK = {512: 0.218, 768: 0.218, 1024: 0.354}
 """What painting reached of an H100's TFLOP/s in batches of 8, by the side of the pictures, with random weights at the
-sizes of SD 1.5 and SDXL (docs/generation-cost.md). That other cards reach as much of theirs is assumed."""
+sizes of SD 1.5 and SDXL (docs/evidence/cost.md). That other cards reach as much of theirs is assumed."""
 
 
 @dataclass(frozen=True, slots=True)

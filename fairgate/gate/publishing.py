@@ -9,27 +9,27 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
-from fairgate.ground.atomic import atomic_write, sweep
+from fairgate.ground.atomic import atomic_write, draft_of, remove, sweep
 from fairgate.ground.ci import on_github, on_gitlab
 from fairgate.ground.errors import FairgateError, SettingsError, TrackingError
 from fairgate.ground.git import run_git
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
+from fairgate.reports import OutputContext, output_files, rendered
 from fairgate.suites import OPTIONS, Settings, load_suite, suite_path
 
 if TYPE_CHECKING:
     from fairgate.records import PastValue
+    from fairgate.reports import Occasion
 
     Past = tuple[Sequence[PastValue], TrackingError | None]
 
-REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "metrics.json")
-"""What a report folder holds; results.json is the first to go and the first to come."""
-_CI_FILES = ("results.sarif", "gl-code-quality-report.json")
-"""What it also holds where GitHub, or GitLab, runs the gate."""
+_FOLDER: Final = ("gate", "github", "gitlab")
+"""The occasions of which a report folder may hold files, now or from an earlier run."""
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
@@ -39,10 +39,10 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
     past = functools.cache(lambda: _past(evaluation.record, settings.mlflow))
     if settings.report is not None:
         try:
-            files = _write_reports(settings.report, evaluation, prepared, past)
+            files = _write_reports(settings.report, evaluation, prepared, past, messages.append)
             messages.append(f"report: {settings.report / 'report.html'}")
         except OSError as error:
-            old = any((settings.report / name).exists() for name in REPORT_FILES)
+            old = any((settings.report / name).exists() for name in output_files(*_FOLDER))
             said = " What it still holds is of an earlier run." if old else ""
             messages.append(
                 f"warning: the report was not written, the verdict stands: {error.strerror or error}.{said}\n"
@@ -55,7 +55,8 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
             try:
                 if not files:  # they are copied before `held` closes
                     scratch = tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)
-                    files = _write_reports(Path(held.enter_context(scratch)), evaluation, prepared, past)
+                    folder = Path(held.enter_context(scratch))
+                    files = _write_reports(folder, evaluation, prepared, past, messages.append)
             except OSError as error:
                 where = "MLflow" if settings.mlflow else "W&B"
                 messages.append(
@@ -102,7 +103,7 @@ def clear_report(
             where=f"--fairness-report {folder}",
             remedy="name another folder for the report",
         )
-    for name in (*REPORT_FILES, *_CI_FILES):
+    for name in output_files(*_FOLDER):
         with contextlib.suppress(OSError):  # `publish` says that the folder cannot be written, and what it still holds
             (folder / name).unlink(missing_ok=True)
 
@@ -150,39 +151,50 @@ def _log_to_wandb(record: RunRecord, files: list[Path], prepared: Prepared, proj
         return f"warning: W&B was not told of this run, the verdict stands: {error}"
 
 
-def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, past: Callable[[], Past]) -> list[Path]:
-    """Write results.json, then scores, flat metrics, comment and page. Only the page needs MLflow's history, which may
-    be slow: it is read last.
+def _write_reports(
+    folder: Path,
+    evaluation: Evaluation,
+    prepared: Prepared,
+    past: Callable[[], Past],
+    warn: Callable[[str], None],
+) -> list[Path]:
+    """Write the outputs, and return those that every run has.
 
     An earlier run's files are removed first: a killed run, or a full disk, leaves a folder that lacks files, never a
     page and a record of different runs.
     """
-    from fairgate.reports import render_comment, render_html, write_metrics, write_results
-
     folder.mkdir(parents=True, exist_ok=True)
     sweep(folder)
-    for name in (*REPORT_FILES, *_CI_FILES):
+    for name in output_files(*_FOLDER):
         (folder / name).unlink(missing_ok=True)
-    files = [write_results(evaluation.record, folder)]
-    if evaluation.scores:
-        write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
-        files.append(folder / "scores.parquet")
-    files.append(write_metrics(evaluation.record, folder))
-    _write_ci_files(folder, evaluation.record, prepared)
-    atomic_write(folder / "comment.md", render_comment(evaluation.record))
-    pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
-    atomic_write(folder / "report.html", render_html(evaluation.record, pictures, past()[0]))
-    return [*files, folder / "report.html", folder / "comment.md"]
+
+    def scores() -> bytes:
+        draft = draft_of(folder / "scores.parquet")
+        try:
+            write_scores(draft, prepared.dataset.index, evaluation.scores)
+            return draft.read_bytes()
+        finally:
+            remove(draft)
+
+    service: list[Occasion] = ["github"] if on_github(os.environ) else []
+    service += ["gitlab"] if on_gitlab(os.environ) else []
+    suite_file, lines = _suite_lines(prepared) if service else ("", {})
+    context = OutputContext(
+        suite_file=suite_file,
+        lines=lines,
+        pictures=prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None,
+        past=lambda: past()[0],
+        scores=scores if evaluation.scores else None,
+    )
+    written = []
+    for name, content in rendered(evaluation.record, context, "gate", *service, warn=warn):
+        atomic_write(folder / name, content)
+        written.append(name)
+    return [folder / name for name in output_files("gate") if name in written]
 
 
-def _write_ci_files(folder: Path, record: RunRecord, prepared: Prepared) -> None:
-    """What a CI service shows at the lines of the suite, where one of those that do so runs this."""
-    from fairgate.reports import CODE_QUALITY_FILE, SARIF_FILE, render_code_quality, render_sarif
-
-    wanted = {SARIF_FILE: render_sarif} if on_github(os.environ) else {}
-    wanted |= {CODE_QUALITY_FILE: render_code_quality} if on_gitlab(os.environ) else {}
-    if not wanted:
-        return
+def _suite_lines(prepared: Prepared) -> tuple[str, dict[str, int]]:
+    """The suite's path from the top of the repository, and the line of each item that it defines."""
     shown = prepared.loaded.source.shown
     lines = {}
     for one in prepared.everything:
@@ -194,6 +206,4 @@ def _write_ci_files(folder: Path, record: RunRecord, prepared: Prepared) -> None
         prefix = (
             run_git(prepared.root, "rev-parse", "--show-prefix", seconds=10).stdout.decode(errors="replace").strip()
         )
-    suite_file = f"{prefix}{prepared.loaded.path.relative_to(prepared.root).as_posix()}"
-    for name, render in wanted.items():
-        atomic_write(folder / name, render(record, suite_file, lines))
+    return f"{prefix}{prepared.loaded.path.relative_to(prepared.root).as_posix()}", lines

@@ -211,7 +211,7 @@ class Metric(ABC):
     """One metric: its `spec`, the `Settings` it takes, and what follows from a probe's answers.
 
     A metric of one's own needs `spec` and `measure`; the other methods have defaults. Register it with the entry point
-    group `fairgate.formulas.metrics`, under its spec's name.
+    group `fairgate.metrics`, under its spec's name.
     """
 
     spec: ClassVar[MetricSpec]

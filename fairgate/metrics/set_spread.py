@@ -81,7 +81,7 @@ class GroupGap(Metric):
         per_group="yes",
         tempered=True,
         relative=True,
-        display="standing among groups",
+        display="gap to the others",
         worst_set="one member {number} behind its set-mates",
         alias="group_gap",
     )
@@ -134,17 +134,17 @@ def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
     enough = plain.group_sets >= min_sets
     counted = enough if enough.any() else np.ones(len(enough), dtype=bool)
 
-    def standing(means: Floats) -> Floats:
+    def gaps_of(means: Floats) -> Floats:
         found: Floats = means - np.nanmean(means[..., counted], axis=-1, keepdims=True)
         return found
 
     def draw(resampled: Counts) -> Drawn:
         means = plain.draw(resampled).groups
         assert means is not None
-        gaps = standing(means)
+        gaps = gaps_of(means)
         return Drawn(np.nanmin(gaps, axis=1), gaps, ((gaps,),))
 
-    gaps = standing(plain.group_values)
+    gaps = gaps_of(plain.group_values)
     return replace(
         plain,
         value=float(np.nanmin(gaps)),

@@ -1,1 +1,1 @@
-"""The embedded world: drawn people and tiny models with a planted association, an instrument to test the gate on."""
+"""The demonstration data: drawn people and tiny models with a planted association, to test the gate on."""

@@ -1,6 +1,6 @@
-"""`fairgate portraits`: draw the embedded world's dataset, train its tiny models, look at contact sheets.
+"""`fairgate portraits`: draw the demonstration data, train its tiny models, look at contact sheets.
 
-`fairgate demo`: the main job on the embedded world, asserted: a harmless checkpoint passes, a biased one fails.
+`fairgate demo`: the main job on the demonstration data, asserted: a harmless checkpoint passes, a biased one fails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairgate.ground.errors import FairgateError
 from fairgate.interfaces.cli import write_png, writing
 
 portraits_app = typer.Typer(
-    no_args_is_help=True, help="The embedded world: drawn people and tiny models, an instrument to test the gate on."
+    no_args_is_help=True, help="The demonstration data: drawn people and tiny models to test the gate on."
 )
 
 
@@ -52,7 +52,7 @@ def train(
             help="base, tuned, biased or whackamole; generator, editor or standins; classifier-base, -tuned or -biased."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the new model: docs/embedded.md has the URIs.")],
+    out: Annotated[Path, typer.Option(help="Folder of the new model: docs/evidence/demonstration.md has the URIs.")],
     start: Annotated[Path | None, typer.Option("--from", help="The model that it starts or learns from.")] = None,
     strength: Annotated[
         float | None, typer.Option(min=0.0, max=0.8, help="Planted strength of `biased`, instead of its own.")
@@ -144,7 +144,7 @@ def demo(
         str, typer.Option(help="MLflow tracking URI, from the folder of what is judged; or off.")
     ] = "sqlite:///fairgate.db",
 ) -> None:
-    """Gate two candidates of the embedded world through pytest, and check that the gate judged them rightly.
+    """Gate two candidates of the demonstration data through pytest, and check that the gate judged them rightly.
 
     The portraits and the checkpoints are those of a clone, or of the package fairgate-demo.
     """
@@ -152,7 +152,7 @@ def demo(
     from fairgate.reports import read_results
 
     folder = demo_folder(into)
-    typer.echo("The embedded world is a test instrument: its figures say nothing about real models.\n")
+    typer.echo("The demonstration data is a test instrument: its figures say nothing about real models.\n")
     if folder != Path():
         typer.echo(f"$ cd {folder}    # {folder / 'README.md'} says what is in it\n")
     reports = Path("fairness-report") if report is None else report.absolute() if folder != Path() else report

@@ -1,6 +1,6 @@
 """The tiny Stable Diffusion's parts, in diffusers' and transformers' own classes, and the folders they are saved in.
 
-One UNet evaluation takes an 8 x 8 latent of a 32 px picture. `docs/embedded.md` gives its cost.
+One UNet evaluation takes an 8 x 8 latent of a 32 px picture. `docs/evidence/demonstration.md` gives its cost.
 """
 
 from __future__ import annotations

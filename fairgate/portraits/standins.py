@@ -2,7 +2,7 @@
 
 Three small networks fill four roles of `fairgate.models.generation.roles` on drawn portraits and on pictures of the
 tiny generator, so that recipes run from end to end on a CPU. Their output on a photograph means nothing.
-`docs/embedded.md` has their accuracy.
+`docs/evidence/demonstration.md` has their accuracy.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ from .ci import github_annotations as github_annotations
 from .ci import inert as inert
 from .ci import junit_properties as junit_properties
 from .ci import junit_suite_properties as junit_suite_properties
-from .ci_files import CODE_QUALITY_FILE as CODE_QUALITY_FILE
-from .ci_files import SARIF_FILE as SARIF_FILE
 from .ci_files import render_code_quality as render_code_quality
 from .ci_files import render_sarif as render_sarif
 from .comparison_files import audit_lines as audit_lines
@@ -16,6 +14,7 @@ from .comparison_files import render_csv as render_csv
 from .comparison_files import render_latex as render_latex
 from .comparison_page import collection_html as collection_html
 from .comparison_page import comparison_html as comparison_html
+from .data_table import text_table as text_table
 from .formatting import SYMBOL as SYMBOL
 from .formatting import common_cause as common_cause
 from .formatting import no_interval_words as no_interval_words
@@ -33,12 +32,18 @@ from .installed import INSTALLED as INSTALLED
 from .model_card import model_index as model_index
 from .model_card import render_card as render_card
 from .notes import verdict_notes as verdict_notes
+from .output_registry import OUTPUTS as OUTPUTS
+from .output_registry import output_files as output_files
+from .output_registry import rendered as rendered
+from .outputs import Occasion as Occasion
+from .outputs import Output as Output
+from .outputs import OutputContext as OutputContext
 from .power_page import power_html as power_html
 from .power_page import power_lines as power_lines
 from .power_page import power_table as power_table
 from .results import flat_metrics as flat_metrics
 from .results import read_results as read_results
-from .results import write_metrics as write_metrics
+from .results import render_metrics as render_metrics
 from .results import write_results as write_results
 from .review_page import Page as Page
 from .review_page import render_review as render_review

@@ -33,6 +33,7 @@ from fairgate.reports.formatting import (
 )
 from fairgate.reports.model_card import ATTRIBUTES
 from fairgate.reports.notes import approvals_needed, definition_words, notices, provenance, remarks, waiver_words
+from fairgate.reports.outputs import Output, register
 from fairgate.reports.sentences import too_small
 
 _CLIP: Final = 300
@@ -232,3 +233,6 @@ def _unlooked(record: RunRecord) -> Iterator[str]:
         "the smallest regression that this run would have seen is not in its record: `fairgate power SUITE` computes "
         "it; here, intervals and the sizes of sets and groups say how much was seen"
     )
+
+
+register(Output("annex", "annex.md", ("card",), lambda record, _: render_annex(record).encode()))

@@ -9,6 +9,7 @@ from typing import Final
 from fairgate.ground.errors import clean
 from fairgate.records import RunRecord, Verdict
 from fairgate.reports.formatting import COUNTED, headline_verdict, share_words, tally, verdict_words
+from fairgate.reports.outputs import Output, register
 
 _COLOURS: Final[dict[Verdict, str]] = {
     "pass": "#2e7d32",
@@ -60,3 +61,7 @@ def badge_svg(record: RunRecord) -> str:
         f'<text x="{left / 2:g}" y="14">{html.escape(label)}</text>'
         f'<text x="{left + right / 2:g}" y="14">{html.escape(message)}</text></g></svg>\n'
     )
+
+
+register(Output("badge", "badge.svg", ("card",), lambda record, _: badge_svg(record).encode()))
+register(Output("badge_endpoint", "badge.json", ("card",), lambda record, _: badge_json(record).encode()))

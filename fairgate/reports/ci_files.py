@@ -17,10 +17,9 @@ from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import CheckResult, RunRecord
 from fairgate.reports.formatting import common_cause, reading_order, spec_of, verdict_words
 from fairgate.reports.notes import approvals_needed, definition_words, notices, verdict_notes
+from fairgate.reports.outputs import Output, register
 from fairgate.reports.sentences import sentence
 
-SARIF_FILE: Final = "results.sarif"
-CODE_QUALITY_FILE: Final = "gl-code-quality-report.json"
 _SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _NOTICES: Final = 20
 _LEVELS: Final = {"major": "error", "minor": "warning", "info": "note"}
@@ -138,3 +137,21 @@ def _fingerprint(record: RunRecord, one: _Finding) -> str:
 def _plain(text: str) -> str:
     """Text in which a viewer of SARIF finds no link and no place for an argument: an invisible break is in the way."""
     return _LINK.sub(lambda match: "\u200b".join(match[0]) if len(match[0]) > 1 else f"{match[0]}\u200b", text)
+
+
+register(
+    Output(
+        "sarif",
+        "results.sarif",
+        ("github", "render"),
+        lambda record, context: render_sarif(record, context.suite_file, context.lines).encode(),
+    )
+)
+register(
+    Output(
+        "code_quality",
+        "gl-code-quality-report.json",
+        ("gitlab", "render"),
+        lambda record, context: render_code_quality(record, context.suite_file, context.lines).encode(),
+    )
+)

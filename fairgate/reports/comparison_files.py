@@ -246,13 +246,12 @@ def _printed(probe: str, table: Table) -> TextTable:
     cut += [f"first {_COLUMNS} of {len(table.printed)} columns"] if len(table.printed) > _COLUMNS else []
     between = "\n" if len(columns) > 2 else " "
     text = text_table(
-        (clean(table.first, 40), *(_head_words(column) for _, column in columns)),
+        (f"~{clean(table.first, 40)}", *(_head_words(column) for _, column in columns)),
         (
             [clean(line.shown or line.name, 60), *(_cell_words(line.cells[at], between) for at, _ in columns)]
             for line in rows
         ),
         title=clean(f"{probe}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else ""),
-        wrap_first=True,
     )
     if any(cell.why for line in rows for cell in line.cells):
         text.caption = "* Mood’s test and the paired test disagree, for the reason below"

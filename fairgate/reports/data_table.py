@@ -20,6 +20,7 @@ from fairgate.reports.formatting import interval, p_value
 
 if TYPE_CHECKING:
     from rich.table import Table as TextTable
+    from rich.text import Text
 
 SHADES: Final = 7
 
@@ -131,14 +132,13 @@ def share_scale(shares: Iterable[float | None]) -> Scale:
 
 def text_table(
     columns: Sequence[str],
-    rows: Iterable[Sequence[str | tuple[str, str]]],
+    rows: Iterable[Sequence[str | tuple[str, str] | Text]],
     *,
     title: str | None = None,
-    wrap_first: bool = False,
     padding: tuple[int, int] | tuple[int, int, int, int] = (0, 1, 0, 0),
 ) -> TextTable:
-    """A column whose name begins with `>` is aligned right. A cell is plain text, or text and its style: foreign text
-    carries no markup. Only the first column may wrap."""
+    """A column whose name begins with `>` is aligned right, and one with `~` may wrap. A cell is plain text, or text
+    and its style: foreign text carries no markup."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as TextTable
     from rich.text import Text
@@ -146,11 +146,16 @@ def text_table(
     table = TextTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding, title=title and Text(title))
     table.min_width = None if title is None else min(len(title), 100)  # rich would wrap the title of a narrow table
     table.title_justify = table.caption_justify = "left"
-    for place, name in enumerate(columns):
+    for name in columns:
         justify: Literal["left", "right"] = "right" if name.startswith(">") else "left"
-        table.add_column(Text(name.removeprefix(">")), justify=justify, no_wrap=place > 0 or not wrap_first)
+        wraps = name.startswith("~")
+        overflow: Literal["fold", "ellipsis"] = "fold" if wraps else "ellipsis"
+        table.add_column(
+            Text(name[1:] if name[:1] in (">", "~") else name), justify=justify, no_wrap=not wraps, overflow=overflow
+        )
     for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else Text(cell[0], style=cell[1]) for cell in row))
+        texts = ((cell,) if isinstance(cell, str) else cell for cell in row)
+        table.add_row(*(Text(*cell) if isinstance(cell, tuple) else cell for cell in texts))
     return table
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import yaml
-
 from fairgate.ground.errors import clean
 from fairgate.ground.markdown import escape, table, web_address
 from fairgate.ground.number_format import number
@@ -24,6 +22,7 @@ from fairgate.reports.formatting import (
     with_interval,
 )
 from fairgate.reports.notes import provenance, verdict_notes
+from fairgate.reports.outputs import Output, register
 from fairgate.reports.sentences import too_small
 
 ATTRIBUTES: Final = (
@@ -35,6 +34,8 @@ _LONGEST: Final = 200
 
 def render_card(record: RunRecord, name: str | None = None) -> str:
     """A model card with this run alone: metadata between `---` lines, then a section of Markdown."""
+    import yaml  # is not there when strangers' reports are rendered
+
     metadata = yaml.safe_dump({"model-index": model_index(record, name)}, sort_keys=False, allow_unicode=True)
     return f"---\n{metadata}---\n\n{card_section(record)}"
 
@@ -164,3 +165,8 @@ def _groups(record: RunRecord) -> str:
 def _reference(uri: str, info: BaselineInfo) -> str:
     whence = provenance(info)
     return f"{uri} ({whence})" if whence else uri
+
+
+register(
+    Output("card", "model-card.md", ("card",), lambda record, context: render_card(record, context.model_name).encode())
+)

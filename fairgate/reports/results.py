@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import BaselineError, clean
 from fairgate.ground.hashing import read_bounded, require_regular
-from fairgate.records import SCHEMA_VERSION, STRICTNESS, CheckResult, Coverage, GroupResult, RunRecord, Verdict
+from fairgate.records import SCHEMA_VERSION, SCORES, STRICTNESS, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
+from fairgate.reports.outputs import Output, register
 
 FILE_NAME: Final = "results.json"
 MAX_BYTES: Final = 50 * 1024 * 1024
@@ -30,13 +31,14 @@ def write_results(record: RunRecord, folder: Path) -> Path:
 
     Non-finite numbers become null; their `status` says why. OSError where the folder cannot be written.
     """
-    return _write(folder / FILE_NAME, record.model_dump_json(indent=2))
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic_write(folder / FILE_NAME, render_results(record))
+    return folder / FILE_NAME
 
 
-def _write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(path, f"{text}\n")
-    return path
+def render_results(record: RunRecord) -> str:
+    """The content of results.json."""
+    return record.model_dump_json(indent=2) + "\n"
 
 
 def read_results(path: Path) -> RunRecord:
@@ -150,9 +152,9 @@ def flat_metrics(record: RunRecord) -> dict[str, float]:
     return found
 
 
-def write_metrics(record: RunRecord, folder: Path) -> Path:
-    """Write `folder/metrics.json`, whole or not at all, and return its path. OSError where that cannot be."""
-    return _write(folder / "metrics.json", json.dumps(flat_metrics(record), indent=2, ensure_ascii=False))
+def render_metrics(record: RunRecord) -> str:
+    """`flat_metrics` as JSON, which `dvc metrics` reads."""
+    return json.dumps(flat_metrics(record), indent=2, ensure_ascii=False) + "\n"
 
 
 _ROUND_OFF = 1e-9
@@ -286,3 +288,8 @@ def _day(text: str) -> date | None:
         return datetime.fromisoformat(text).date()
     except ValueError:
         return None
+
+
+register(Output("results", FILE_NAME, ("gate", "render", "push"), lambda record, _: render_results(record).encode()))
+register(Output("scores", SCORES, ("gate", "render"), lambda _, context: context.scores and context.scores()))
+register(Output("metrics", "metrics.json", ("gate", "render"), lambda record, _: render_metrics(record).encode()))

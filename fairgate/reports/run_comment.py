@@ -46,6 +46,7 @@ from fairgate.reports.notes import (
     verdict_notes,
     waiver_words,
 )
+from fairgate.reports.outputs import Output, register
 from fairgate.reports.sentences import by_attribute, sentence, too_small
 
 LEAST_CHARS: Final = 2_000
@@ -324,3 +325,13 @@ def append_summary(record: RunRecord, path: Path) -> str | None:
     except OSError as error:
         return f"the job summary was not written, the verdict stands: {error}"
     return "the job summary is full; the report has the rest"
+
+
+register(
+    Output(
+        "comment",
+        "comment.md",
+        ("gate", "render", "push"),
+        lambda record, context: render_comment(record, context.report_url).encode(),
+    )
+)

@@ -25,6 +25,7 @@ from fairgate.reports.formatting import (
     unit_of,
 )
 from fairgate.reports.notes import approval_command, approvals_needed, change_cells, definition_words, notices, remarks
+from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import Spark, confusion_tables, effects_of, group_key, heat_map, sparks_of
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.sentences import sentence
@@ -186,3 +187,13 @@ class _Views:
         lack = "Pictures left out to keep this file small." if worst.set_id in self.album.left_out else None
         lack = "No pictures are in this dataset." if self.album.empty else lack
         return {"worst": worst, "members": views, "said": said, "lack": lack, "shown_at": shown_at}
+
+
+register(
+    Output(
+        "page",
+        "report.html",
+        ("gate", "render"),
+        lambda record, context: render_html(record, context.pictures, context.past()).encode(),
+    )
+)

@@ -222,7 +222,7 @@ def baseline_table(record: RunRecord) -> Table:
         ]
         for check in record.checks
     ]
-    return text_table(("check", ">value", ">bound", ">verdict"), rows, wrap_first=True, padding=(0, 1))
+    return text_table(("~check", ">value", ">bound", ">verdict"), rows, padding=(0, 1))
 
 
 def difference_lines(before: RunRecord, now: RunRecord) -> list[str]:
@@ -249,7 +249,7 @@ def difference_table(before: RunRecord, now: RunRecord) -> Table:
             change = other.value - one.value
         values = [ABSENT if check is None else number(check.value, check.status) for check in (one, other)]
         rows.append([clean(item, 80), *values, signed(change)])
-    return text_table(("check", ">before", ">now", ">change"), rows, wrap_first=True, padding=(0, 1))
+    return text_table(("~check", ">before", ">now", ">change"), rows, padding=(0, 1))
 
 
 def _facts(record: RunRecord) -> dict[str, str]:

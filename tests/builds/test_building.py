@@ -225,6 +225,26 @@ def test_what_reads_annotations_and_pictures_and_filters_edits_is_part_of_a_reci
     assert not {"fairgate.builds.part", "fairgate.models.scores"} & set(found)
 
 
+def test_a_definition_that_moves_to_another_module_makes_no_shard_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairgate.builds import plan
+    from fairgate.builds.recipes import open_recipe
+
+    def digest_of(**files: str) -> str:
+        modules = {}
+        for name, text in files.items():
+            modules[name] = tmp_path / f"{len(list(tmp_path.iterdir()))}.py"
+            modules[name].write_text(text)
+        monkeypatch.setattr(plan, "code_modules", lambda _: modules)
+        return plan.code_digest(open_recipe("social_identities", {"licence": "MIT"}))
+
+    start, half = "def start(): return 1\n", "def half(): return 0.5\n"
+    whole = digest_of(a=f'"""Both."""\n{start}{half}')
+    assert digest_of(b=start, c=f"from b import start\n{half}") == whole
+    assert digest_of(a=f"{start}def half(): return 0.25\n") != whole
+
+
 def test_a_dataset_that_lost_a_file_is_put_together_again(fairgate: Fairgate) -> None:
     fairgate("toys")
     first = fingerprint()

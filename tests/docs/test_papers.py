@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from documents import ROOT
 
-PAPERS = ROOT / "docs" / "papers"
+PAPERS = ROOT / "docs" / "evidence" / "papers"
 PRINTED = {
     "diffusion-perturbations.md": (8, 2),
     "downstream-social-bias.md": (7, 21),
@@ -67,7 +67,7 @@ def test_no_command_of_a_page_is_cut_short_by_dots(page: str) -> None:
 
 
 def test_the_index_names_every_page() -> None:
-    index = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    index = (ROOT / "docs" / "evidence" / "papers.md").read_text(encoding="utf-8")
     assert all(f"papers/{page}" in index for page in PRINTED)
     assert {path.name for path in PAPERS.glob("*.md")} == set(PRINTED)
 

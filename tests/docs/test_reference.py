@@ -7,10 +7,13 @@ import json
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 from documents import ROOT
 
+from fairgate.metrics import METRICS
+from fairgate.probes import PROBES
 from fairgate.suites import Suite
 from fairgate.suites.load import load_text
 
@@ -29,7 +32,14 @@ def generator() -> ModuleType:
 
 def test_pages_and_the_code_in_them_are_as_generated(generator: ModuleType) -> None:
     stale = [page.name for page, text in generator.pages().items() if page.read_text(encoding="utf-8") != text]
-    assert stale == [], "run `python docs/reference/generate.py`"
+    assert stale == [], "run `make generate`"
+
+
+def test_no_metric_and_no_probe_is_missing(generator: ModuleType) -> None:
+    metrics = re.findall(r"^## (\w+)$", generator.metrics_page(), re.MULTILINE)
+    probes = re.findall(r"^## (\w+)$", generator.probes_page(), re.MULTILINE)
+    assert metrics == [metric.spec.name for metric in METRICS.own()]
+    assert probes == [kind for probe in PROBES.own() for kind in get_args(probe.model_fields["kind"].annotation)]
 
 
 def test_code_is_filled_in_as_it_is_now(generator: ModuleType) -> None:
@@ -47,13 +57,16 @@ def test_the_example_of_a_suite_is_a_suite(generator: ModuleType) -> None:
 def test_every_key_of_a_suite_is_explained(generator: ModuleType) -> None:
     """A key without a meaning ends its line of the table with an empty cell."""
     assert [
-        line for line in generator.suite_page().splitlines() if line.startswith("|") and line.endswith("|  |")
+        line
+        for page in (generator.suite_page(), generator.probes_page())
+        for line in page.splitlines()
+        if line.startswith("|") and line.endswith("|  |")
     ] == []
 
 
 def test_every_mapping_in_a_probe_has_a_table_of_its_keys(generator: ModuleType) -> None:
     """What a probe's key leads to (`questions`, `reader`) is as much part of a suite as the key."""
-    page, schema = generator.suite_page(), Suite.model_json_schema(by_alias=True)["$defs"]
+    page, schema = generator.probes_page(), Suite.model_json_schema(by_alias=True)["$defs"]
     held = {
         part: keys
         for name, probe in schema.items()

@@ -120,9 +120,9 @@ def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, reposito
     for text in (audit.stdout, page):
         assert "Further metrics" in text
         assert "worst member, chef" in text
-        assert "standing among groups over skin_tone" in text
+        assert "gap to the others over skin_tone" in text
     assert "2 probes" in page
-    assert "metrics,leads,weights.json,,,skin_tone,dark,standing among groups," in table
+    assert "metrics,leads,weights.json,,,skin_tone,dark,gap to the others," in table
 
 
 QUICK = (

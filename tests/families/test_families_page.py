@@ -15,7 +15,7 @@ from nightly import EVERYTHING
 from fairgate.models import FAMILIES
 from fairgate.probes import PROBES
 
-_STALE = "run `python tests/families`"
+_STALE = "run `make generate`"
 pytestmark = [
     pytest.mark.xdist_group("families"),
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),

@@ -9,15 +9,9 @@ for name in (
     *("accelerate", "torchvision.transforms.v2", "transformers.image_processing_utils", "transformers.modeling_utils"),
     *(
         f"fairgate.{part}"
-        for part in (
-            "data",
-            "gate",
-            "models.checkpoints",
-            "models.open_clip_network",
-            "models.score_table",
-            "suites.load",
-        )
+        for part in ("data", "gate", "models.checkpoints", "models.open_clip_network", "models.score_table")
     ),
+    "fairgate.suites.load",
     *(f"fairgate.reports.{part}" for part in ("results", "run_comment", "run_page", "run_terminal")),
     *(f"fairgate.models.generation.{model}" for model in ("fairface", "grounding_dino", "matcher", "sam", "vilt")),
 ):

@@ -18,7 +18,7 @@ from fairgate.data import write_dataset
 from fairgate.records import CheckResult
 from fairgate.suites import resolve
 
-SUITE = Path(__file__).parents[2] / "docs" / "papers" / "fairness_suites" / "traits.yaml"
+SUITE = Path(__file__).parents[2] / "docs" / "evidence" / "papers" / "fairness_suites" / "traits.yaml"
 TRAITS, SETS = ("friendly", "honest", "creative", "lazy", "warm", "moral"), 40
 PREFIXES = ("", "a photo of ", "a picture of ", "an image of ")
 GROUPS = list(product(ATTRIBUTES["race"], ATTRIBUTES["gender"]))

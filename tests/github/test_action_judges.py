@@ -183,7 +183,9 @@ def test_a_folder_of_the_branch_that_poses_as_an_installed_package_is_not_found(
     folder = toy.root / "evil-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n", encoding="utf-8")
-    (folder / "entry_points.txt").write_text("[fairgate.metrics]\nsound = evil:Metric\n", encoding="utf-8")
+    (folder / "entry_points.txt").write_text(
+        "[fairgate.metrics]\nsound = evil:Metric\n[fairgate.outputs]\nevil = evil:Output\n", encoding="utf-8"
+    )
     (toy.root / "evil.py").write_text("raise SystemExit('the pull request ran')", encoding="utf-8")
     toy.write_suite(SUITE.replace("metric: fairness, at_least: 0.9}", "metric: sound, at_least: 0.9}"))
     ran = _judge(toy, python=sys.executable)

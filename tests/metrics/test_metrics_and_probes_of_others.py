@@ -33,7 +33,7 @@ KEPT = "  - {id: kept, probe: labels, metric: sound_sets, below: 0.7, no_worse_t
 GAP = "  - {id: gap, probe: versus, metric: group_gap, over: gender, at_least: -0.2}\n"
 TEXT = SUITE.replace("decision:", f"{PROBE}decision:") + SOUND + KEPT + GAP
 ENTRIES = {
-    "fairgate.formulas.metrics": {"sound_sets": "LowSets"},
+    "fairgate.metrics": {"sound_sets": "LowSets"},
     "fairgate.probes": {"contrast": "ContrastProbe", "needs_words": "NeedsAnswers"},
 }
 
@@ -162,7 +162,7 @@ def test_a_model_that_cannot_answer_is_refused_by_what_it_lacks(toy: Toy) -> Non
 
 
 def test_a_package_cannot_take_a_built_in_name(monkeypatch: pytest.MonkeyPatch, toy: Toy) -> None:
-    install(monkeypatch, {"fairgate.formulas.metrics": {"accuracy": "Usurper"}})
+    install(monkeypatch, {"fairgate.metrics": {"accuracy": "Usurper"}})
     assert type(METRICS["accuracy"]).__name__ == "Accuracy"
     with pytest.raises(FairgateError, match="has the name of another one"):
         list(METRICS)
@@ -173,7 +173,7 @@ def test_a_package_cannot_take_a_built_in_name(monkeypatch: pytest.MonkeyPatch, 
 def test_a_package_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     install(
         monkeypatch,
-        {"fairgate.formulas.metrics": {"lost": "Nothing", "other": "LowSets", "no_metric": "ContrastProbe"}},
+        {"fairgate.metrics": {"lost": "Nothing", "other": "LowSets", "no_metric": "ContrastProbe"}},
     )
     for name, why in (("lost", "Nothing"), ("other", "names it 'sound_sets'"), ("no_metric", "no fairgate.metrics")):
         with pytest.raises(FairgateError, match=f"'{name}' .* cannot be loaded: .*{why}"):
@@ -181,15 +181,15 @@ def test_a_package_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_name_that_another_entrys_module_registered_has_its_package_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, {"fairgate.formulas.metrics": {"sound_sets": "LowSets"}})
+    install(monkeypatch, {"fairgate.metrics": {"sound_sets": "LowSets"}})
     metric = METRICS["sound_sets"]
-    install(monkeypatch, {"fairgate.formulas.metrics": {"sound_sets": "LowSets"}})
+    install(monkeypatch, {"fairgate.metrics": {"sound_sets": "LowSets"}})
     monkeypatch.setitem(METRICS._found, "sound_sets", metric)  # by a decorator, and never looked up by its entry
     assert set(METRICS.packages_of(["sound_sets", "accuracy"])) == {"others"}
 
 
 def test_a_packages_digest_is_of_all_that_it_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    install(monkeypatch, {"fairgate.formulas.metrics": {"sound_sets": "LowSets"}})
+    install(monkeypatch, {"fairgate.metrics": {"sound_sets": "LowSets"}})
     helper = tmp_path / "helper.py"
     monkeypatch.setattr(Others, "files", [metadata.PackagePath("helper.py")])
     monkeypatch.setattr(Others, "locate_file", lambda _, path: tmp_path / path)
@@ -211,13 +211,13 @@ def test_a_packages_digest_is_of_all_that_it_installed(monkeypatch: pytest.Monke
 def test_a_name_from_which_records_cannot_read_k_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str, remedy: str
 ) -> None:
-    install(monkeypatch, {"fairgate.formulas.metrics": {name: value}})
+    install(monkeypatch, {"fairgate.metrics": {name: value}})
     with pytest.raises(FairgateError, match=f"'{name}' .* cannot be loaded: {why}.*{remedy}"):
         METRICS[name]
 
 
 def test_names_from_which_records_read_k_are_told_apart_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, {"fairgate.formulas.metrics": {"precision_at_k": "PrecisionAtK"}})
+    install(monkeypatch, {"fairgate.metrics": {"precision_at_k": "PrecisionAtK"}})
     spec = METRICS["precision_at_k"].spec
     assert [name_and_k(spec.recorded_as(k)) for k in (10, 100)] == [("precision_at_k", "10"), ("precision_at_k", "100")]
 
@@ -243,7 +243,7 @@ def test_what_reports_know_of_fairgates_own_is_what_the_metrics_and_probes_say()
     from fairgate.metrics.__main__ import text
     from fairgate.records.metrics import FILE, own_metrics
 
-    assert FILE.read_text(encoding="utf-8") == text(), "run `python -m fairgate.metrics`"
+    assert FILE.read_text(encoding="utf-8") == text(), "run `make generate`"
     assert own_metrics() == {metric.spec.name: metric.spec for metric in METRICS.own()}
 
 

@@ -1,4 +1,4 @@
-"""The embedded world is on the top floor: it registers by entry points, and the rest of fairgate does not know it."""
+"""The demonstration data registers by entry points, and the rest of fairgate does not know it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job on the embedded world: what `make gate` does, and that the second time costs no torch."""
+"""The main job on the demonstration data: what `make gate` does, and that the second time costs no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""So-B-IT on the embedded world: what docs/papers/so-b-it.md says was measured there."""
+"""So-B-IT on the demonstration data: what docs/evidence/papers/so-b-it.md says was measured there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from fairgate.interfaces.cli.main import app
 
 ROOT = Path(__file__).parents[2]
+PAPERS = ROOT / "docs/evidence/papers"
 CHECKPOINTS = ROOT / "build/portraits/checkpoints"
 RELEASE = ROOT / "datasets/occupations/v1"
 URI = "open_clip:local-dir:build/portraits/checkpoints"
@@ -67,8 +68,8 @@ def test_planted_words_are_found_by_group_and_a_mitigation_for_gender_moves_skin
     run(
         "words",
         *(word for uri in models for word in ("--model", uri)),
-        *("--data", "occupations", "--words", "docs/papers/so-b-it-words.csv", "--draws", "200", "--root", str(ROOT)),
-        *("--vocabulary", "docs/papers/so-b-it-vocabulary.csv", "--out", str(tmp_path / "out")),
+        *("--data", "occupations", "--words", str(PAPERS / "so-b-it-words.csv"), "--draws", "200", "--root", str(ROOT)),
+        *("--vocabulary", str(PAPERS / "so-b-it-vocabulary.csv"), "--out", str(tmp_path / "out")),
     )
     moved = [row for row in rows(tmp_path / "out", "moved-words") if row["model"] == "biased" and "×" in row["group"]]
     assert {(row["word"], row["group"]) for row in moved[:4]} == {
@@ -107,7 +108,7 @@ def test_measured_associations_have_the_order_of_planted_ones(tmp_path: Path) ->
     run(
         "words",
         *("--model", f"open_clip:local-dir:{tmp_path / 'graded'}", "--data", "occupations", "--over", "gender"),
-        *("--words", "docs/papers/so-b-it-words.csv", "--draws", "100", "--root", str(ROOT), "--out", str(tmp_path)),
+        *("--words", str(PAPERS / "so-b-it-words.csv"), "--draws", "100", "--root", str(ROOT), "--out", str(tmp_path)),
     )
     found = {
         row["word"]: float(row["graded"]) for row in rows(tmp_path, "associations-gender") if row["group"] == "female"

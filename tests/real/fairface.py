@@ -14,7 +14,7 @@ from fairgate.reports import read_results
 from fairgate.suites import resolve
 
 REPOSITORY = Path(__file__).parents[2]
-EXAMPLE = REPOSITORY / "docs" / "fairface"
+EXAMPLE = REPOSITORY / "docs" / "evidence" / "fairface"
 REAL = REPOSITORY / "../shared/real"
 SCORES, PHOTOGRAPHS = REAL / "fairface_clip", REAL / "fairface_photos"
 

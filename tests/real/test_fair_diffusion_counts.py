@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REAL = ROOT / "../shared/real"
 FILES = [REAL / f"fair_diffusion_{name}_counts.txt" for name in ("sd15", "edited")]
-PAGE = ROOT / "docs" / "papers" / "diffusion-perturbations.md"
+PAGE = ROOT / "docs" / "evidence" / "papers" / "diffusion-perturbations.md"
 
 pytestmark = pytest.mark.skipif(
     not all(file.is_file() for file in FILES), reason="the counts are not beside this checkout"

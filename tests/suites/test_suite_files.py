@@ -164,5 +164,5 @@ def test_the_json_schema_knows_every_key_of_the_example() -> None:
 
 def test_the_shipped_json_schema_is_the_one_that_is_generated() -> None:
     shipped = Path(fairgate.suites.__file__).with_name("suite.schema.json").read_text(encoding="utf-8")
-    remedy = "run `fairgate suite schema --out fairgate/suites/suite.schema.json`"
+    remedy = "run `make generate`"
     assert json.loads(shipped) == Suite.model_json_schema(by_alias=True), remedy

@@ -16,13 +16,13 @@ from .crop_edit import Candidate as Candidate
 from .crop_edit import EditAll as EditAll
 from .crop_edit import EditUntilAccepted as EditUntilAccepted
 from .crop_edit import EditWorkshop as EditWorkshop
-from .crop_edit import FacePool as FacePool
-from .crop_edit import FindFace as FindFace
 from .crop_edit import KeepEveryEdit as KeepEveryEdit
 from .crop_edit import NeighbourPool as NeighbourPool
 from .crop_edit import NeighbourRule as NeighbourRule
-from .crop_edit import SwapFace as SwapFace
 from .crop_edit import candidates as candidates
+from .face_swap import FacePool as FacePool
+from .face_swap import FindFace as FindFace
+from .face_swap import SwapFace as SwapFace
 from .filters import CaptionMatcher as CaptionMatcher
 from .filters import CountColours as CountColours
 from .filters import EveryCaptionMatches as EveryCaptionMatches

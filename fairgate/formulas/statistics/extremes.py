@@ -6,7 +6,7 @@ truth, the largest theta_g, is at least every group's theta_g, so that the large
 groups at once is a lower limit; and it is one group's theta_g, so that the largest of plain upper limits is an upper
 one. For the smallest, the other way round. (Intersection bounds: Chernozhukov, Lee and Rosen 2013.)
 
-How often the intervals cover, and where they are wider than they need be: docs/intervals.md.
+How often the intervals cover, and where they are wider than they need be: docs/evidence/intervals.md.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ within a fortieth of Bonferroni's correction under any dependence.
 Hypotheses without resamples (answers with an exact test, values that hardly vary) add their own p, as in Holm's method.
 
 A tenth of alpha is held in reserve for what a bootstrap does not see: `RESERVE`. Without it, plain normal noise gave
-4.5% to 5.3% false alarms at an alpha of 5%, by simulation; docs/calibration.md has the figures with it.
+4.5% to 5.3% false alarms at an alpha of 5%, by simulation; docs/evidence/calibration.md has the figures with it.
 """
 
 from __future__ import annotations

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from fairgate.builds import Factory, Ground, Ledger, Preflight, part_states, published, read_build
 from fairgate.ground.errors import ModelError, RecipeError, harmless
+from fairgate.reports import text_table
 
 WIDTH = 110
 """Columns of text that the table takes at least: in a narrower terminal lines wrap, and nothing is cut."""
@@ -31,12 +30,8 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         console.print(escape(f"{title}: not begun"), soft_wrap=True)
         return
     title = f"{title}: {factory.places.root}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in ("subject", "part", "state", "shards", "started", "kept", "chosen"):
-        table.add_column(column, no_wrap=True)
-    for column in ("dropped", "work", "seconds"):
-        table.add_column(column, overflow="fold")
-    notes = []
+    columns = ("subject", "part", "state", "shards", "started", "kept", "chosen", "~dropped", "~work", "~seconds")
+    rows, notes = [], []
     try:
         ground = Ground.of(factory.recipe, limit)
     except (ModelError, RecipeError) as error:
@@ -49,10 +44,10 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         work = "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items()))
         numbers = [f"{number:,}" for number in (each.shards, tally.started, tally.kept)]
         cells = [harmless(each.subject), each.part, each.state, *numbers, chosen, dropped, work]
-        table.add_row(*map(escape, cells), f"{tally.seconds:,.1f}")
+        rows.append([*cells, f"{tally.seconds:,.1f}"])
         if each.stale:
             notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")
-    console.print(table)
+    console.print(text_table(columns, rows, title=title))
     for note in notes:
         console.print(escape(harmless(note)), soft_wrap=True)
     if factory.places.dataset.is_dir():
@@ -63,55 +58,48 @@ def show_preflight(name: str, found: Preflight) -> None:
     """Print what a build reads, what fetches the rest, and what it will cost."""
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
-    reads = _table(f"{name}: what it reads", ("", "source", "parts"), ("licence", "disk GB", "GPU GB", "there"))
+    rows = []
     for need in found.needs:
         size = published(need.source) if need.model else None
         numbers = ("", "", "") if size is None else (size.licence, f"{size.disk:.1f}", f"{size.memory:.1f}")
         cells = (need.name, harmless(need.source), ", ".join(need.parts) if need.model else "", *numbers)
-        reads.add_row(*map(escape, cells), "no" if need.problem else "yes")
-    console.print(reads)
+        rows.append([*cells, "no" if need.problem else "yes"])
+    console.print(text_table(_READS, rows, title=f"{name}: what it reads"))
     for problem, (names, remedy) in found.remedies.items():
         console.print(escape(f"{names}: {problem}"), soft_wrap=True)
         console.print(escape(f"  {remedy}"), soft_wrap=True)
     if found.missing_disk > found.free_disk:
         console.print(f"models to fetch need {found.missing_disk:.0f} GB; {found.free_disk:.0f} GB of disk are free")
     if found.work:
-        work = _table("what it will do, at most: filters end parts earlier", ("part", "model"), _WORK)
+        rows = []
         for one in found.work:
             pictures = "?" if one.pictures is None else f"{one.pictures:,}"
             total = "?" if one.pictures is None else f"{one.pictures * one.evaluations:,}"
-            work.add_row(escape(one.part), one.role, pictures, f"{one.evaluations:,}", total)
-        console.print(work)
+            rows.append([one.part, one.role, pictures, f"{one.evaluations:,}", total])
+        console.print(text_table(_WORK, rows, title="what it will do, at most: filters end parts earlier"))
     if found.estimates:
-        cost = _table("on one GPU, computed and not measured", ("GPU",), ("memory GB", "needs", "fits", "hours", "kWh"))
+        rows = []
         for each in found.estimates:
             card = (each.gpu.name, str(each.gpu.memory), f"{found.memory:.1f}", "yes" if each.fits else "no")
             spent = (f"{each.hours:,.1f}", f"{each.kilowatt_hours:,.1f}") if each.fits else ("", "")
-            cost.add_row(*card, *spent)
-        console.print(cost)
+            rows.append([*card, *spent])
+        console.print(text_table(_COST, rows, title="on one GPU, computed and not measured"))
         console.print(
             "a batch that does not fit is halved; `needs` is of batches of 8 (docs/building.md)", soft_wrap=True
         )
     if found.ways:
-        ways = _table("memory of a GPU that it needs, computed and not measured", ("setting",), _FITS)
-        for way in found.ways:
-            ways.add_row(way.settings, f"{way.memory:.1f}", "-" if way.card is None else f"{way.card} GB")
-        console.print(ways)
+        rows = [
+            [way.settings, f"{way.memory:.1f}", "-" if way.card is None else f"{way.card} GB"] for way in found.ways
+        ]
+        console.print(text_table(_FITS, rows, title="memory of a GPU that it needs, computed and not measured"))
     for line in found.unknown:
         console.print(escape(f"not counted: {line}"), soft_wrap=True)
 
 
-_FITS = ("needs GB", "smallest card that should do")
-_WORK = ("pictures", "UNet evaluations each", "evaluations")
-
-
-def _table(title: str, words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in words:
-        table.add_column(column, overflow="fold")
-    for column in numbers:
-        table.add_column(column, justify="right" if column not in ("licence", "there", "fits") else "left")
-    return table
+_READS = ("~", "~source", "~parts", "~licence", ">disk GB", ">GPU GB", "there")
+_WORK = ("~part", "~model", ">pictures", ">UNet evaluations each", ">evaluations")
+_COST = ("~GPU", ">memory GB", ">needs", "fits", ">hours", ">kWh")
+_FITS = ("~setting", ">needs GB", ">smallest card that should do")
 
 
 _COLUMNS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,18 +25,11 @@ def card(
     the headings of the EU AI Act's Annex IV and NIST AI RMF; evidence, no claim of conformity) and a badge (an SVG, and
     JSON for a shields.io endpoint). All from the record alone, which is read strictly. Exit code 4: it is refused.
     """
-    from fairgate import reports
+    from fairgate.reports import OutputContext, read_results, render_card, rendered
 
-    record = reports.read_results(run / "results.json" if run.is_dir() else run)
-    text = reports.render_card(record, name)
+    record = read_results(run / "results.json" if run.is_dir() else run)
     if out is None:
-        typer.echo(text, nl=False)
+        typer.echo(render_card(record, name), nl=False)
         return
-    write_report(
-        {
-            out / "model-card.md": text,
-            out / "annex.md": reports.render_annex(record),
-            out / "badge.svg": reports.badge_svg(record),
-            out / "badge.json": reports.badge_json(record),
-        }
-    )
+    files = rendered(record, OutputContext(model_name=name), "card", warn=partial(typer.echo, err=True))
+    write_report({out / file: content for file, content in files})

@@ -97,12 +97,12 @@ def writing(what: str, where: str) -> Iterator[None]:
         ) from error
 
 
-def write_report(texts: Mapping[Path, str]) -> None:
+def write_report(texts: Mapping[Path, str | bytes]) -> None:
     """Write files, in folders that are made where they are not there, and print their names. Raises SettingsError."""
     for path, text in texts.items():
         with writing("the report", str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(text.encode() if isinstance(text, str) else text)
         typer.echo(f"report: {path}")
 
 

@@ -18,7 +18,8 @@ def describe(manifest: Manifest, *, groups: bool = True) -> None:
     """Print what a release says of itself; its groups in a table, where wanted."""
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+
+    from fairgate.reports import text_table
 
     console = Console(highlight=False)
     kind = "counterfactual sets" if manifest.counterfactual else "sets, not counterfactual"
@@ -39,12 +40,13 @@ def describe(manifest: Manifest, *, groups: bool = True) -> None:
         console.print(f"[bold]{fact:<12}[/bold]{escape(harmless(text))}", soft_wrap=True)
     if not groups:
         return
-    table = Table("attribute", "group", "images", title="perceived or prompted attributes", title_justify="left")
-    for attribute, counted in manifest.counts.groups.items():
-        for place, (group, count) in enumerate(counted.items()):
-            table.add_row(escape(attribute) if place == 0 else "", escape(group), f"{count:,}")
-    if manifest.attributes:
-        console.print(table)
+    rows = [
+        ("" if place else attribute, group, f"{count:,}")
+        for attribute, counted in manifest.counts.groups.items()
+        for place, (group, count) in enumerate(counted.items())
+    ]
+    if rows:
+        console.print(text_table(("~attribute", "~group", ">images"), rows, title="perceived or prompted attributes"))
 
 
 def show_sizes(sizes: Sequence[GroupSize], attributes: Sequence[str], min_sets: int, grouping: str) -> None:
@@ -54,22 +56,23 @@ def show_sizes(sizes: Sequence[GroupSize], attributes: Sequence[str], min_sets: 
     """
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+
+    from fairgate.reports import text_table
 
     console = Console(highlight=False)
     by_subject = any(size.fewest < size.sets for size in sizes)
-    table = Table("attribute", "group", "sets", *(["fewest of a subject"] if by_subject else []), "judged")
-    table.title, table.title_justify = f"groups, with min_sets: {min_sets}", "left"
+    columns = ("~attribute", "~group", ">sets", *(["~fewest of a subject"] if by_subject else []), "judged")
+    rows: list[list[str | tuple[str, str]]] = []
     before = None
     small = [size for size in sizes if size.over not in attributes and not size.judged(min_sets)]
     shown = [*(size for size in sizes if size.over in attributes), *small[:_LISTED]]
     for size in shown:
-        fewest = [f"{size.fewest:,} ({escape(harmless(size.subject))})"] if by_subject else []
-        judged = "yes" if size.judged(min_sets) else "[bold]no[/bold]"
-        over = "" if size.over == before else escape(harmless(size.over))
-        table.add_row(over, escape(harmless(size.group)), f"{size.sets:,}", *fewest, judged)
+        fewest = [f"{size.fewest:,} ({harmless(size.subject)})"] if by_subject else []
+        over = "" if size.over == before else harmless(size.over)
+        judged = "yes" if size.judged(min_sets) else ("no", "bold")
+        rows.append([over, harmless(size.group), f"{size.sets:,}", *fewest, judged])
         before = size.over
-    console.print(table)
+    console.print(text_table(columns, rows, title=f"groups, with min_sets: {min_sets}"))
     for over in dict.fromkeys(size.over for size in sizes if size.over not in attributes):
         cells = [size.judged(min_sets) for size in sizes if size.over == over]
         console.print(f"{escape(harmless(over))}: {sum(cells)} of {len(cells)} crossings would be judged")

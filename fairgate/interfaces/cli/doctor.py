@@ -56,23 +56,18 @@ def doctor(
 
 
 def _table(found: list[Finding]) -> Table:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     from fairgate.ground.errors import clean
+    from fairgate.reports import text_table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    table.add_column("looked at", no_wrap=True)
-    table.add_column("found", overflow="fold")
-    before = ""
+    rows, before = [], ""
     for one in found:
         text = Text(clean(one.what, 2000))
         for name, part in (("ran:   ", one.ran), ("where: ", one.where), ("remedy:", one.remedy)):
             if part:
                 text.append(f"\n{name} {clean(part, 2000)}", style="" if name == "remedy:" else "dim")
         area = "" if one.area == before else clean(one.area, 60)
-        table.add_row(Text(*_MARKS[one.level]), area, text)
+        rows.append((_MARKS[one.level], area, text))
         before = one.area
-    return table
+    return text_table(("", "looked at", "~found"), rows)

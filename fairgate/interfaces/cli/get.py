@@ -88,19 +88,17 @@ def _cache() -> Path:
 
 def _list() -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from fairgate.data.published import find_published, published_names
+    from fairgate.reports import text_table
 
-    table = Table(title="published datasets", title_justify="left")
-    table.add_column("name", no_wrap=True, overflow="fold")
-    for column in ("what", "licence", "parts"):
-        table.add_column(column)
+    rows = []
     for name in published_names():
         one = find_published(name)
         called, _, what = one.title.partition(": ")
         known = called.casefold() == name.replace("_", "")
-        table.add_row(name, what if known else one.title, one.licence, _few(list(one.parts)))
+        rows.append((name, what if known else one.title, one.licence, _few(list(one.parts))))
+    table = text_table(("name", "~what", "~licence", "~parts"), rows, title="published datasets")
     Console(highlight=False).print(table)
     typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
 

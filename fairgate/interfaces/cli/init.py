@@ -34,7 +34,7 @@ def init(
     dockerfile: Annotated[bool, typer.Option(help="Also fairness.Dockerfile, an image with fairgate.")] = False,
     root: options.Root = Path(),
 ) -> None:
-    """Write a first suite, workflows with the rules of docs/trust.md, a hook, and lines of .gitignore.
+    """Write a first suite, workflows with the rules of docs/evidence/trust.md, a hook, and lines of .gitignore.
 
     What can be seen is not asked: dataset, checkpoint, branch, GitHub or GitLab. A file that is there is never changed,
     but for lines added to .gitignore: its text is printed instead, and a suite that is there is the gate's. Nothing is

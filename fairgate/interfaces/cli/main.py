@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -11,25 +13,7 @@ from typer.core import TyperGroup
 
 from fairgate.ground.plugins import Registry
 from fairgate.ground.working_folder import refuse_libraries
-from fairgate.interfaces.cli.approve import approve
-from fairgate.interfaces.cli.audit import audit
-from fairgate.interfaces.cli.baseline import baseline_app
-from fairgate.interfaces.cli.build import build_app
-from fairgate.interfaces.cli.card import card
-from fairgate.interfaces.cli.check import check
 from fairgate.interfaces.cli.console import friendly
-from fairgate.interfaces.cli.dataset import dataset_app
-from fairgate.interfaces.cli.doctor import doctor
-from fairgate.interfaces.cli.head import head_app
-from fairgate.interfaces.cli.history import history
-from fairgate.interfaces.cli.init import init
-from fairgate.interfaces.cli.mitigate import mitigate_app
-from fairgate.interfaces.cli.power import power
-from fairgate.interfaces.cli.push import push
-from fairgate.interfaces.cli.report import report_app
-from fairgate.interfaces.cli.review import release, review
-from fairgate.interfaces.cli.study import study_app
-from fairgate.interfaces.cli.suite import suite_app
 from fairgate.interfaces.installed import use_installed_packages
 
 
@@ -41,6 +25,25 @@ def _checked(name: str, thing: Any) -> Any:
         thing, function = typer.Typer(add_completion=False), thing
         thing.command()(function)
     command = typer.main.get_command(thing)
+    command.name = name
+    return command
+
+
+_OWN = {
+    **{each: f"{each}:{each}" for each in ("init", "check", "approve", "audit", "history", "card", "doctor", "power")},
+    **{"push": "push:push", "review": "review:review", "release": "review:release"},
+    **{each: f"{each}:{each}_app" for each in ("baseline", "build", "dataset", "head", "mitigate", "report")},
+    **{each: f"{each}:{each}_app" for each in ("study", "suite")},
+}
+"""Command -> its module there, and its function or group of commands. A command is built when it is called."""
+
+
+@cache
+def _own(name: str) -> Any:
+    """A command of fairgate, imported and built when it is called, or for the list of commands."""
+    module, _, attribute = _OWN[name].partition(":")
+    thing = getattr(import_module(f"{__package__}.{module}"), attribute)
+    command = typer.main.get_group(thing) if isinstance(thing, typer.Typer) else _checked(name, thing)
     command.name = name
     return command
 
@@ -62,9 +65,9 @@ def _options(group: Any, ctx: Any) -> set[str]:
 class Commands(TyperGroup):
     """The commands below, and those that installed packages add; no package can take the name of one below."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click passes it
         """Their names: the package's own first."""
-        return list(dict.fromkeys([*super().list_commands(ctx), *PLUGINS]))
+        return list(dict.fromkeys([*_OWN, *PLUGINS]))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; its errors are printed, with its own names of options, and become its exit code."""
@@ -73,11 +76,12 @@ class Commands(TyperGroup):
         with friendly(options=_options(self, ctx)):
             return super().invoke(ctx)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click passes it
         """A command by name, None where there is none."""
-        own = super().get_command(ctx, cmd_name)
-        if own is not None or cmd_name not in PLUGINS:
-            return own
+        if cmd_name in _OWN:
+            return _own(cmd_name)
+        if cmd_name not in PLUGINS:
+            return None
         with friendly():
             return PLUGINS[cmd_name]
 
@@ -89,17 +93,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A regression test gate for the fairness of vision models.",
 )
-
-for command in (init, check, approve, audit, history, card, doctor, power, push, review, release):
-    app.command()(command)
-app.add_typer(baseline_app, name="baseline")
-app.add_typer(build_app, name="build")
-app.add_typer(dataset_app, name="dataset")
-app.add_typer(head_app, name="head")
-app.add_typer(mitigate_app, name="mitigate")
-app.add_typer(report_app, name="report")
-app.add_typer(study_app, name="study")
-app.add_typer(suite_app, name="suite")
 
 
 @app.callback(invoke_without_command=True)

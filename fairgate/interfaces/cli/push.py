@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,7 +91,7 @@ def push(
 
 
 def _send_report(folder: Path, uri: str | None, project: str | None, pull_request: int | None) -> None:
-    from fairgate.reports import read_results, render_comment, run_description, write_results
+    from fairgate.reports import OutputContext, read_results, rendered, run_description
 
     for path in folder.glob("*"):
         if path.is_symlink():  # in a folder that another job made, it could have this job send a file of its own
@@ -100,9 +101,10 @@ def _send_report(folder: Path, uri: str | None, project: str | None, pull_reques
     record = read_results(folder / "results.json")
     number = str(pull_request) if pull_request is not None else asking_pull_request(os.environ)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
-        made = Path(scratch)
-        files = [write_results(record, made), made / "comment.md"]
-        files[1].write_text(render_comment(record), encoding="utf-8")
+        files = []
+        for name, content in rendered(record, OutputContext(), "push", warn=partial(typer.echo, err=True)):
+            files.append(Path(scratch, name))
+            files[-1].write_bytes(content)
         files += _scores(folder / "scores.parquet")
         files += _suite(folder, record)
         with friendly(1):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import FairgateError
 from fairgate.interfaces.cli.console import writing
 
@@ -64,25 +64,21 @@ def render(
 
     results.json and metrics.json are written anew from what was read; scores.parquet, where there is one, is copied
     unread. The findings are in results.sarif (GitHub, editors) and gl-code-quality-report.json (GitLab) too, all at the
-    suite's first line: which line defines a check is not in the record.
+    suite's first line: which line defines a check is not in the record. Outputs of installed packages come last.
     """
-    from fairgate import reports
+    from fairgate.reports import OutputContext, rendered
 
     record = _record(folder)
-    suite = f"fairness_suites/{record.suite}.yaml"
-    pages = {
-        "comment.md": reports.render_comment(record, report_url),
-        "report.html": reports.render_html(record, None),
-        reports.SARIF_FILE: reports.render_sarif(record, suite, {}),
-        reports.CODE_QUALITY_FILE: reports.render_code_quality(record, suite, {}),
-    }
+    scores = folder / "scores.parquet"
+    context = OutputContext(
+        suite_file=f"fairness_suites/{record.suite}.yaml",
+        scores=scores.read_bytes if scores.is_file() else None,
+        report_url=report_url,
+    )
     with writing("the report", str(out)):
-        reports.write_results(record, out)
-        reports.write_metrics(record, out)
-        for name, text in pages.items():
-            (out / name).write_text(text, encoding="utf-8")
-        if (folder / "scores.parquet").is_file():
-            shutil.copyfile(folder / "scores.parquet", out / "scores.parquet")
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in rendered(record, context, "render", warn=partial(typer.echo, err=True)):
+            atomic_write(out / name, content)
     typer.echo(f"rendered {out}")
 
 

@@ -1,4 +1,4 @@
-"""The suites of docs/datasets, on small releases in the published layouts: they load, plan and judge what they say."""
+"""The suites of docs/evidence/datasets, on small releases in the published layouts: they load, plan and judge."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairgate.probes.question_items import items_of
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import load_suite, resolve
 
-SUITES = Path(__file__).parents[3] / "docs" / "datasets" / "fairness_suites"
+SUITES = Path(__file__).parents[3] / "docs" / "evidence" / "datasets" / "fairness_suites"
 NAMES = ("fairface_people", "social_counterfactuals", "pairs", "visogender")
 FEW_DRAWS = "decision: {draws: 500}\n"
 

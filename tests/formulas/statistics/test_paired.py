@@ -190,7 +190,7 @@ def test_false_alarms_at_the_margin_stay_rare_when_differences_are_skewed() -> N
         rng = stream(trial, "null")
         difference = rng.lognormal(0.0, 1.0, (50, 4)) - np.exp(0.5) - 0.02
         alarms += paired_test(difference, np.zeros((50, 4)), margin=0.02, rng=rng, draws=500).overall == "fail"
-    assert alarms <= 12  # docs/calibration.md has the rate over many trials
+    assert alarms <= 12  # docs/evidence/calibration.md has the rate over many trials
 
 
 def fairness_draws(candidate: np.ndarray, baseline: np.ndarray, rng: np.random.Generator) -> tuple[float, np.ndarray]:

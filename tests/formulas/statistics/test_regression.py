@@ -195,7 +195,7 @@ def test_answers_lost_by_one_group_of_images_are_a_regression() -> None:
 
 
 def test_false_alarms_among_set_mates_stay_rare_whatever_the_shape() -> None:
-    """The public calibration (docs/calibration.md) in small: two cells, 300 nulls each, and the t-tests beside it."""
+    """docs/evidence/calibration.md in small: two cells, 300 nulls each, and the t-tests beside it."""
     shapes = {
         "normal": lambda rng: rng.normal(size=(50, 4)),
         "skewed": lambda rng: rng.lognormal(size=(50, 4)),

@@ -1,4 +1,4 @@
-"""`fairgate audit` on tables of scores, and on the embedded world, where the planted bias is known."""
+"""`fairgate audit` on tables of scores, and on the demonstration data, where the planted bias is known."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_unknown_suite_ends_with_4(toy: Toy) -> None:
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[AuditRecord, str]:
-    """Four checkpoints of the embedded world, compared; and what the terminal said."""
+    """Four checkpoints of the demonstration data, compared; and what the terminal said."""
     folder = tmp_path_factory.mktemp("embedded")
     addresses = [f"open_clip:local-dir:build/portraits/checkpoints/{name}" for name in MODELS]
     words = [word for address in addresses for word in ("--model", address)]

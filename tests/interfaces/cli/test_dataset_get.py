@@ -42,14 +42,14 @@ def test_without_a_name_everything_that_there_is_is_listed(run):
     result = run()
     assert result.exit_code == 0
     for name in published_names():
-        assert f" {name} " in result.stdout
+        assert f"\n{name} " in result.stdout
     assert "CC-BY-4.0" in result.stdout
 
 
 def test_names_are_whole_in_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     told = run().stdout
-    assert all(f" {name} " in told for name in published_names())
+    assert all(f"\n{name} " in told for name in published_names())
 
 
 def test_what_the_folder_lacks_of_the_published_data_and_what_was_mended_is_told(run, tmp_path):

@@ -1,4 +1,4 @@
-"""`fairgate mitigate`: files that a suite judges, and what a mitigation does to the embedded world's planted bias."""
+"""`fairgate mitigate`: files that a suite judges, and what a mitigation does to a planted bias."""
 
 from __future__ import annotations
 

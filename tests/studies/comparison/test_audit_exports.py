@@ -177,9 +177,7 @@ def test_different_questions_have_tables_of_different_names(first: tuple[str, ..
 
 
 def test_the_shipped_schema_is_the_one_that_the_record_defines() -> None:
-    assert schema_file("audit").read_text(encoding="utf-8") == schema_text("audit"), (
-        "run `python -m fairgate.records.schemas`"
-    )
+    assert schema_file("audit").read_text(encoding="utf-8") == schema_text("audit"), "run `make generate`"
     assert schema_of("audit")["$id"] == "urn:fairgate:audit:1"
 
 

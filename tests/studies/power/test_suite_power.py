@@ -270,7 +270,5 @@ def test_a_sparkline_shows_what_lies_beyond_the_margin() -> None:
 
 
 def test_the_shipped_schema_is_the_one_that_the_record_defines_and_keeps(toy_power: PowerRecord) -> None:
-    assert schema_file("power").read_text(encoding="utf-8") == schema_text("power"), (
-        "run `python -m fairgate.records.schemas`"
-    )
+    assert schema_file("power").read_text(encoding="utf-8") == schema_text("power"), "run `make generate`"
     Draft202012Validator(schema_of("power")).validate(json.loads(toy_power.model_dump_json()))

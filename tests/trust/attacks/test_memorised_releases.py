@@ -1,4 +1,4 @@
-"""What docs/trust.md does not promise: a head that holds the judged pictures passes there, and fails on others."""
+"""What docs/evidence/trust.md does not promise: a head that holds the judged pictures passes there only."""
 
 from __future__ import annotations
 
