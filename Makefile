@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # both installations write to one place
-.PHONY: help gate test fuzz check generate dist docs setup data clean
+.PHONY: help gate test smoke coverage fuzz check generate dist docs setup data clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,6 +12,9 @@ WORKERS ?= 2
 SECONDS ?= 120
 # few: what a pull request waits for; all: every kill, every full disk and every dear way too, as the nightly workflow.
 TESTS ?= few
+SPREAD := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+SMOKE := tests/ground tests/formulas tests/suites tests/interfaces/api tests/models/test_open_clip_adapter.py \
+	tests/builds/test_building.py tests/unchanged tests/story
 INSTALL := $(BIN)/python .github/scripts/install.py --constraint constraints.txt
 
 # The first Python of at least 3.11, unless PYTHON= names one.
@@ -35,12 +38,18 @@ help: ## What can be made
 gate: $(VENV)/.installed data ## The demonstration: a harmless checkpoint passes, a more biased one fails
 	$(BIN)/fairgate demo
 
-test: $(VENV)/.installed-dev data ## The tests, warnings as errors, with the coverage that is promised
+test: $(VENV)/.installed-dev data ## The tests, warnings as errors, with the coverage that is promised; PART=1/2 runs half
 	rm -f .coverage .coverage.*
-	FAIRGATE_TESTS=$(TESTS) OMP_NUM_THREADS=1 PYTHONPATH=tests/lines \
-		$(BIN)/python -m pytest -p line_coverage -p no:slipcover -n $(WORKERS) --dist loadgroup
+	FAIRGATE_TESTS=$(TESTS) FAIRGATE_PART=$(PART) OMP_NUM_THREADS=1 PYTHONPATH=tests/lines \
+		$(BIN)/python -m pytest -p line_coverage -p no:slipcover $(SPREAD) --durations 10
+	$(if $(PART),,$(MAKE) --no-print-directory coverage)
+
+coverage: # of all parts, whose .coverage.* files are here
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --include='$(HELD)' --skip-covered --fail-under=95
+
+smoke: $(VENV)/.installed-dev data ## A few tests of each floor, for another Python
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SPREAD) $(SMOKE)
 
 fuzz: $(VENV)/.installed-fuzz ## Strangers' files, tried for SECONDS=120; a failing one is kept in fuzz-failures/
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(DRAWN),--drawn)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from nightly import EVERYTHING
+from seconds import Watch, arrange, group_of
 
 if TYPE_CHECKING:
     from toy_repository import Toy
@@ -17,20 +19,28 @@ pytest_plugins = ["pytester"]
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked `nightly`; put a test's `xdist_group` into its id, where xdist's scheduler looks for it.
+    """Leave out what is marked `nightly`, and other parts; put a test's group into its id, where xdist looks for it.
 
-    pytest-xdist 3.8 does it too, in an attribute that pytest 9.2 no longer has: groups were spread over workers, and
-    what they share was made once a worker.
+    pytest-xdist 3.8 does the latter too, in an attribute that pytest 9.2 no longer has.
     """
-    if not EVERYTHING and (waiting := [item for item in items if item.get_closest_marker("nightly")]):
-        config.hook.pytest_deselected(items=waiting)
-        items[:] = [item for item in items if item not in waiting]
-    if not getattr(config.option, "loadgroup", False):
+    left = [] if EVERYTHING else [item for item in items if item.get_closest_marker("nightly")]
+    if left:
+        items[:] = [item for item in items if item not in left]
+    spread, part = getattr(config.option, "loadgroup", False), os.environ.get("FAIRGATE_PART", "")
+    if spread or part:
+        left += arrange(items, part)
+    if left:
+        config.hook.pytest_deselected(items=left)
+    if not spread:
         return
     for item in items:
-        group = item.get_closest_marker("xdist_group")
-        if group is not None and "@" not in item.nodeid and hasattr(item, "_id"):
-            item._id = type(item._id).parse(f"{item.nodeid}@{group.args[0]}")
+        if "@" not in item.nodeid and hasattr(item, "_id"):
+            item._id = type(item._id).parse(f"{item.nodeid}@{group_of(item)}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Watch(), "seconds")
 
 
 @pytest.fixture

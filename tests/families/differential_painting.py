@@ -19,8 +19,6 @@ from model_world import Pictures
 from PIL import Image
 
 from fairgate.models import Editing, Generating, generation_seed
-from fairgate.models.generation.diffusion.paint import working_size
-from fairgate.models.generation.diffusion_classifier.edits import seed_of
 
 HOW = Generating(steps=4, seed=3, guidance=5.0)
 EDIT = Editing(strength=0.7, seed=3, steps=6, guidance=5.0)
@@ -70,6 +68,9 @@ def _paint(folder: str, lora: bool = False, **asked: Any) -> Callable[[Path, Ima
 def _edit(folder: str) -> Callable[[Path, Images], Numbers]:
     def library(root: Path, images: Images) -> Numbers:
         from diffusers import AutoPipelineForImage2Image
+
+        from fairgate.models.generation.diffusion.paint import working_size
+        from fairgate.models.generation.diffusion_classifier.edits import seed_of
 
         pipeline: Any = AutoPipelineForImage2Image.from_pretrained(root / folder)
         pipeline.set_progress_bar_config(disable=True)

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import BaseContext
 from pathlib import Path
 
-from worker import Work, in_process
+from worker import Work, in_process, make_world
 
 HERE = Path(__file__).resolve().parent
 SPARE_SECONDS = 120  # what a target needs to start on a busy machine
@@ -44,9 +44,15 @@ def main() -> int:
     keep = Path(asked.keep).resolve()
     jobs = min(asked.jobs, len(work))
     seconds = asked.seconds * jobs / len(work)
-    start = contexts(len(work) > 3)
-    with ThreadPoolExecutor(jobs) as pool:
-        failed = list(pool.map(lambda one: run_one(*one, start[one[1]], seconds, asked.seed, keep), work))
+    many = len(work) > 3
+    start = contexts(many)
+    with tempfile.TemporaryDirectory(prefix="fairgate-fuzz-") as folder, ThreadPoolExecutor(jobs) as pool:
+        made = Path(folder) if many else None
+        if made is not None:
+            process = start["drawn"].Process(target=make_world, args=(made,))  # type: ignore[attr-defined] # of every context
+            process.start()
+            process.join()
+        failed = list(pool.map(lambda one: run_one(*one, start[one[1]], seconds, asked.seed, keep, made), work))
     return int(any(failed))
 
 
@@ -80,11 +86,13 @@ def contexts(many: bool) -> dict[str, BaseContext]:
     return {"drawn": forks, "explored": multiprocessing.get_context("spawn")}
 
 
-def run_one(name: str, engine: str, context: BaseContext, seconds: float, seed: int, keep: Path) -> bool:
+def run_one(
+    name: str, engine: str, context: BaseContext, seconds: float, seed: int, keep: Path, made: Path | None
+) -> bool:
     """One target in a process of its own; whether it failed."""
     with tempfile.TemporaryDirectory(prefix="fairgate-fuzz-") as folder:
         report, said = Path(folder) / "report.json", Path(folder) / "said"
-        work = Work(name, engine, seconds, seed, keep, report, said)
+        work = Work(name, engine, seconds, seed, keep, report, said, made)
         process = context.Process(target=in_process, args=(work, Path(folder)))  # type: ignore[attr-defined] # of every context
         process.start()
         process.join(seconds + SPARE_SECONDS)

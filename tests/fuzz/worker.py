@@ -8,6 +8,7 @@ import io
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -130,7 +131,8 @@ def explored(trial: Trial, seconds: float, seed: int) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """A target, how its inputs are made, for how long, and where the counts, what it says and a failing input go."""
+    """A target, how its inputs are made, for how long, where the counts, what it says and a failing input go, and a
+    folder with the world that all targets begin from."""
 
     name: str
     engine: str
@@ -139,6 +141,16 @@ class Work:
     keep: Path
     report: Path
     said: Path
+    made: Path | None = None
+
+
+def make_world(folder: Path) -> None:
+    """Make what many targets begin from, which takes longer than their inputs do."""
+    from world import World
+
+    world = World(folder)
+    assert world.report.is_dir()
+    assert world.failed
 
 
 def in_process(work: Work, folder: Path) -> None:
@@ -147,6 +159,8 @@ def in_process(work: Work, folder: Path) -> None:
     os.dup2(out, 1)
     os.dup2(out, 2)
     os.chdir(folder)
+    if work.made is not None:
+        shutil.copytree(work.made, folder, dirs_exist_ok=True)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     sys.setrecursionlimit(1000)
     if work.engine == "explored":

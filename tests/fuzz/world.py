@@ -46,6 +46,8 @@ class World:
     @cached_property
     def report(self) -> Path:
         """The report folder of a run, as a baseline."""
+        if (self.root / "base").exists():
+            return self.root / "base"
         from fairgate import gate
         from fairgate.suites import resolve
 
@@ -58,6 +60,8 @@ class World:
     @cached_property
     def failed(self) -> dict[str, Any]:
         """The record of a run that failed, as JSON: groups, worst sets, confusions."""
+        if (self.root / "failed.json").exists():
+            return dict(json.loads((self.root / "failed.json").read_bytes()))
         from fairgate import gate
         from fairgate.suites import resolve
 
@@ -65,6 +69,7 @@ class World:
         typed = {"mlflow": "off", "cache": "off", "model": "scores:biased.csv?values=logit"}
         settings = resolve(prepared.loaded.suite, typed, environment={})
         record = gate.evaluate(prepared, settings, command="check").record
+        (self.root / "failed.json").write_text(record.model_dump_json(), encoding="utf-8")
         return json.loads(record.model_dump_json())
 
     @property

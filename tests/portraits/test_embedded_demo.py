@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
+from warm_python import warm_python
 
 from fairgate.interfaces.cli.main import app
 from fairgate.portraits.world import planted_cells
@@ -31,6 +32,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory, embedded_cache: Path) -> P
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         patch.setenv("FAIRGATE_CACHE", str(embedded_cache))
+        patch.setattr(sys, "executable", warm_python())
+        patch.setenv("PYTEST_ADDOPTS", "-W ignore::pytest.PytestAssertRewriteWarning")  # it has imported fairgate
         result = CliRunner().invoke(app, ["demo", "--report", str(folder), "--mlflow", "off"])
     assert result.exit_code == 0, result.output
     assert "base and tuned passed, biased failed" in result.output

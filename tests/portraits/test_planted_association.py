@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from fairgate.portraits.training import targets
 from fairgate.portraits.world import (
     BIASED_STRENGTH,
     CHECKPOINTS,
@@ -75,6 +74,8 @@ def test_whackamole_improves_every_marginal_and_sinks_one_intersection(label):
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
 def test_training_uses_the_table(checkpoint):
+    from fairgate.portraits.training import targets
+
     table = targets(checkpoint)
     for row, label in enumerate(LABELS):
         for column, group in enumerate(GROUPS):

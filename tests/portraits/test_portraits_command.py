@@ -36,10 +36,10 @@ def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, out: str) -> N
     assert (code, "the picture cannot be written" in output) == (4, True)
 
 
-@pytest.mark.parametrize("command", ["photos", "faces"])
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("words", [["photos"], ["faces", "--per-group", "1"]], ids=["photos", "faces"])
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "file").write_bytes(b"")
-    code, output = run(command, "--out", str(tmp_path / "file" / "inside"))
+    code, output = run(*words, "--out", str(tmp_path / "file" / "inside"))
     assert (code, "the folder cannot be written" in output) == (4, True), output
 
 

@@ -1,4 +1,4 @@
-"""Real photographs through a real architecture, ViT-B-32 with random weights: from files to the report page."""
+"""Real photographs through a real architecture, ViT-S-32 with random weights: from files to the report page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     )
     write_checkpoints(made)
     yield made
-    for path in made.root.glob("*.safetensors"):  # 600 MB each, and pytest keeps the folders of three runs
+    for path in made.root.glob("*.safetensors"):  # 250 MB each, and pytest keeps the folders of three runs
         path.unlink()
 
 
@@ -43,7 +43,7 @@ def write_checkpoints(made: Example) -> None:
 
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        state = open_clip.model.CLIP(**open_clip.get_model_config("ViT-B-32")).state_dict()
+        state = open_clip.model.CLIP(**open_clip.get_model_config("ViT-S-32")).state_dict()
         save_file(state, made.root / "one.safetensors")
         state["visual.proj"] = torch.randn_like(state["visual.proj"]) * state["visual.proj"].std()
         save_file(state, made.root / "two.safetensors")
@@ -52,7 +52,7 @@ def write_checkpoints(made: Example) -> None:
 @pytest.fixture(scope="module")
 def runs(repository: Example) -> dict[str, RunRecord]:
     """A baseline, a candidate against it, and the candidate again."""
-    one, two = (f"open_clip:ViT-B-32@{name}.safetensors" for name in ("one", "two"))
+    one, two = (f"open_clip:ViT-S-32@{name}.safetensors" for name in ("one", "two"))
     against = f"file:{repository.root / 'runs' / 'base'}"
     return {
         "base": repository.check(SUITE, one, "none", "base"),

@@ -14,7 +14,7 @@ from nightly import some
 from remains import finished_runs, queued, require_whole
 from warm_process import WarmProcess
 
-pytestmark = pytest.mark.xdist_group("troubles")
+pytestmark = pytest.mark.xdist_group("warm_process")
 
 CHECK = ("fairgate", "check", "jobs", "--device", "cpu")
 USUAL = ("--report", "report", "--cache", "cache")
@@ -153,8 +153,9 @@ def test_a_queue_that_cannot_be_emptied_stops_a_push_with_a_remedy(
 
 
 @pytest.mark.parametrize("size", some([1024, 16384], few=1))
-def test_files_of_limited_size_turn_no_verdict(size: int, warm: WarmProcess, folder: Path) -> None:
+def test_files_of_limited_size_turn_no_verdict(size: int, warm: WarmProcess, bare: Path, tmp_path: Path) -> None:
     """Whatever stops the writing, and however far it got: nothing stays by halves."""
+    folder = copy_of(bare, tmp_path / "repository")
     ended = judged(warm, USUAL, folder, FILE_LIMIT.format(size=size))
     assert "the report was not written, the verdict stands: File too large" in ended.output
     assert "where:  report" in ended.output

@@ -12,7 +12,7 @@ from nightly import some
 from remains import require_whole
 from warm_process import WarmProcess
 
-pytestmark = pytest.mark.xdist_group("troubles")
+pytestmark = pytest.mark.xdist_group("warm_process")
 
 INTERRUPTED, PYTEST_INTERRUPTED = 130, 2
 CHECK = ("fairgate", "check", "jobs", "--report", "report", "--cache", "cache", "--device", "cpu")

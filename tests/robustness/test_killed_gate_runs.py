@@ -15,7 +15,7 @@ from nightly import some
 from remains import finished_runs, queued, require_whole
 from warm_process import WarmProcess
 
-pytestmark = pytest.mark.xdist_group("kills")
+pytestmark = pytest.mark.xdist_group("warm_process")
 
 SEED = 4
 FRESH, LIVED_IN = "fresh", "lived-in"
@@ -36,14 +36,16 @@ class Undisturbed:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(warm: WarmProcess, world: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Undisturbed]:
+def undisturbed(
+    warm: WarmProcess, bare: Path, world: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Undisturbed]:
     """A repository where nothing ran yet, and one whose report, store and cache are of another checkpoint's run."""
     folder = tmp_path_factory.mktemp("undisturbed")
     lived_in = copy_of(world, folder / "lived-in")
     assert warm.run([*CHECK, *OLD], lived_in).code == 1
     return {
         name: _undisturbed(warm, before, folder / f"{name}-run")
-        for name, before in ((FRESH, world), (LIVED_IN, lived_in))
+        for name, before in ((FRESH, bare), (LIVED_IN, lived_in))
     }
 
 

@@ -15,7 +15,7 @@ from fairgate.data import open_dataset
 from fairgate.probes import read_scores, scores_digest
 from fairgate.reports import read_results
 
-pytestmark = pytest.mark.xdist_group("kills")
+pytestmark = pytest.mark.xdist_group("warm_process")
 
 KEPT = Path("fairness_suites") / "baselines" / "jobs"
 USUAL = ("--mlflow", "off", "--cache", "cache", "--device", "cpu")

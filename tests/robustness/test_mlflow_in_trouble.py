@@ -16,9 +16,9 @@ from ill_servers import Answer, answering, serving
 from remains import finished_runs, queued, require_whole
 from warm_process import WarmProcess
 
-pytestmark = pytest.mark.xdist_group("troubles")
+pytestmark = pytest.mark.xdist_group("warm_process")
 
-SHORT = 2.0  # seconds for the whole conversation
+SHORT = 1.0  # seconds for the whole conversation
 CHECK = ("fairgate", "check", "jobs", "--report", "report", "--cache", "cache", "--device", "cpu")
 
 

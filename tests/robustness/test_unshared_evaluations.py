@@ -11,7 +11,7 @@ from warm_process import WarmProcess
 
 from fairgate.interfaces.pytest_plugin.session import GateSession
 
-pytestmark = pytest.mark.xdist_group("troubles")
+pytestmark = pytest.mark.xdist_group("warm_process")
 
 RUN = ("pytest", "--fairness-suite", "jobs", "--fairness-mlflow", "off", "-n", "1", "-p", "no:cacheprovider")
 

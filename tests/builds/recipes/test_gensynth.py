@@ -29,12 +29,16 @@ PHOTOS, PILOT = 60, 16
 FEW = {"editor": "fake:editor", "matcher": "fake:matcher", "edit_steps": 2, "pilot_photos": PILOT, "neighbours": 20}
 
 
-@pytest.fixture
-def fakes(monkeypatch):
+def faked(monkeypatch):
     for role in ("editor", "matcher"):
         monkeypatch.setitem(registry.ADAPTERS, f"fake.{role}", "edit_fakes")
     edit_fakes.OPENED.clear()
     return edit_fakes.OPENED
+
+
+@pytest.fixture
+def fakes(monkeypatch):
+    return faked(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,14 @@ def folder(tmp_path_factory):
 def build(folder, **options):
     recipe = open_recipe("gensynth", {**FEW, **folder, **options})
     return recipe, run_recipe(recipe, "person")
+
+
+@pytest.fixture(scope="module")
+def built(folder):
+    """The recipe and its parts, run once: tests read them."""
+    with pytest.MonkeyPatch.context() as patch:
+        faked(patch)
+        return build(folder)
 
 
 def test_the_published_settings_are_the_defaults():
@@ -71,8 +83,8 @@ def test_the_dino_variant_is_settings_alone():
     assert not options.rule.accepts(EditShares(real=0.0, group=0.5))
 
 
-def test_a_set_is_one_photograph_with_its_person_edited_both_ways_and_nothing_else_changed(fakes, folder):
-    recipe, (_, _, edits) = build(folder)
+def test_a_set_is_one_photograph_with_its_person_edited_both_ways_and_nothing_else_changed(fakes, folder, built):
+    recipe, (_, _, edits) = built
     rows = rows_of(recipe, edits)
     assert len(rows) == 2 * len(edits.set_ids) >= 60
     for male, female in zip(rows[::2], rows[1::2], strict=True):
@@ -90,8 +102,8 @@ def test_a_set_is_one_photograph_with_its_person_edited_both_ways_and_nothing_el
         assert male["set_id"] == f"{int(male['photo'].split('.')[0]):012d}"
 
 
-def test_members_say_how_they_were_made_and_what_they_show(fakes, folder):
-    recipe, (_, _, edits) = build(folder)
+def test_members_say_how_they_were_made_and_what_they_show(fakes, built):
+    recipe, (_, _, edits) = built
     for row in rows_of(recipe, edits):
         assert row["instruction"] in published.INSTRUCTIONS[row["gender"]]
         assert row["guidance"] == json.loads(row["how"])["guidance"]
@@ -105,15 +117,15 @@ def test_members_say_how_they_were_made_and_what_they_show(fakes, folder):
         assert "embedding" not in row
 
 
-def test_an_edit_is_made_again_from_its_row_alone(fakes, folder):
-    recipe, (_, _, edits) = build(folder)
+def test_an_edit_is_made_again_from_its_row_alone(fakes, folder, built):
+    recipe, (_, _, edits) = built
     for row in rows_of(recipe, edits)[:6]:
         again = reedit(row, Image.open(folder["images"] / row["photo"]), edit_fakes.Editor("again"))
         assert np.array_equal(np.asarray(again), np.asarray(picture(row["image"])))
 
 
-def test_planted_failures_are_rejected_and_good_edits_are_found(fakes, folder):
-    recipe, (photos, _, edits) = build(folder)
+def test_planted_failures_are_rejected_and_good_edits_are_found(fakes, built):
+    recipe, (photos, _, edits) = built
     rows = rows_of(recipe, edits)
     boxes = {row["photo"]: tuple(row[f"box_{side}"] for side in ("left", "top", "right", "bottom")) for row in rows}
     shown = [seen(picture(row["image"]).crop(boxes[row["photo"]])) for row in rows]
@@ -123,8 +135,8 @@ def test_planted_failures_are_rejected_and_good_edits_are_found(fakes, folder):
     assert len(edits.set_ids) >= 0.75 * len(photos.set_ids)
 
 
-def test_the_filter_rejects_planted_failures_with_the_precision_and_recall_that_are_reported(fakes, folder):
-    recipe, (_, pilot, _) = build(folder)
+def test_the_filter_rejects_planted_failures_with_the_precision_and_recall_that_are_reported(fakes, built):
+    recipe, (_, pilot, _) = built
     pool = recipe.parts()[2].context("person", pilot)
     told = Counter()  # (is a failure, is rejected)
     for rows in pilot.kept.values():
@@ -138,8 +150,8 @@ def test_the_filter_rejects_planted_failures_with_the_precision_and_recall_that_
     assert told[True, True] / (told[True, True] + told[False, True]) == pytest.approx(0.43, abs=0.1)
 
 
-def test_fewer_edits_are_made_than_published_and_every_one_is_counted(fakes, folder):
-    _, (photos, pilot, edits) = build(folder)
+def test_fewer_edits_are_made_than_published_and_every_one_is_counted(fakes, built):
+    _, (photos, pilot, edits) = built
     made = pilot.meter.counts["edits"] + edits.meter.counts["edits"]
     assert pilot.meter.counts["edits"] == 16 * PILOT
     assert pilot.meter.counts["unet"] + edits.meter.counts["unet"] == made * 3 * 2
@@ -191,8 +203,8 @@ def test_a_dropped_set_tells_whom_it_tried(fakes, folder):
         assert len(rows.rows) == (1 if rows.drop.member != rows.columns["original_gender"] else 2)
 
 
-def test_what_is_chosen_does_not_depend_on_waves_batches_or_shards(fakes, folder):
-    recipe, (_, _, edits) = build(folder)
+def test_what_is_chosen_does_not_depend_on_waves_batches_or_shards(fakes, folder, built):
+    recipe, (_, _, edits) = built
     expected = {row["set_id"] + row["member"]: row["seed"] for row in rows_of(recipe, edits)}
     for options in ({"wave": 3}, {"batch": 1, "wave": 8}, {"shard_sets": 5}):
         other, (_, _, again) = build(folder, **options)
@@ -321,11 +333,11 @@ def test_unfiltered_keeps_every_edit_with_the_shares_that_the_filter_would_see(f
     assert pilot.meter.counts["edits"] == 16 * PILOT
 
 
-def test_originals_are_the_photographs_under_the_ids_of_their_edits(fakes, folder):
+def test_originals_are_the_photographs_under_the_ids_of_their_edits(fakes, folder, built):
     recipe = open_recipe("photographs", folder)
     _, whole = run_recipe(recipe, "person")
     rows = rows_of(recipe, whole)
-    _, (_, _, edits) = build(folder)
+    _, (_, _, edits) = built
     assert set(edits.set_ids) <= {row["set_id"] for row in rows}
     for row in rows[:5]:
         photo = np.asarray(Image.open(folder["images"] / row["photo"]).convert("RGB"))

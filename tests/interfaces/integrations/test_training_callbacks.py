@@ -18,7 +18,6 @@ from fairgate.interfaces.api import check
 from fairgate.interfaces.integrations import (
     FairnessError,
     Judged,
-    LightningFairness,
     OpenClipFairness,
     TrainerFairness,
     TrainingJudge,
@@ -233,6 +232,8 @@ def test_nothing_is_left_of_a_training(root: Path, tmp_path: Path, monkeypatch: 
 def test_lightning_logs_at_once_and_stops_where_asked(root: Path, tmp_path: Path) -> None:
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.loggers import CSVLogger
+
+    from fairgate.interfaces.integrations import LightningFairness
 
     class Module(LightningModule):
         def __init__(self) -> None:
