@@ -235,7 +235,7 @@ def _metric(metric: Metric) -> list[str]:
         "range": _range(spec),
         "groups": groups,
         "settings": ", ".join(f"`{name}`" for name in metric.Settings.model_fields) or "none",
-        "in reports": spec.shown_as() + ("@K" if metric.needs_k else ""),
+        "in reports": _shown(metric),
         "interval": _interval(metric),
         "fair ranker": "–" if type(metric).fair_chance is Metric.fair_chance else "median and 95% point in reports",
     }
@@ -251,7 +251,7 @@ def _metric(metric: Metric) -> list[str]:
 
 def _shown(metric: Metric) -> str:
     """Its name in reports."""
-    return metric.spec.shown_as("K" if metric.needs_k else "")
+    return metric.spec.shown_as() + ("@K" if metric.needs_k else "")
 
 
 def _range(spec: MetricSpec) -> str:
