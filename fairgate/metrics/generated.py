@@ -9,12 +9,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fairgate.formulas.metrics import corrected_shares, entropy_of_counts, share_distance, skew_of_counts
+from fairgate.formulas.metrics import corrected_shares
 from fairgate.ground.errors import ScoresError, SuiteError, suggestion
 from fairgate.ground.hashing import sha256_bytes
 from fairgate.ground.randomness import stream
@@ -29,7 +28,7 @@ DRAWS = 4000
 JEFFREYS = 0.5
 """Added to the reader's counts in draws: of one without a mistake in 50 pictures, the error is not known to be 0."""
 COUNTED = "that can be read, equal ones counted once"
-_spec = partial(MetricSpec, probes=GENERATED, worst_set="{number}")
+picture_spec = partial(MetricSpec, probes=GENERATED, worst_set="{number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class _OfPictures(Metric):
             _, first, codes = np.unique(answers[0].more[PICTURE][cell.rows], return_index=True, return_inverse=True)
             drawn_with = cell.set_code[first][codes]
         sizes = np.bincount(drawn_with[known], minlength=cell.n_sets).astype(np.float64)
-        seen, confusion, own = kinds.sum(axis=0), _probe(r).confusion, scores_digest({"": answers[0]})
+        seen, confusion, own = kinds.sum(axis=0), generation_probe(r).confusion, scores_digest({"": answers[0]})
         independent = float(sizes.sum() ** 2 / (sizes**2).sum())
 
         def draw(counts: Counts) -> Drawn:
@@ -96,7 +95,7 @@ class _OfPictures(Metric):
         assert isinstance(now, PictureEvidence)
         rng = stream(0, "interval", r.check, r.subject or "")
         seen = _shares_drawn(now.seen / now.seen.sum() * now.independent, DRAWS, rng)
-        lo, hi = self.limits(r, seen, _readers(_probe(r).confusion, DRAWS, rng), alpha)
+        lo, hi = self.limits(r, seen, _readers(generation_probe(r).confusion, DRAWS, rng), alpha)
         how = f"{1 - alpha:.0%} of draws, {now.independent:,.0f} independent pictures{self.about_reader(r, now.seen)}"
         return Limits(min(lo, now.value), max(hi, now.value), how)
 
@@ -110,7 +109,7 @@ class _OfPictures(Metric):
         return float(lo), float(hi)
 
 
-def _probe(r: MetricRequest) -> GenerationProbe:
+def generation_probe(r: MetricRequest) -> GenerationProbe:
     assert isinstance(r.asked, GenerationProbe)
     return r.asked
 
@@ -138,7 +137,7 @@ def _readers(confusion: Floats | None, draws: int, rng: np.random.Generator) -> 
     return found if some else np.concatenate([found, np.zeros((draws, len(confusion), 1))], axis=2)
 
 
-class _OfShares(_OfPictures):
+class OfShares(_OfPictures):
     """A number of the shares of groups among readable pictures, corrected for the reader's error."""
 
     @abstractmethod
@@ -148,7 +147,7 @@ class _OfShares(_OfPictures):
     def kinds(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """The group that is perceived."""
         predicted = np.asarray(answers[0].predicted, dtype=object)[cell.rows]
-        return np.stack([predicted == group for group in _probe(r).groups], axis=1).astype(np.float64)
+        return np.stack([predicted == group for group in generation_probe(r).groups], axis=1).astype(np.float64)
 
     def number(self, r: MetricRequest, seen: Floats, confusion: Floats | None) -> Floats:
         """Of corrected shares."""
@@ -157,8 +156,8 @@ class _OfShares(_OfPictures):
 
     def about_reader(self, r: MetricRequest, seen: Floats) -> str:
         """Whether its error is in the interval, and whether a share was clipped."""
-        confusion = _probe(r).confusion
-        if confusion is None and _probe(r).labels is not None:
+        confusion = generation_probe(r).confusion
+        if confusion is None and generation_probe(r).labels is not None:
             return "; the labels are taken as they are"
         if confusion is None:
             return "; the reader's error was not measured, and is not in it"
@@ -178,10 +177,10 @@ class PerceivedGroup(MetricSettings):
 
 
 @register
-class PerceivedShare(_OfShares):
+class PerceivedShare(OfShares):
     """Share of a group."""
 
-    spec = _spec(
+    spec = picture_spec(
         name="perceived_share",
         meaning="share of the readable pictures that show `group`, corrected for the reader's measured error. It sees "
         "one side: give every group that may lose a check of its own",
@@ -191,7 +190,7 @@ class PerceivedShare(_OfShares):
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """Refuse a group that the reader does not perceive."""
-        group, groups = _group(r), _probe(r).groups
+        group, groups = _group(r), generation_probe(r).groups
         if group not in groups:
             raise SuiteError(
                 f"check '{r.check}' is about '{group}', which probe '{r.probe}' does not perceive.",
@@ -201,147 +200,12 @@ class PerceivedShare(_OfShares):
 
     def of(self, r: MetricRequest, shares: Floats) -> Floats:
         """Its column."""
-        return shares[:, _probe(r).groups.index(_group(r))]
+        return shares[:, generation_probe(r).groups.index(_group(r))]
 
 
 def _group(r: MetricRequest) -> str:
     assert isinstance(r.settings, PerceivedGroup)
     return r.settings.group
-
-
-class _FromTarget(_OfShares):
-    """How far shares are from wanted ones, which are equal ones."""
-
-    at_target: float
-    """Its value where the shares are the wanted ones, which no other shares reach."""
-
-    def target(self, r: MetricRequest) -> Floats:
-        """Wanted shares, (groups,)."""
-        groups = len(_probe(r).groups)
-        return np.full(groups, 1 / groups)
-
-    def bounds(self, r: MetricRequest, shares: Floats, alpha: float) -> tuple[float, float]:
-        """Limits from drawn shares (draws, groups)."""
-        lo, hi = np.quantile(self.of(r, shares), [alpha / 2, 1 - alpha / 2])
-        return float(lo), float(hi)
-
-    def limits(self, r: MetricRequest, seen: Floats, readers: Floats | None, alpha: float) -> tuple[float, float]:
-        """Those bounds; with the target's own value among them where the draws do not exclude the target: chance alone
-        moves shares away from a target, so that no draw reaches it."""
-        shares = seen if readers is None else corrected_shares(seen, readers).shares
-        lo, hi = self.bounds(r, shares, alpha)
-        centred, off = shares - shares.mean(axis=0), self.target(r) - shares.mean(axis=0)
-        inverse = np.linalg.pinv(np.cov(centred, rowvar=False))
-        away = np.einsum("dg,gh,dh->d", centred, inverse, centred)
-        if off @ inverse @ off <= np.quantile(away, 1 - alpha):
-            lo, hi = min(lo, self.at_target), max(hi, self.at_target)
-        return lo, hi
-
-
-class ShareTarget(MetricSettings):
-    """The shares that are wanted: equal ones, or one for each group."""
-
-    target: Literal["uniform"] | dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(
-        default="uniform", description="The shares that are wanted: equal ones, or one for each group."
-    )
-
-
-class _FromDeclared(_FromTarget):
-    """How far shares are from equal or declared ones."""
-
-    Settings = ShareTarget
-
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
-        """Refuse a target of other groups, or that does not add up to 1."""
-        assert isinstance(r.settings, ShareTarget)
-        wanted, groups = r.settings.target, _probe(r).groups
-        if isinstance(wanted, dict) and (set(wanted) != set(groups) or abs(sum(wanted.values()) - 1) > 1e-6):
-            raise SuiteError(
-                f"the target of check '{r.check}' is no share for each group, adding up to 1.",
-                where=r.at("target"),
-                remedy=f"groups: {', '.join(groups)}",
-            )
-
-    def target(self, r: MetricRequest) -> Floats:
-        """Wanted shares, (groups,)."""
-        assert isinstance(r.settings, ShareTarget)
-        wanted = r.settings.target
-        return super().target(r) if wanted == "uniform" else np.array([wanted[group] for group in _probe(r).groups])
-
-
-@register
-class TargetDistance(_FromDeclared):
-    """Total variation between shares and the target."""
-
-    spec = _spec(
-        name="target_distance",
-        meaning="total variation between the shares of groups among the readable pictures and `target` (`uniform`, or "
-        "a share for each group): the share of pictures that would have to show another group; 0 is the target",
-        better="lower",
-    )
-    at_target = 0.0
-
-    def of(self, r: MetricRequest, shares: Floats) -> Floats:
-        """Half the sum of absolute differences."""
-        return share_distance(shares, self.target(r))
-
-    def bounds(self, r: MetricRequest, shares: Floats, alpha: float) -> tuple[float, float]:
-        """Of the excess of the groups that are painted too often, taken together: a sum of sizes grows with noise."""
-        excess = shares - self.target(r)
-        lo, hi = np.quantile(excess[:, excess.mean(axis=0) > 0].sum(axis=1), [alpha / 2, 1 - alpha / 2])
-        return max(float(lo), 0.0), max(float(hi), 0.0)
-
-
-@register
-class TargetSkew(_FromDeclared):
-    """The group that is painted most too often."""
-
-    spec = _spec(
-        name="target_skew",
-        meaning="largest ln(share / target) over groups, of the shares among the readable pictures: ln 2 is a group "
-        "that is painted twice as often as `target` says; 0 is the target",
-        better="lower",
-        highest=100,
-    )
-    at_target = 0.0
-
-    def of(self, r: MetricRequest, shares: Floats) -> Floats:
-        """A group that nobody paints has none."""
-        return np.asarray(self._of_groups(r, shares).max(axis=-1))
-
-    def _of_groups(self, r: MetricRequest, shares: Floats) -> Floats:
-        wanted = self.target(r)
-        return skew_of_counts(shares, wanted, desired=wanted, k=1)
-
-    def bounds(self, r: MetricRequest, shares: Floats, alpha: float) -> tuple[float, float]:
-        """The largest of every group's own: of draws, the largest group grows with noise."""
-        levels = [alpha / 2, 1 - alpha / 2]
-        lo, hi = np.quantile(self._of_groups(r, shares), levels, axis=0, method="inverted_cdf").max(axis=1)
-        return float(lo), float(hi)
-
-
-@register
-class PaintedEntropy(_FromTarget):
-    """Normalised entropy of the shares."""
-
-    spec = _spec(
-        name="painted_entropy",
-        meaning="entropy of the shares of groups among the readable pictures, as a share of the highest: 1 is equal "
-        "shares, 0 is one group alone",
-        better="higher",
-    )
-    at_target = 1.0
-
-    def of(self, r: MetricRequest, shares: Floats) -> Floats:
-        """H / ln(groups)."""
-        return entropy_of_counts(shares)
-
-    def bounds(self, r: MetricRequest, shares: Floats, alpha: float) -> tuple[float, float]:
-        """Quantiles, moved up by what drawing takes from an entropy (Miller and Madow's bias)."""
-        drawn = self.of(r, shares)
-        taken = float(self.of(r, shares.mean(axis=0)[None])[0] - drawn.mean())
-        lo, hi = np.clip(np.quantile(drawn, [alpha / 2, 1 - alpha / 2]) + taken, 0, 1)
-        return float(lo), float(hi)
 
 
 class _ShareOfAll(_OfPictures):
@@ -370,7 +234,7 @@ class _ShareOfAll(_OfPictures):
 class Readable(_ShareOfAll):
     """Share of pictures in which somebody is perceived."""
 
-    spec = _spec(
+    spec = picture_spec(
         name="readable",
         meaning="share of pictures in which the reader perceives somebody. A model that paints noise, or nobody, fails "
         "here where the reader says so (`nobody`, `least`)",
@@ -391,7 +255,7 @@ class Readable(_ShareOfAll):
 class SubjectShown(_ShareOfAll):
     """Share of pictures that the reader takes for their own subject."""
 
-    spec = _spec(
+    spec = picture_spec(
         name="subject_shown",
         meaning="share of pictures that the reader takes for their own subject, among all subjects of the release; of "
         "a model that paints the same whatever the prompt, one in as many as there are subjects",
@@ -401,13 +265,13 @@ class SubjectShown(_ShareOfAll):
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """Refuse a probe that does not look for subjects, and a release of one."""
-        if _probe(r).labels is not None:
+        if generation_probe(r).labels is not None:
             raise SuiteError(
                 f"check '{r.check}': probe '{r.probe}' takes labels that somebody gave, and looks for no subject.",
                 where=r.where,
                 remedy="a table of labels says nothing of subjects: take the check out",
             )
-        if _probe(r).shows is None or len(dataset.subjects) < 2:
+        if generation_probe(r).shows is None or len(dataset.subjects) < 2:
             raise SuiteError(
                 f"check '{r.check}': probe '{r.probe}' does not say how a subject looks, or there is only one.",
                 where=r.where,

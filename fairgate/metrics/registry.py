@@ -51,9 +51,9 @@ _FAMILIES = {
     "bias_ambiguous": "questions",
     "bias_disambiguated": "questions",
     "perceived_share": "generated",
-    "target_distance": "generated",
-    "target_skew": "generated",
-    "painted_entropy": "generated",
+    "target_distance": "generated_targets",
+    "target_skew": "generated_targets",
+    "painted_entropy": "generated_targets",
     "readable": "generated",
     "subject_shown": "generated",
 }

@@ -342,8 +342,7 @@ class AuditRecord(RecordPart):
 
 
 class AuditCollection(RecordPart):
-    """Audits of several suites on the same models: audits.json. `left_out` gives the reason for each suite by which no
-    model could be measured."""
+    """Audits of several suites on the same models: audits.json. `left_out`: why a suite could measure no model."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     audits: list[AuditRecord]

@@ -1,22 +1,17 @@
 """`occupations`: one photograph per set, its person repainted once per group (paper 1).
 
-Lui, Chia, Berrios, Ross and Kiela: Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI
-2024. Two parts. `pool` paints base pictures of an occupation, queries a visual-question model about each, and chooses
-the most real ones. `sets` masks the person, repaints it for every group, and drops a set unless a face reader perceives
-every member as intended. It shares painting with `social_identities` and nothing else.
+Lui, Chia, Berrios, Ross and Kiela (`PAPER`). `pool` paints base pictures of an occupation, queries a visual-question
+model about each, and chooses the most real ones. `sets` masks the person, repaints it for every group, and drops a set
+unless a face reader perceives every member as intended.
 
 Departures. The three questions are one batch. Groups are made in waves, the hardest first, and a set is dropped at its
-first failed member: the same sets are accepted whatever the order, only the cost differs. The pool is processed in
-random order and the part ends with the wanted number of sets: they are a random sample of all that would be accepted,
-as in the paper, without making the rest. Grey pictures are dropped before the pool is chosen, as the authors' code
-does (their text has it after). The probability of "yes" is its share of "yes" and "no", not of every answer. A picture
-with several persons is dropped (the authors' code takes the first). The detector's text is "person" (their code: "all
-persons"); of its boxes that overlap by more than 0.8 the best is left, as its authors recommend (theirs leave all).
-The paper paints 5,000 to 10,000 pictures of an occupation, here 7,500 of each. A mask under 1% of the picture and a
-member without exactly one face are dropped; the paper says nothing of either. Pixels outside the mask are the base
-picture's; their refiner is given no mask, and renders the whole picture again. Pictures and masks are stored without
-loss (theirs are JPEG files, and the counts, the questions and the inpainting use those). Seeds are drawn from named
-streams.
+first failed member: the same sets are accepted, only the cost differs. The pool is processed in random order until
+there are enough sets: a random sample of all that would be accepted. Grey pictures are dropped first, as in the
+authors' code. The probability of "yes" is its share of "yes" and "no". A picture with several persons is dropped (their
+code takes the first). The detector's text is "person" (theirs: "all persons"); of boxes that overlap by more than 0.8
+the best is left. 7,500 pictures of each occupation are painted (paper: 5,000 to 10,000). A mask under 1% of the picture
+and a member without exactly one face are dropped. Pixels outside the mask are the base picture's; their refiner has no
+mask. Pictures and masks are stored without loss (theirs: JPEG). Seeds are drawn from named streams.
 """
 
 from __future__ import annotations
@@ -73,8 +68,7 @@ ASKED_AS = {"mechanic": "car mechanic", "pilot": "commercial pilot"}
 WORDS = {"Black": "Black", "Caucasian": "Caucasian", "East Asian": "Asian", "Indian": "Indian"}
 FAIRFACE_WORDS = {"Caucasian": "White", "East Asian": "Asian"}
 GENDERS = ("male", "female")
-"""The gender-balanced variant (the paper's robustness check: 100 of each for every occupation) names one of these in
-both prompts, after the word for the group."""
+"""The gender-balanced variant (the paper's robustness check) names one in both prompts, after the group's word."""
 FAIRFACE_GENDERS = {"male": "Male", "female": "Female"}
 
 PAINT_STEPS, PAINT_GUIDANCE, SIZE = 50, 5.0, 1024
@@ -172,7 +166,6 @@ class OccupationSettings(RecipeSettings):
         return occupation, gender
 
 
-# settings and models that one part reads and the other does not
 _OF_POOL = (
     *("painter", "asker", "paint_steps", "paint_guidance", "paint_negative"),
     *("present", "distorted", "real", "asked_as", "min_colours"),
@@ -183,6 +176,7 @@ _OF_SETS = (
     *("attribute", "words", "reads_as", "waves", "gender_reads_as", "gender_must_match"),
     *("person", "box_threshold", "text_threshold", "min_mask"),
 )
+"""Settings and models that one part reads and the other does not."""
 
 
 class Pool(Part):
@@ -197,7 +191,6 @@ class Pool(Part):
         return single_pictures(Occupations.name, subject, self.settings.candidates, self.settings, row)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """Paint, count colours (cheap, so first), query, judge."""
         settings = self.settings
         how = Sampling(
             settings.paint_steps,
@@ -231,7 +224,6 @@ class Sets(Part):
     settings: OccupationSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """The pool in random order, so that the first accepted sets are a random sample of all."""
         ids = drawn(before.set_ids, Occupations.name, subject, self.settings, "order")
         return in_shards(map(self._start, before.sets(ids)), self.settings)
 
@@ -282,7 +274,7 @@ class Sets(Part):
         return self.settings.sets
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
-        """The first `sets` of them: the same number for every subject, so that the dataset is balanced."""
+        """The first `sets`: the same number for every subject."""
         return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 

@@ -14,9 +14,9 @@ from PIL.Image import Image
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import Device, Halving, naming
 from fairgate.models.contract import Generating
+from fairgate.models.generation.diffusion.components import load_component, load_tokenizer
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.paint import generators_of
-from fairgate.models.generation.diffusion.pipeline import load_component, load_tokenizer
 from fairgate.models.generation.diffusion.schedule import Schedulers, quiet
 
 LONGEST = 512
