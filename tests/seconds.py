@@ -2,7 +2,7 @@
 
 Tests of one file, or of one `xdist_group`, run in one worker, so that what they share is made once. The dearest group
 starts first: no worker is left with it at the end. FAIRGATE_PART=1/2 runs the first of two parts, which take alike.
-A file that takes many times its seconds fails the run on CI. `FAIRGATE_SECONDS=write make test` measures anew.
+A file that takes many times its seconds is named at the end. `FAIRGATE_SECONDS=write make test` measures anew.
 """
 
 from __future__ import annotations
@@ -91,12 +91,10 @@ class Watch:
             return []
         return too_slow(self.spent, EXPECTED)
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    def pytest_sessionfinish(self) -> None:
         if os.environ.get("FAIRGATE_SECONDS") == "write":
             rows = sorted(((took, name) for name, took in self.spent.items() if took >= 2 * UNLISTED), reverse=True)
             LIST.write_text("".join(f"{took:.0f} {name}\n" for took, name in rows), encoding="utf-8")
-        elif os.environ.get("CI") and self._slow() and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for line in self._slow():
