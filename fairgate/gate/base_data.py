@@ -95,8 +95,8 @@ def edited_dataset(dataset: Dataset, repository: Repository, base: BaseCommit) -
 def judged_on_both(now: Dataset, there: Sequence[tuple[Prepared, float]]) -> list[str]:
     """Which releases of bases were judged on as well, and the seconds that each took."""
     return [
-        f"dataset: this change is judged on {_named(now, judged.dataset)}, and by the base's checks on {judged.release} "
-        f"as well: for each check the stricter verdict counts. That took {seconds:.1f} s more"
+        f"dataset: this change is judged on {_named(now, judged.dataset)}, and by the base's checks on "
+        f"{judged.release} as well: for each check the stricter verdict counts. That took {seconds:.1f} s more"
         for judged, seconds in there
     ]
 

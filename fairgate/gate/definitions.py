@@ -109,9 +109,8 @@ class _Comparison:
             source=f"git:{base.ref}",
             commit=base.commit,
             suite_digest=old.digest if old is not None else None,
-            changes=sorted(
-                self.changes, key=lambda change: change.before is None
-            ),  # what is added hides no other change
+            # what is added hides no other change
+            changes=sorted(self.changes, key=lambda change: change.before is None),
             others=self.elsewhere,
         )
         completed = replace(
