@@ -73,16 +73,18 @@ def weigh(prepared: Prepared, needed: Iterable[NeededApproval], today: date) -> 
     place = prepared.approving or Approving(prepared.loaded.suite, "this suite")
     open_, notices = list[NeededApproval](), list[str]()
     approvals = place.suite.approvals if place.suite is not None else []
-    for each in {(each.kind, each.before, each.now): each for each in reversed([*needed])}.values():
-        matching = [approval for approval in approvals if _binds(approval, each)]
+    for approval_needed in {(each.kind, each.before, each.now): each for each in reversed([*needed])}.values():
+        matching = [approval for approval in approvals if _binds(approval, approval_needed)]
         valid = [approval for approval in matching if approval.until >= today]
         if valid:
-            notices.append(f"approved on {place.words} until {valid[0].until}: {each.what} ({valid[0].reason})")
+            notices.append(
+                f"approved on {place.words} until {valid[0].until}: {approval_needed.what} ({valid[0].reason})"
+            )
         elif place.suite is not None and place.suite.approval == "note":
-            notices.append(f"{each.what} (reported alone, as `approval: note` of {place.words} has it)")
+            notices.append(f"{approval_needed.what} (reported alone, as `approval: note` of {place.words} has it)")
         else:
             late = f" (its approval expired on {matching[0].until})" if matching else ""
-            open_.append(each.model_copy(update={"what": f"{each.what}{late}"}))
+            open_.append(approval_needed.model_copy(update={"what": f"{approval_needed.what}{late}"}))
     return Weighed(open_, notices)
 
 
@@ -116,14 +118,14 @@ def comparisons(
 ) -> list[NeededApproval]:
     """What differs from the baseline (without one, from the anchor) besides the weights: the tokenizer, the
     preprocessing, and the packages that took part."""
-    needed = [each for other in others.values() for each in other.weighed]
+    needed = [weighed for other in others.values() for weighed in other.weighed]
     against = next(iter(others), None)
     if against is None:
         return needed
     other = others[against]
     for name in filter(None, other.counterpart.changed.split(" and ")):
         kind: ApprovalKind = "preprocessing" if name == "preprocessing" else "tokenizer"
-        digests = (getattr(each, kind) for each in (other.model, model))
+        digests = (getattr(compared, kind) for compared in (other.model, model))
         needed.append(_needed(kind, f"the {name} of the model is not the {against}'s", *digests))
     then = other.environment.plugins if other.environment is not None else None
     if then is not None:
@@ -133,9 +135,9 @@ def comparisons(
 
 
 def _plugin(package: str, before: str | None, now: str | None, against: Against) -> NeededApproval:
-    old, new = ("not there" if each is None else each.partition(" sha256:")[0] for each in (before, now))
+    old, new = ("not there" if version is None else version.partition(" sha256:")[0] for version in (before, now))
     what = f"the package {package}, which takes part in the verdict, was {old} in the {against}'s run and is {new} here"
-    digests = (None if each is None else sha256_bytes(f"{package} {each}".encode()) for each in (before, now))
+    digests = (None if version is None else sha256_bytes(f"{package} {version}".encode()) for version in (before, now))
     return _needed("plugin", what, *digests)
 
 
@@ -144,7 +146,7 @@ def _needed(kind: ApprovalKind, what: str, before: str | None, now: str | None) 
 
 
 def _listed(changes: Sequence[DefinitionChange]) -> str:
-    shown = [f"{each.what} {_short(each.before)} → {_short(each.now)}" for each in changes[:_SHOWN]]
+    shown = [f"{change.what} {_short(change.before)} → {_short(change.now)}" for change in changes[:_SHOWN]]
     more = len(changes) - len(shown)
     return ", ".join([*shown, f"and {more} more"] if more else shown)
 

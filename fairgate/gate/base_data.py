@@ -47,7 +47,9 @@ class BaseReleases:
         dataset = self.of(suite, place)
         if dataset is None:
             return None
-        known = next((each for each in self.planned if same_data(each.dataset.manifest, dataset.manifest)), None)
+        known = next(
+            (planned for planned in self.planned if same_data(planned.dataset.manifest, dataset.manifest)), None
+        )
         if known is not None and any(same_verdicts(suite.suite, each.loaded.suite) for each in known.definitions):
             return dataset
         try:
@@ -93,9 +95,9 @@ def edited_dataset(dataset: Dataset, repository: Repository, base: BaseCommit) -
 def judged_on_both(now: Dataset, there: Sequence[tuple[Prepared, float]]) -> list[str]:
     """Which releases of bases were judged on as well, and the seconds that each took."""
     return [
-        f"dataset: this change is judged on {_named(now, each.dataset)}, and by the base's checks on {each.release} as "
-        f"well: for each check the stricter verdict counts. That took {seconds:.1f} s more"
-        for each, seconds in there
+        f"dataset: this change is judged on {_named(now, judged.dataset)}, and by the base's checks on "
+        f"{judged.release} as well: for each check the stricter verdict counts. That took {seconds:.1f} s more"
+        for judged, seconds in there
     ]
 
 

@@ -114,7 +114,9 @@ def further_starts(repository: Repository, places: Sequence[BaseCommit]) -> list
 
 def _nearer(repository: Repository, base: BaseCommit) -> list[BaseCommit]:
     """git's own merge bases, as far as they are others."""
-    return [replace(base, commit=each) for each in repository.nearest_common(base.ref) if each != base.commit]
+    return [
+        replace(base, commit=ancestor) for ancestor in repository.nearest_common(base.ref) if ancestor != base.commit
+    ]
 
 
 def require_as_committed(repository: Repository, suite: LoadedSuite, settings: Settings) -> None:
@@ -160,7 +162,7 @@ def _places(repository: Repository, refs: Sequence[str]) -> list[BaseCommit]:
     places = [BaseCommit("merge base", ref, repository.merge_base(ref)) for ref in refs[:1]]
     places += [BaseCommit("base tip", ref, repository.tip(ref)) for ref in refs[:1]]
     places += [BaseCommit("default branch", ref, repository.tip(ref)) for ref in refs[1:]]
-    found: dict[str, BaseCommit] = {}
+    bases: dict[str, BaseCommit] = {}
     for place in places:
-        found.setdefault(place.commit, place)
-    return list(found.values())
+        bases.setdefault(place.commit, place)
+    return list(bases.values())

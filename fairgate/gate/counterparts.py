@@ -94,7 +94,7 @@ def _reading_with(candidate: RereadingModel, other: Model, parts: Sequence[str])
 
 def _changed(candidate: Model, theirs: Model | ModelInfo) -> str:
     names = {"tokenizer": getattr(candidate, "texts_read_by", "tokenizer"), "preprocessing": "preprocessing"}
-    return _AND.join(said for name, said in names.items() if getattr(candidate, name) != getattr(theirs, name))
+    return _AND.join(part for name, part in names.items() if getattr(candidate, name) != getattr(theirs, name))
 
 
 def _verb(changed: str) -> str:
@@ -103,11 +103,11 @@ def _verb(changed: str) -> str:
 
 def _withheld(changed: str, problem: str, against: Against) -> Counterpart:
     why = f"the {changed} {_verb(changed)} from the {against}'s, which this checkpoint could not be judged with"
-    said = problem.rstrip(".")
+    reason = problem.rstrip(".")
     return Counterpart(
         changed=changed,
-        withheld=f"{why}: {said}",
-        notice=f"{why} ({said}): comparisons with the {against} cannot pass. {_FORWARD}",
+        withheld=f"{why}: {reason}",
+        notice=f"{why} ({reason}): comparisons with the {against} cannot pass. {_FORWARD}",
     )
 
 

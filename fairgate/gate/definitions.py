@@ -77,14 +77,14 @@ class _Comparison:
             with self._without_verdict():
                 require_as_committed(self.repository, self.here, self.settings)
         text = self._text(base)
-        found = None if text is None else self._loaded(text, base)
-        old = None if isinstance(found, SuiteError) else found
+        loaded = None if text is None else self._loaded(text, base)
+        old = None if isinstance(loaded, SuiteError) else loaded
         if old is not None:
             with self._without_verdict():
                 self._dataset(base, self.releases.add(old, base))
             self._merge_base(old, base)
-        elif isinstance(found, SuiteError):
-            before = f"not readable: {found.problem}"
+        elif isinstance(loaded, SuiteError):
+            before = f"not readable: {loaded.problem}"
             self.changes.append(DefinitionChange(what="the suite", before=before, now="readable"))
             self.weighed.append(another_suite(text, self.here.suite, f"{base.words} has a suite that cannot be read"))
         else:
@@ -109,10 +109,11 @@ class _Comparison:
             source=f"git:{base.ref}",
             commit=base.commit,
             suite_digest=old.digest if old is not None else None,
-            changes=sorted(self.changes, key=lambda one: one.before is None),  # what is added hides no other change
+            # what is added hides no other change
+            changes=sorted(self.changes, key=lambda change: change.before is None),
             others=self.elsewhere,
         )
-        held = replace(
+        completed = replace(
             self.prepared,
             compared=compared,
             others=tuple(self.others),
@@ -127,7 +128,7 @@ class _Comparison:
                 for each in self.releases.planned
             ),
         )
-        return held, self.settings
+        return completed, self.settings
 
     @contextlib.contextmanager
     def _without_verdict(self) -> Iterator[None]:
@@ -200,7 +201,7 @@ class _Comparison:
     def _compared(self) -> list[str]:
         """The baseline and the anchors that are compared with, each once."""
         suites = (self.here, *(other.loaded for other in self.others))
-        return list(dict.fromkeys((self.settings.baseline, *(each.suite.anchor or "none" for each in suites))))
+        return list(dict.fromkeys((self.settings.baseline, *(loaded.suite.anchor or "none" for loaded in suites))))
 
     def _plan_before(self, old: LoadedSuite, base: BaseCommit) -> None:
         """The merge base's suite on this dataset; with this change's labels for subjects that the old ones lack."""
@@ -271,31 +272,31 @@ class _Comparison:
         if text is None:
             return
         rebase = f"rebase onto {place.ref}, or merge it into this branch"
-        found = self._loaded(text, place)
-        if isinstance(found, SuiteError):
-            raise NoVerdict(f"{place.words}: {found.problem}", where=found.where, remedy=rebase)
-        moved = self.releases.add(found, place) is not None
-        known = [self.here, *(one.loaded for one in self.others), *([old] if old is not None else [])]
-        alike = any(same_verdicts(found.suite, one.suite) for one in known)
+        loaded = self._loaded(text, place)
+        if isinstance(loaded, SuiteError):
+            raise NoVerdict(f"{place.words}: {loaded.problem}", where=loaded.where, remedy=rebase)
+        moved = self.releases.add(loaded, place) is not None
+        known = [self.here, *(definition.loaded for definition in self.others), *([old] if old is not None else [])]
+        alike = any(same_verdicts(loaded.suite, definition.suite) for definition in known)
         if text == at_base or (alike and not moved):
             return
-        changes = changes_between(self.here.suite, found.suite)
+        changes = changes_between(self.here.suite, loaded.suite)
         self.elsewhere.append(
             OtherDefinition(
-                decider=place.decider, ref=place.ref, commit=place.commit, suite_digest=found.digest, changes=changes
+                decider=place.decider, ref=place.ref, commit=place.commit, suite_digest=loaded.digest, changes=changes
             )
         )
         if alike:
             return
         try:
-            self.others.append(planned_on(found, self.prepared.dataset, place.decider))
+            self.others.append(planned_on(loaded, self.prepared.dataset, place.decider))
         except SuiteError as error:
             if moved:  # they are judged on that branch's own release
                 return
             problem = f"the checks of {place.words} cannot be evaluated on this branch: {error.problem}"
             raise NoVerdict(problem, where=error.where, remedy=rebase) from error
         self.notices.append(
-            f"{place.words} defines the gate otherwise ({listed([one.what for one in changes])}): "
+            f"{place.words} defines the gate otherwise ({listed([change.what for change in changes])}): "
             "for each check the stricter definition counts"
         )
 

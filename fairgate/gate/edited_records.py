@@ -54,12 +54,14 @@ def recompute(folder: str, run: CandidateRun) -> Recomputed:
     seconds = time.monotonic() - started
     own = model is run.candidate
     how = "this run's own scores" if own else f"its checkpoint, scored again in {seconds:.1f} s"
-    found = held_against(record, scores, model, now, run, folder)
+    difference = held_against(record, scores, model, now, run, folder)
     notices = (
-        [f"{folder} was made in another environment ({found.elsewhere}), and differs: {found.text}"] if found else []
+        [f"{folder} was made in another environment ({difference.elsewhere}), and differs: {difference.text}"]
+        if difference
+        else []
     )
-    if found and found.moved:
-        what = f"differs from what its checkpoint answers here by more than rounding: {found.text}"
+    if difference and difference.moved:
+        what = f"differs from what its checkpoint answers here by more than rounding: {difference.text}"
         return Recomputed((record_approval(folder, run.prepared, what),), tuple(notices))
     claimed, here = record.environment.plugins or {}, packages(run.prepared, run.settings)
     if claimed != here:

@@ -79,14 +79,16 @@ def evaluate(
         warnings.simplefilter("always")
         unpinned = list[str]()
         try:
-            unpinned = unpinned_anchors([each.loaded for each in prepared.definitions], Repository(prepared.root))
+            unpinned = unpinned_anchors(
+                [definition.loaded for definition in prepared.definitions], Repository(prepared.root)
+            )
             scored = score(prepared, settings, progress)
             checks = _decided(prepared, scored, now.date())
             taken = confusions(prepared.dataset.index, scored.scores, prepared.planned)
         except FairgateError as error:
-            checks = [undecided(one, error) for one in every_check(prepared.definitions)]
-            if (found := _by_the_base(prepared, settings, progress, now.date(), error)) is not None:
-                judged, scored, checks = found
+            checks = [undecided(check, error) for check in every_check(prepared.definitions)]
+            if (evaluation := _by_the_base(prepared, settings, progress, now.date(), error)) is not None:
+                judged, scored, checks = evaluation
         on_base_data = [_on_base_data(each, settings, progress, now.date()) for each in prepared.on_base_data]
     scores = scored.scores if scored else {}
     coverage = _coverage(judged, scores)
@@ -95,9 +97,11 @@ def evaluate(
     for other in on_base_data:
         checks = stricter_on_other_data(checks, other.checks, other.prepared.decider, other.prepared.release)
     place = environment(prepared.root, scored.device if scored else settings.device, packages(prepared, settings))
-    every = [each for each in (scored, *(other.scored for other in on_base_data)) if each]
-    apart = [item for each in every for item in comparisons(each.model, place.plugins or {}, each.others)]
-    edited = [record for each in every for record in each.edited]
+    every = [scored_run for scored_run in (scored, *(other.scored for other in on_base_data)) if scored_run]
+    apart = [
+        item for scored_run in every for item in comparisons(scored_run.model, place.plugins or {}, scored_run.others)
+    ]
+    edited = [record for scored_run in every for record in scored_run.edited]
     recomputed = [item for record in edited for item in record.weighed]
     weighed = weigh(prepared, [*prepared.weighed, *recomputed, *apart], now.date())
     record = RunRecord(
@@ -133,18 +137,20 @@ def evaluate(
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
     )
-    messages = [f"warning: {one.message}" for one in heard]
+    messages = [f"warning: {warning.message}" for warning in heard]
     messages += [f"warning: {line}" for line in unpinned]
     messages += [message for record in edited for message in record.messages]
-    if settings.baseline != "none" and all(one.against != "baseline" for one in prepared.everything):
+    if settings.baseline != "none" and all(planned.against != "baseline" for planned in prepared.everything):
         messages.append("notice: no check compares with the baseline (no_worse_than: baseline)")
-    messages += [f"warning: {one.where}: {one.problem} To see that, {one.remedy}" for one in advice(prepared.loaded)]
+    messages += [
+        f"warning: {hint.where}: {hint.problem} To see that, {hint.remedy}" for hint in advice(prepared.loaded)
+    ]
     return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
 
 
 def _own_paths(prepared: Prepared, settings: Settings) -> list[Path]:
     """What is the candidate's alone: a checkpoint that it is compared with, such as a mitigation's origin, is not."""
-    compared = (settings.baseline, *(one.loaded.suite.anchor or "none" for one in prepared.definitions))
+    compared = (settings.baseline, *(definition.loaded.suite.anchor or "none" for definition in prepared.definitions))
     others = {
         path for text in compared if text.startswith("model:") for path in local_paths(text.removeprefix("model:"))
     }
@@ -154,9 +160,9 @@ def _own_paths(prepared: Prepared, settings: Settings) -> list[Path]:
 def _by_definition(prepared: Prepared, scored: Scored, today: date) -> list[tuple[Decider, list[CheckResult]]]:
     """Every check, decided by each definition."""
     results: list[tuple[Decider, list[CheckResult]]] = []
-    for one, answers in zip(prepared.definitions, scored.answers, strict=True):
-        checks = decided(one, prepared.dataset.index, answers)
-        results.append((one.decider, waive(checks, one.loaded.suite.waivers, today)))
+    for definition, answers in zip(prepared.definitions, scored.answers, strict=True):
+        checks = decided(definition, prepared.dataset.index, answers)
+        results.append((definition.decider, waive(checks, definition.loaded.suite.waivers, today)))
     return results
 
 
@@ -179,7 +185,7 @@ def _on_base_data(prepared: Prepared, settings: Settings, progress: Progress | N
         if missing := _coverage(prepared, scored.scores).missing:
             raise NoVerdict(f"{missing[0]}.", where=prepared.release, remedy="score all of them, or make room there")
     except FairgateError as error:
-        checks = [undecided(one, error) for one in prepared.everything]
+        checks = [undecided(planned, error) for planned in prepared.everything]
     return _OnBaseData(prepared, scored, checks, time.monotonic() - started)
 
 
@@ -214,14 +220,14 @@ def _by_the_base(
         results = _by_definition(base, scored, today)
     except FairgateError:
         return None
-    own = [undecided(one, error) for one in prepared.planned]
+    own = [undecided(planned, error) for planned in prepared.planned]
     return base, scored, stricter([("this change", own), *results])
 
 
 def _lenient(prepared: Prepared, settings: Settings) -> bool:
     """Whether thin evidence may pass. A change cannot allow that to itself by editing the suite; a command line can."""
-    bases = [one for one in prepared.every_definition if one is not prepared]
-    lenient = all(one.loaded.suite.on_inconclusive == "warn" for one in bases)
+    bases = [base for base in prepared.every_definition if base is not prepared]
+    lenient = all(base.loaded.suite.on_inconclusive == "warn" for base in bases)
     loosened = settings.leniency_is_the_suites and not lenient
     return settings.on_inconclusive == "warn" and not loosened
 
@@ -229,37 +235,37 @@ def _lenient(prepared: Prepared, settings: Settings) -> bool:
 def _evades_comparison(scored: Scored) -> bool:
     """Whether some answers cannot be brought to a label temperature since the model makes labels exactly equal: thin
     evidence is allowed, and not evidence that the model itself withholds."""
-    tempered = [there for one in scored.answers for there in one.readings[0].tempered.values()]
-    return any(missing.subjects is not None for one in tempered for missing in one.missing.values())
+    tempered = [there for answers in scored.answers for there in answers.readings[0].tempered.values()]
+    return any(missing.subjects is not None for scores in tempered for missing in scores.missing.values())
 
 
 def _notices(prepared: Prepared, scored: Scored) -> list[str]:
     """Changes to other things than the weights; by the base's checks too, which a change can remove from its own."""
     index = prepared.dataset.index
-    found = [scored.note] if scored.note else []
-    found += [sentence for one in scored.others.values() for sentence in one.notices]
-    for against, one in scored.others.items():
-        if one.counterpart.notice is not None:
-            found.append(one.counterpart.notice)
+    notices = [scored.note] if scored.note else []
+    notices += [sentence for other in scored.others.values() for sentence in other.notices]
+    for against, other in scored.others.items():
+        if other.counterpart.notice is not None:
+            notices.append(other.counterpart.notice)
         for place, (definition, answers) in enumerate(zip(prepared.definitions, scored.answers, strict=True)):
             reading = answers.readings[0]
             if against not in reading.tempered:
                 continue
             at_theirs, own = reading.tempered[against], reading.scores
             now = LabelTemperature(entropies_of(own), scored.model.logit_scale)
-            both = (LabelTemperature(one.entropies[place], one.model.logit_scale), now)
-            found += temperature_notices(definition.planned, index, own, at_theirs.scores, both, against)
-            found += [
+            both = (LabelTemperature(other.entropies[place], other.model.logit_scale), now)
+            notices += temperature_notices(definition.planned, index, own, at_theirs.scores, both, against)
+            notices += [
                 f"label temperature: regressions of P(true) on '{name}' cannot pass, since they are not decided at the "
                 f"{against}'s: {missing.why}"
                 for name, missing in at_theirs.missing.items()
             ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(notices))
 
 
 def _plugin_notices(now: Mapping[str, str], others: Mapping[Against, ComparedRun]) -> list[str]:
     """How the installed packages that took part differ from those of the baseline's (or anchor's) run: code decides."""
-    runs = {name: one.environment.plugins for name, one in others.items() if one.environment is not None}
+    runs = {name: other.environment.plugins for name, other in others.items() if other.environment is not None}
     return [
         f"the package {package} took part {_took_part(now.get(package))}, in the {name}'s run "
         f"{_took_part(before.get(package))}: metrics, probes and models of it may give other numbers"
@@ -279,22 +285,22 @@ def _took_part(plugin: str | None) -> str:
 
 def _mismatches(scored: Scored, place: Environment) -> list[str]:
     """Where the candidate was scored otherwise than what it is compared with."""
-    found = []
-    for name, one in scored.others.items():
-        if one.scored_for_entropy:
-            found.append(
+    lines = []
+    for name, other in scored.others.items():
+        if other.scored_for_entropy:
+            lines.append(
                 f"the {name}'s record holds no mean answer entropies, and its checkpoint was scored again for them: "
                 "`fairgate baseline update SUITE --reason TEXT` records them"
             )
-        here, there = (place, scored.model.precision), (one.environment, one.model.precision)
-        found += environment_warnings(name, here, there)
-    return found
+        here, there = (place, scored.model.precision), (other.environment, other.model.precision)
+        lines += environment_warnings(name, here, there)
+    return lines
 
 
 def _coverage(prepared: Prepared, scores: Scores) -> Coverage:
     manifest = prepared.dataset.manifest
     expected = len(prepared.dataset)
-    scored = min((int(np.isfinite(one.value).sum()) for one in scores.values()), default=0)
+    scored = min((int(np.isfinite(values.value).sum()) for values in scores.values()), default=0)
     missing = [] if scored == expected else [f"{expected - scored:,} of {expected:,} images have no score"]
     probes = prepared.loaded.suite.probes
     unasked = {name: int((~probe.asked(prepared.dataset.index)).sum()) for name, probe in probes.items()}

@@ -79,8 +79,8 @@ def registered(uri: str, settings: Settings, root: Path) -> tuple[str, str | Non
     folder = (settings.cache or default_cache(os.environ)) / "registered"
     require_cache_outside(folder, root)
     where = tracking_uri(settings.mlflow, uri)
-    found = fetch_model(uri.removeprefix(MLFLOW_MODEL), where, folder, cache_key(root), root)
-    return found.local_uri, f"{found.name}/{found.version}"
+    model = fetch_model(uri.removeprefix(MLFLOW_MODEL), where, folder, cache_key(root), root)
+    return model.local_uri, f"{model.name}/{model.version}"
 
 
 def tracking_uri(mlflow: str | None, what: str) -> str:
@@ -112,7 +112,7 @@ def model_info(uri: str, model: Model, registered: str | None = None) -> ModelIn
 
 def packages(prepared: Prepared, settings: Settings) -> dict[str, str]:
     """The installed packages that the suite's metrics and probes, and the model, are from."""
-    suites = [one.loaded.suite for one in prepared.every_definition]
+    suites = [definition.loaded.suite for definition in prepared.every_definition]
     return {
         **METRICS.packages_of(check.metric for suite in suites for check in suite.checks),
         **PROBES.packages_of(probe.kind for suite in suites for probe in suite.probes.values()),

@@ -88,7 +88,7 @@ class Prepared(Definition):
     @property
     def every_definition(self) -> tuple[Definition, ...]:
         """The definitions on this change's dataset, then those on the releases of its bases."""
-        return (*self.definitions, *(one for each in self.on_base_data for one in each.definitions))
+        return (*self.definitions, *(definition for each in self.on_base_data for definition in each.definitions))
 
     @property
     def everything(self) -> list[PlannedCheck]:
@@ -98,11 +98,11 @@ class Prepared(Definition):
 
 def every_check(definitions: Sequence[Definition]) -> list[PlannedCheck]:
     """The checks of several definitions; of those with one name, the first."""
-    found: dict[str, PlannedCheck] = {}
-    for one in definitions:
-        for check in one.planned:
-            found.setdefault(check.item, check)
-    return list(found.values())
+    checks: dict[str, PlannedCheck] = {}
+    for definition in definitions:
+        for check in definition.planned:
+            checks.setdefault(check.item, check)
+    return list(checks.values())
 
 
 def settings_of(

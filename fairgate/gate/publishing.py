@@ -43,19 +43,19 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
             messages.append(f"report: {settings.report / 'report.html'}")
         except OSError as error:
             old = any((settings.report / name).exists() for name in output_files(*_FOLDER))
-            said = " What it still holds is of an earlier run." if old else ""
+            remains = " What it still holds is of an earlier run." if old else ""
             messages.append(
-                f"warning: the report was not written, the verdict stands: {error.strerror or error}.{said}\n"
+                f"warning: the report was not written, the verdict stands: {error.strerror or error}.{remains}\n"
                 f"  where:  {settings.report}\n"
                 "  remedy: make room or make the folder writable, or name another with `--fairness-report DIR`; then "
                 "run again"
             )
     if settings.mlflow is not None or settings.wandb is not None:
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             try:
                 if not files:  # they are copied before `held` closes
                     scratch = tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)
-                    folder = Path(held.enter_context(scratch))
+                    folder = Path(stack.enter_context(scratch))
                     files = _write_reports(folder, evaluation, prepared, past, messages.append)
             except OSError as error:
                 where = "MLflow" if settings.mlflow else "W&B"
@@ -197,10 +197,10 @@ def _suite_lines(prepared: Prepared) -> tuple[str, dict[str, int]]:
     """The suite's path from the top of the repository, and the line of each item that it defines."""
     shown = prepared.loaded.source.shown
     lines = {}
-    for one in prepared.everything:
-        file, _, line = one.where.rpartition(":")
+    for planned in prepared.everything:
+        file, _, line = planned.where.rpartition(":")
         if file == shown and not prepared.deleted:  # not the base's: its lines are of another file
-            lines[one.item] = int(line)
+            lines[planned.item] = int(line)
     prefix = ""
     with contextlib.suppress(OSError):  # without git, the suite's folder is the top
         prefix = (

@@ -64,13 +64,23 @@ class Answers:
     withheld: str | None = None
 
 
-def decided(one: Definition, index: GroupedRows, answers: Answers) -> list[CheckResult]:
+def decided(definition: Definition, index: GroupedRows, answers: Answers) -> list[CheckResult]:
     """A definition's checks, decided in each reading: of every check the strictest result."""
     results = []
     for reading in answers.readings:
         at_theirs = {against: there.scores for against, there in reading.tempered.items()}
-        checks = decide(one.planned, index, one.loaded.suite, reading.scores, answers.others, one.null, at_theirs)
-        results.append([compared(*pair, reading, answers.withheld) for pair in zip(one.planned, checks, strict=True)])
+        checks = decide(
+            definition.planned,
+            index,
+            definition.loaded.suite,
+            reading.scores,
+            answers.others,
+            definition.null,
+            at_theirs,
+        )
+        results.append(
+            [compared(*pair, reading, answers.withheld) for pair in zip(definition.planned, checks, strict=True)]
+        )
     swapped = [reading.swapped for reading in answers.readings]
     return [strictest(variants, swapped, answers.against) for variants in zip(*results, strict=True)]
 
@@ -93,7 +103,7 @@ def compared(planned: PlannedCheck, result: CheckResult, reading: Reading, withh
     if planned.against is not None and planned.against in reading.tempered and planned.metric.spec.tempered:
         missing = reading.tempered[planned.against].missing
         concerned = (missing[name] for name in planned.answers if name in missing)
-        first = next((each.why for each in concerned if each.concerns(planned.subject)), None)
+        first = next((gap.why for gap in concerned if gap.concerns(planned.subject)), None)
         result = _without_pass(result, first and f"not decided at the {planned.against}'s label temperature: {first}")
     return _without_pass(result, withheld if result.rule == "no_worse_than" else None)
 
@@ -111,7 +121,7 @@ def _without_pass(result: CheckResult, why: str | None) -> CheckResult:
 
 def needs_entropy(planned: Sequence[PlannedCheck], against: Against) -> set[str]:
     """Probes whose P(true) a check compares with the baseline (or anchor)."""
-    return {one.check.probe for one in planned if _tempers(one, against)}
+    return {check.check.probe for check in planned if _tempers(check, against)}
 
 
 def _tempers(planned: PlannedCheck, against: Against) -> bool:
@@ -131,16 +141,16 @@ def tempered(
     """
     scores: Scores = {}
     missing: dict[str, Missing] = {}
-    needed = {name for one in planned if _tempers(one, against) for name in one.answers}
-    for name, one in candidate.items():
-        wanted, why = entropies.get(name, {}), _incomplete(name, one)
-        if why is None and not {contest.subject for contest in one.contests} <= wanted.keys():
+    needed = {name for check in planned if _tempers(check, against) for name in check.answers}
+    for name, probe_scores in candidate.items():
+        wanted, why = entropies.get(name, {}), _incomplete(name, probe_scores)
+        if why is None and not {contest.subject for contest in probe_scores.contests} <= wanted.keys():
             why = why_not or f"the {against}'s mean answer entropy of '{name}' is not known"
         if why is not None:
             if name in needed:
                 missing[name] = Missing(why)
             continue
-        matched = match_entropies(one, wanted)
+        matched = match_entropies(probe_scores, wanted)
         scores[name] = matched.scores
         if matched.missed:
             named = ", ".join(f"{subject} ({wanted[subject]:.3f} nats)" for subject in matched.missed[:3])

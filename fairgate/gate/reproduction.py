@@ -100,7 +100,7 @@ def wrong_entropies(record: RunRecord, now: Scores) -> list[str]:
         mine = mean_entropies(scores) if scores.contests else {}
         theirs = record.answer_entropy.get(name, {})
         apart = [abs(value - theirs.get(subject, np.inf)) for subject, value in mine.items()]
-        if mine.keys() != theirs.keys() or any(each > 10 * BOUND for each in apart):
+        if mine.keys() != theirs.keys() or any(distance > 10 * BOUND for distance in apart):
             wrong.append(name)
     return wrong
 
@@ -164,7 +164,7 @@ def _moved(
     what: str, before: NDArray[np.float64], after: NDArray[np.float64], scale: float, rows: GroupedRows
 ) -> list[tuple[float, str]]:
     """Groups (of one attribute, and of all crossed) whose numbers are further from the record's than `SHIFT`."""
-    names, found = list(rows.attributes), list[tuple[float, str]]()
+    names, by_size = list(rows.attributes), list[tuple[float, str]]()
     change = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
     change[np.isnan(before) != np.isnan(after)] = np.inf
     for attributes in [*names, names] if len(names) > 1 else names:
@@ -172,11 +172,11 @@ def _moved(
         for code, group in enumerate(groups):
             apart = float(change[codes == code].mean()) if (codes == code).any() else 0.0
             if apart > SHIFT * scale:
-                found.append((apart / scale, f"{what} of {group} moves by {apart:.4f} on average"))
-    return found
+                by_size.append((apart / scale, f"{what} of {group} moves by {apart:.4f} on average"))
+    return by_size
 
 
-def _sentences(found: list[tuple[float, str]]) -> tuple[str, ...]:
-    ordered = [clean(text, 300) for _, text in sorted(found, key=lambda each: -each[0])]
+def _sentences(by_size: list[tuple[float, str]]) -> tuple[str, ...]:
+    ordered = [clean(text, 300) for _, text in sorted(by_size, key=lambda entry: -entry[0])]
     more = len(ordered) - _SHOWN
     return (*ordered[:_SHOWN], f"and {more} more") if more > 0 else tuple(ordered)

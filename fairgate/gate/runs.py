@@ -44,7 +44,7 @@ class CandidateRun:
     def score(self, model: Model) -> tuple[Scores, ...]:
         """A model's scores by definition, also of a checkpoint that reads otherwise than its files say; definitions
         with equal probes share them."""
-        suites, scores = [one.loaded.suite for one in self.prepared.definitions], list[Scores]()
+        suites, scores = [definition.loaded.suite for definition in self.prepared.definitions], list[Scores]()
         instruments = partial(open_instrument, self.prepared, self.settings, self.progress)
         for suite in suites:
             same = [other.probes for other in suites].index(suite.probes)
@@ -101,4 +101,4 @@ def dataset_info(dataset: Dataset) -> DatasetInfo:
 
 def entropies_of(scores: Scores) -> dict[str, Entropies]:
     """Mean entropies of the answers by probe, as far as the probabilities of all labels are known."""
-    return {name: mean_entropies(one) for name, one in scores.items() if one.contests}
+    return {name: mean_entropies(probe_scores) for name, probe_scores in scores.items() if probe_scores.contests}

@@ -88,7 +88,7 @@ class SavedRun:
         data = dataset_info(prepared.dataset)
         require_nothing_vanished(record, data, prepared.dataset.manifest.subjects, self.where)
         require_same_declaration(record, data, self.where)
-        probes = [_compared_probes(one) for one in prepared.definitions]
+        probes = [_compared_probes(definition) for definition in prepared.definitions]
         differs = mismatch(record, data, probes, preparation=candidate.preparation, name=self.against)
         info = BaselineInfo(
             source=self.source,
@@ -100,17 +100,17 @@ class SavedRun:
         )
         if differs is not None:
             model = self.checkpoint(differs)
-            found = self.run.compared(info, model)
+            compared = self.run.compared(info, model)
             if record.dataset.fingerprint == data.fingerprint:
-                return found
+                return compared
             now = frozenset(prepared.dataset.index.set_id)
             then = read_set_ids(self.files.scores, record.coverage.expected_images)
-            said = dataset_notices(record, data, len(prepared.dataset), now, then, self.against)
-            return replace(found, notices=tuple(said))
+            sentences = dataset_notices(record, data, len(prepared.dataset), now, then, self.against)
+            return replace(compared, notices=tuple(sentences))
         scores = read_scores(self.files.scores, prepared.dataset.index)
         require_own_scores(record, scores_digest(scores), self.files.origin or str(self.files.scores))
-        suites = [one.loaded.suite for one in prepared.definitions]
-        found = ComparedRun(
+        suites = [definition.loaded.suite for definition in prepared.definitions]
+        compared = ComparedRun(
             info,
             record.model,
             tuple(self._comparable(suite, scores) for suite in suites),
@@ -118,19 +118,23 @@ class SavedRun:
             tuple(self._comparable(suite, record.answer_entropy) for suite in suites),
         )
         if record.model.fingerprint in self.run.known:
-            return self._recomputed(found, *self.run.known[record.model.fingerprint])
-        return self._with_entropies(found)
+            return self._recomputed(compared, *self.run.known[record.model.fingerprint])
+        return self._with_entropies(compared)
 
-    def _recomputed(self, found: ComparedRun, model: Model, scores: tuple[Scores, ...]) -> ComparedRun:
+    def _recomputed(self, compared: ComparedRun, model: Model, scores: tuple[Scores, ...]) -> ComparedRun:
         """What the record's checkpoint answers in this run counts, and the record's own scores do not.
 
         Raises BaselineError for a record that differs from it in the same environment, unless this change makes the
         record again: then a person weighs that.
         """
-        info, notices, weighed = model_info(self.record.model.uri, model), list(found.notices), list(found.weighed)
+        info, notices, weighed = (
+            model_info(self.record.model.uri, model),
+            list(compared.notices),
+            list(compared.weighed),
+        )
         folder = baseline_folder(self.run.prepared.loaded.name)
         made_again = self.source.startswith("git:") and folder in self.run.prepared.edited_records
-        for then, now in zip(found.scores, scores, strict=True):
+        for then, now in zip(compared.scores, scores, strict=True):
             apart = differences(then, now, self.run.prepared.dataset.index)
             if not apart.beyond:
                 continue
@@ -146,30 +150,30 @@ class SavedRun:
             )
         again = tuple(map(entropies_of, scores))
         return replace(
-            found, scores=scores, entropies=again, notices=tuple(dict.fromkeys(notices)), weighed=tuple(weighed)
+            compared, scores=scores, entropies=again, notices=tuple(dict.fromkeys(notices)), weighed=tuple(weighed)
         )
 
-    def _with_entropies(self, found: ComparedRun) -> ComparedRun:
+    def _with_entropies(self, compared: ComparedRun) -> ComparedRun:
         """With the mean entropies that comparisons of P(true) need, from the checkpoint where the record has none."""
-        definitions = zip(self.run.prepared.definitions, self.run.scores, found.entropies, strict=True)
+        definitions = zip(self.run.prepared.definitions, self.run.scores, compared.entropies, strict=True)
         if not any(
             not {contest.subject for contest in scores[name].contests} <= known.get(name, {}).keys()
-            for one, scores, known in definitions
-            for name in needs_entropy(one.planned, self.against)
+            for definition, scores, known in definitions
+            for name in needs_entropy(definition.planned, self.against)
         ):
-            return found
+            return compared
         try:
             model = self.checkpoint(f"the {self.against}'s record holds no answer entropy")
             again = self.run.score_checkpoint(model)
         except FairgateError as error:
             why = f"{error.problem} Make the {self.against} again: `fairgate baseline update SUITE --reason TEXT`"
-            return replace(found, no_entropy=why)
-        return replace(self._recomputed(found, model, again), scored_for_entropy=True)
+            return replace(compared, no_entropy=why)
+        return replace(self._recomputed(compared, model, again), scored_for_entropy=True)
 
     def _comparable(self, suite: Suite, values: Mapping[str, T]) -> dict[str, T]:
         """The record's scores, or entropies, of this suite's probes, as far as their digests are equal."""
         same = {name for name, key in probe_digests(suite).items() if self.record.probes.get(name) == key}
-        return {name: one for name, one in values.items() if name.partition("[")[0] in same}
+        return {name: value for name, value in values.items() if name.partition("[")[0] in same}
 
     def checkpoint(self, why: str) -> Model:
         """The very checkpoint that the record was made of: where its URI points here, or as it was at the merge base.
@@ -219,7 +223,7 @@ def bring_back(paths: Sequence[Path], repository: Repository, commit: str, into:
             check_out(repository, commit, path.as_posix(), into)
 
 
-def _compared_probes(one: Definition) -> dict[str, str]:
+def _compared_probes(definition: Definition) -> dict[str, str]:
     """Probes that a check compares with another checkpoint, and the digests of their settings."""
-    names = {planned.check.probe for planned in one.planned if planned.against is not None}
-    return {name: key for name, key in probe_digests(one.loaded.suite).items() if name in names}
+    names = {planned.check.probe for planned in definition.planned if planned.against is not None}
+    return {name: key for name, key in probe_digests(definition.loaded.suite).items() if name in names}

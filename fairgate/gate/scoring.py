@@ -71,7 +71,7 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     run = CandidateRun(prepared, settings, progress, scorer)
     records = [] if prepared.release else [recompute(folder, run) for folder in prepared.edited_records]
     baseline = _compare_with(settings.baseline, run)
-    named = [one.loaded.suite.anchor or "none" for one in prepared.definitions]
+    named = [definition.loaded.suite.anchor or "none" for definition in prepared.definitions]
     anchors = {spec: _compare_with(spec, run, "anchor", read_alike=baseline is None) for spec in dict.fromkeys(named)}
 
     def against(record: ComparedRun | None) -> tuple[Answers, ...]:
@@ -112,8 +112,8 @@ def _present_record(run: CandidateRun) -> ComparedRun | None:
 
 
 def _those_there(baseline: ComparedRun | None, anchor: ComparedRun | None) -> dict[Against, ComparedRun]:
-    found: dict[Against, ComparedRun] = {} if baseline is None else {"baseline": baseline}
-    return found if anchor is None else {**found, "anchor": anchor}
+    runs: dict[Against, ComparedRun] = {} if baseline is None else {"baseline": baseline}
+    return runs if anchor is None else {**runs, "anchor": anchor}
 
 
 def _answers(run: CandidateRun, place: int, others: Mapping[Against, ComparedRun]) -> Answers:
@@ -145,7 +145,7 @@ def _compare_with(
     from fairgate.reports import read_results
 
     spec = parse_baseline(text)
-    compared = {one.against for each in run.prepared.definitions for one in each.planned}
+    compared = {planned.against for definition in run.prepared.definitions for planned in definition.planned}
     if spec.kind == "none" or against not in compared:
         return None
     candidate = run.candidate
@@ -154,28 +154,30 @@ def _compare_with(
         if spec.kind == "model":
             model = _model_to_compare(spec.target, run, Path(scratch))
             info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=model.fingerprint)
-            found, reading, reopen = run.compared(info, model), model, lambda: model
+            compared_run, reading, reopen = run.compared(info, model), model, lambda: model
         else:
             files = record_of(spec, run, Path(scratch))
             saved = SavedRun(str(spec), against, files, read_results(files.results), run, Path(scratch))
-            found, reading = saved.compared(), saved.record.model
+            compared_run, reading = saved.compared(), saved.record.model
             reopen = partial(saved.checkpoint, "tokenizer or preprocessing changed")
-        if read_alike and found.info.fingerprint != candidate.fingerprint:
-            found = replace(found, counterpart=counterpart(candidate, reading, reopen, run.score, against))
+        if read_alike and compared_run.info.fingerprint != candidate.fingerprint:
+            compared_run = replace(
+                compared_run, counterpart=counterpart(candidate, reading, reopen, run.score, against)
+            )
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
     moved = moved_anchor(spec, Repository(run.prepared.root)) if against == "anchor" else []
-    found = replace(found, weighed=(*found.weighed, *moved))
+    compared_run = replace(compared_run, weighed=(*compared_run.weighed, *moved))
     innocent = against == "anchor" or spec.kind in ("git", "mlflow")
-    if innocent and found.info.fingerprint == candidate.fingerprint:
-        return replace(found, info=found.info.model_copy(update={"unchanged": True}))
-    for now, before in zip(run.scores, found.scores, strict=True):
-        require_another_checkpoint((candidate.fingerprint, now), (found.info.fingerprint, before), str(spec))
-    both = zip(run.scores, found.scores, strict=True)
+    if innocent and compared_run.info.fingerprint == candidate.fingerprint:
+        return replace(compared_run, info=compared_run.info.model_copy(update={"unchanged": True}))
+    for now, before in zip(run.scores, compared_run.scores, strict=True):
+        require_another_checkpoint((candidate.fingerprint, now), (compared_run.info.fingerprint, before), str(spec))
+    both = zip(run.scores, compared_run.scores, strict=True)
     if all(scores_in_common(now, before) == "same words" for now, before in both):
-        said = f"every answer is that of the {against}, image by image; if that is a surprise, check both URIs"
-        return replace(found, notices=(*found.notices, said))
-    return found
+        notice = f"every answer is that of the {against}, image by image; if that is a surprise, check both URIs"
+        return replace(compared_run, notices=(*compared_run.notices, notice))
+    return compared_run
 
 
 def _model_to_compare(uri: str, run: CandidateRun, scratch: Path) -> Model:

@@ -76,8 +76,8 @@ def _by_dvc(repository: Repository, commit: str, path: Path) -> tuple[str, str] 
         work_tree = Repository(top)
         try:
             name = _led_to(work_tree, commit, place.relative_to(top).as_posix())
-            then = next((one for one in pointers_at(work_tree, commit) if _holds(one, name)), None)
-            now = [one.md5 for one in pointers_here(work_tree) if _holds(one, name)]
+            then = next((pointer for pointer in pointers_at(work_tree, commit) if _holds(pointer, name)), None)
+            now = [pointer.md5 for pointer in pointers_here(work_tree) if _holds(pointer, name)]
         except FairgateError:  # the run reports pointers that cannot be read
             return None
         if then is None or not place.exists():
@@ -91,8 +91,8 @@ def _by_dvc(repository: Repository, commit: str, path: Path) -> tuple[str, str] 
     return None
 
 
-def _holds(one: Tracked, name: str) -> bool:
-    return one.path == name or (one.folder and name.startswith(f"{one.path}/"))
+def _holds(tracked: Tracked, name: str) -> bool:
+    return tracked.path == name or (tracked.folder and name.startswith(f"{tracked.path}/"))
 
 
 def _led_to(repository: Repository, commit: str, name: str) -> str:
@@ -101,10 +101,10 @@ def _led_to(repository: Repository, commit: str, name: str) -> str:
         parts = name.split("/")
         heads = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
         links = (
-            one.name
+            entry.name
             for head in heads
-            for one in repository.tree(commit, head)
-            if (one.name, one.kind) == (head, "link")
+            for entry in repository.tree(commit, head)
+            if (entry.name, entry.kind) == (head, "link")
         )
         link = next(links, None)
         if link is None:

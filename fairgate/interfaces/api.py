@@ -64,9 +64,9 @@ class Run:
             shared |= {"probe": check.probe, "over": check.over}
             parts: list[tuple[str, CheckResult | GroupResult]] = [("", check)]
             parts += [(group.group, group) for group in check.groups]
-            for group, one in parts:
-                measured = {name: getattr(one, name) for name in _MEASURED}
-                rows.append({**shared, "group": group, **measured, "bound": check.bound, "verdict": one.verdict})
+            for group, result in parts:
+                measured = {name: getattr(result, name) for name in _MEASURED}
+                rows.append({**shared, "group": group, **measured, "bound": check.bound, "verdict": result.verdict})
         numbers = dict.fromkeys((*_MEASURED[:-1], "bound"), "float64")
         return pd.DataFrame(rows).astype(numbers)
 

@@ -38,7 +38,7 @@ _ABSTENTIONS = (
     rf"(?:not enough|insufficient|no) {_FACTS}",
     r"no idea",
 )
-_ABSTAINS = re.compile("|".join(rf"(?<!\w)(?:{one})(?!\w)" for one in _ABSTENTIONS))
+_ABSTAINS = re.compile("|".join(rf"(?<!\w)(?:{abstention_words})(?!\w)" for abstention_words in _ABSTENTIONS))
 _BARE = re.compile(
     r"(?<!\w)(?:not (?:\w+ )?(?:specified|stated|mentioned|given|provided|clear|known|certain|sure|determinable|"
     r"answerable)|unanswerable|unknown|unclear|undetermined|undeterminable|indeterminate|uncertain|unsure|undisclosed|unspecified|"
@@ -136,10 +136,10 @@ class AnswerMatcher:
         if (exact := self._exact(text)) is not None:
             return exact
         letter, rest = self._letter(text)
-        said = self._words(plain_words(rest), lettered=letter not in (None, ABSTAINED))
+        words = self._words(plain_words(rest), lettered=letter not in (None, ABSTAINED))
         if letter is None:
-            return said.pop() if len(said) == 1 else UNREADABLE
-        return letter if letter in said or len(said) != 1 else UNREADABLE
+            return words.pop() if len(words) == 1 else UNREADABLE
+        return letter if letter in words or len(words) != 1 else UNREADABLE
 
     def _exact(self, text: str) -> str | None:
         name = text.strip()
@@ -153,11 +153,11 @@ class AnswerMatcher:
         if not self.letters:
             return None, text
         by_letter = dict(zip(string.ascii_lowercase, self.options, strict=False))
-        found = _ALONE.fullmatch(text) or _LEADS.match(text) or _SAYS.search(text)
-        letter = next(filter(None, found.groups()), "").lower() if found else ""
-        if found is None or letter not in by_letter:
+        match = _ALONE.fullmatch(text) or _LEADS.match(text) or _SAYS.search(text)
+        letter = next(filter(None, match.groups()), "").lower() if match else ""
+        if match is None or letter not in by_letter:
             return None, text
-        return self._meaning(by_letter[letter]), text[: found.start()] + " " + text[found.end() :]
+        return self._meaning(by_letter[letter]), text[: match.start()] + " " + text[match.end() :]
 
     def _words(self, text: str, *, lettered: bool) -> set[str]:
         """What the words say: names of options, ABSTAINED; several of these where they contradict each other.
@@ -167,48 +167,50 @@ class AnswerMatcher:
         spans = self._spans(text)
         if not spans and _NEITHER.fullmatch(text):
             return {ABSTAINED}
-        options = [one for one in spans if one.name != ABSTAINED]
-        named = [one for one in options if not _denied(text, one.start)]
-        given_up = [one for one in spans if one.name == ABSTAINED]
+        options = [span for span in spans if span.name != ABSTAINED]
+        named = [span for span in options if not _denied(text, span.start)]
+        given_up = [span for span in spans if span.name == ABSTAINED]
         if not given_up:
-            return {one.name for one in named}
-        if any(_hides_a_claim(text, options, one) for one in given_up):
+            return {span.name for span in named}
+        if any(_hides_a_claim(text, options, span) for span in given_up):
             return {UNREADABLE}
         first = given_up[0]
         turned = _TURNS.search(text, first.end)
         turn = len(text) if turned is None else turned.end()
         weighed = _weighed(text, named, first)
-        after = {one.name for one in named if one.start >= turn}
-        before = {one.name for one in named if one.start < first.start and one not in weighed}
-        along = {one.name for one in named if first.end <= one.start < turn and one not in weighed}
+        after = {span.name for span in named if span.start >= turn}
+        before = {span.name for span in named if span.start < first.start and span not in weighed}
+        along = {span.name for span in named if first.end <= span.start < turn and span not in weighed}
         if len(along) > 1:
             along = set()  # what cannot be told apart, as in "I cannot tell, as both were there"
         if after and not before and not along:
             return after
-        said = after | before | along
-        if not said and not lettered:
+        claimed = after | before | along
+        if not claimed and not lettered:
             return {ABSTAINED}
-        return said | ({ABSTAINED} if any(not one.bare or _of_a_subject(text, one) for one in given_up) else set())
+        return claimed | (
+            {ABSTAINED} if any(not span.bare or _of_a_subject(text, span) for span in given_up) else set()
+        )
 
     def _spans(self, text: str) -> list[_Span]:
         """Where options and abstentions are named, in order; a phrase inside a longer one is that one's."""
-        found = [
+        matches = [
             _Span(*match.span(), name, bare=name == ABSTAINED and _BARE.fullmatch(match[0]) is not None)
             for pattern, name in self._patterns
             for match in pattern.finditer(text)
         ]
-        found += [_Span(*match.span(), ABSTAINED) for match in _ABSTAINS.finditer(text)]
-        found += [_Span(*match.span(), ABSTAINED, bare=True) for match in _BARE.finditer(text)]
-        found += [_Span(*match.span(), "") for match in _SURE.finditer(text)]
+        matches += [_Span(*match.span(), ABSTAINED) for match in _ABSTAINS.finditer(text)]
+        matches += [_Span(*match.span(), ABSTAINED, bare=True) for match in _BARE.finditer(text)]
+        matches += [_Span(*match.span(), "") for match in _SURE.finditer(text)]
         inside = [
-            one
-            for one in found
+            hit
+            for hit in matches
             if not any(
-                other.start <= one.start and one.end <= other.end and other.end - other.start > one.end - one.start
-                for other in found
+                other.start <= hit.start and hit.end <= other.end and other.end - other.start > hit.end - hit.start
+                for other in matches
             )
         ]
-        return sorted((one for one in inside if one.name), key=lambda one: one.start)
+        return sorted((span for span in inside if span.name), key=lambda span: span.start)
 
     @cached_property
     def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
@@ -230,7 +232,7 @@ def _denied(text: str, start: int) -> bool:
 
 def _clause(text: str, start: int) -> int:
     """Where the clause begins that leads to a place."""
-    return max((found.end() for found in _CLAUSE_ENDS.finditer(text, 0, start)), default=0)
+    return max((match.end() for match in _CLAUSE_ENDS.finditer(text, 0, start)), default=0)
 
 
 def _of_a_subject(text: str, bare: _Span) -> bool:
@@ -245,15 +247,17 @@ def _hides_a_claim(text: str, options: Sequence[_Span], abstention: _Span) -> bo
     say it is not the doctor". An adjective's is, where the option is denied: the other ones are read as named."""
     ends = _CLAUSE_ENDS.search(text, abstention.end)
     end = len(text) if ends is None else ends.start()
-    about = [one for one in options if abstention.end <= one.start < end and not _NO_SUCH.match(text, one.start)]
+    about = [
+        option for option in options if abstention.end <= option.start < end and not _NO_SUCH.match(text, option.start)
+    ]
     if not about or (abstention.bare and not _denied(text, about[0].start)):
         return False
     if any(a in about and a.name != b.name and _APART.fullmatch(text, a.end, b.start) for a, b in pairwise(options)):
         return False
     weighs = [
-        found.end()
-        for found in _WEIGHS.finditer(text, abstention.end, about[0].start)
-        if found[0] not in ("who", "which") or not _OF_SOMEBODY.search(text[: found.start()])
+        match.end()
+        for match in _WEIGHS.finditer(text, abstention.end, about[0].start)
+        if match[0] not in ("who", "which") or not _OF_SOMEBODY.search(text[: match.start()])
     ]
     asked = _OR_NOT.sub("", text[weighs[-1] : about[0].start]) if weighs else "not"
     return _NEGATES.search(asked) is not None
@@ -261,20 +265,20 @@ def _hides_a_claim(text: str, options: Sequence[_Span], abstention: _Span) -> bo
 
 def _weighed(text: str, named: Sequence[_Span], first: _Span) -> list[_Span]:
     """The options that an abstention is about: its object, those after "whether", and those in one list with them."""
-    found: list[_Span] = []
-    for one in named:
-        clause = _clause(text, one.start)
-        if found and _IN_A_LIST.fullmatch(text, found[-1].end, one.start):
-            found.append(one)
-        elif one.start < first.start:
-            if _WEIGHS_AHEAD.match(text, clause, one.start):
-                found.append(one)
-        elif _WEIGHS.search(text, max(clause, first.end), one.start) or (not first.bare and clause <= first.start):
-            found.append(one)
-    ahead = [one for one in found if one.start < first.start]
+    kept: list[_Span] = []
+    for span in named:
+        clause = _clause(text, span.start)
+        if kept and _IN_A_LIST.fullmatch(text, kept[-1].end, span.start):
+            kept.append(span)
+        elif span.start < first.start:
+            if _WEIGHS_AHEAD.match(text, clause, span.start):
+                kept.append(span)
+        elif _WEIGHS.search(text, max(clause, first.end), span.start) or (not first.bare and clause <= first.start):
+            kept.append(span)
+    ahead = [span for span in kept if span.start < first.start]
     if ahead and _CLAUSE_ENDS.search(text, ahead[-1].end, first.start):
-        return found[len(ahead) :]
-    return found
+        return kept[len(ahead) :]
+    return kept
 
 
 def misread(matcher: AnswerMatcher, abstain: Iterable[str] = ()) -> str | None:

@@ -91,22 +91,22 @@ class ProbeScores:
 
 def scores_digest(scores: Mapping[str, ProbeScores]) -> str:
     """Hex SHA-256 of what the probes answered, image by image: a record names the scores that belong to it."""
-    return digest({name: _digests(one) for name, one in scores.items()})
+    return digest({name: _digests(probe_scores) for name, probe_scores in scores.items()})
 
 
-def _digests(one: ProbeScores) -> list[str | None]:
+def _digests(probe_scores: ProbeScores) -> list[str | None]:
     """A digest per column; of ranks, truths and further numbers only where there are any, so that records from before
     them stay valid."""
     columns = [
-        _numbers_digest(one.value),
-        None if one.predicted is None else digest([str(label) for label in one.predicted]),
-        None if one.correct is None else sha256_bytes(one.correct.astype(np.uint8).tobytes()),
+        _numbers_digest(probe_scores.value),
+        None if probe_scores.predicted is None else digest([str(label) for label in probe_scores.predicted]),
+        None if probe_scores.correct is None else sha256_bytes(probe_scores.correct.astype(np.uint8).tobytes()),
     ]
-    if one.rank is not None:
-        columns.append(sha256_bytes(one.rank.astype("<i8").tobytes()))
-    if one.truth is not None:
-        columns.append(digest(["truth", *(str(label) for label in one.truth)]))
-    return [*columns, *(digest([name, _numbers_digest(one.more[name])]) for name in sorted(one.more))]
+    if probe_scores.rank is not None:
+        columns.append(sha256_bytes(probe_scores.rank.astype("<i8").tobytes()))
+    if probe_scores.truth is not None:
+        columns.append(digest(["truth", *(str(label) for label in probe_scores.truth)]))
+    return [*columns, *(digest([name, _numbers_digest(probe_scores.more[name])]) for name in sorted(probe_scores.more))]
 
 
 def _numbers_digest(numbers: NDArray[np.float64]) -> str:
@@ -138,8 +138,8 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
             for key, kind in kinds.items()
         }
         for key in further:
-            found = probe.more.get(key)
-            answers[MORE + key] = pa.nulls(n, pa.float64()) if found is None else _arrow(found, pa.float64())
+            values = probe.more.get(key)
+            answers[MORE + key] = pa.nulls(n, pa.float64()) if values is None else _arrow(values, pa.float64())
         named = _arrow(np.array([name] * n), pa.string()).dictionary_encode()
         tables.append(pa.table({"probe": named, **images, **answers}))
     table = pa.concat_tables(tables).unify_dictionaries()
@@ -192,13 +192,13 @@ def _columns(path: Path, images: int, wanted: list[str]) -> dict[str, NDArray[An
     try:
         # not read_table, which would import pyarrow.dataset: 0.2 s
         # text stays codes of its different texts: a few bytes may repeat a long one a billion times
-        held = pq.read_schema(arrow_file(path)).names
-        coded = [name for name in _TEXT if name in held]
+        columns = pq.read_schema(arrow_file(path)).names
+        coded = [name for name in _TEXT if name in columns]
         file = pq.ParquetFile(arrow_file(path), page_checksum_verification=True, read_dictionary=coded)
         _require_bounded(file.metadata, images)
-        names = [name for name in wanted if name not in _LATER or name in held]
+        names = [name for name in wanted if name not in _LATER or name in columns]
         if "value" in wanted:
-            names += [name for name in held if _FURTHER.fullmatch(name)][:_MOST_FURTHER]
+            names += [name for name in columns if _FURTHER.fullmatch(name)][:_MOST_FURTHER]
         table = file.read(columns=names)
         table.validate(full=True)
         _require_kinds(table)
@@ -235,10 +235,10 @@ def _require_kinds(table: Any) -> None:
 
     kinds = {"value": pa.types.is_float64, "correct": pa.types.is_boolean, "rank": pa.types.is_int64}
     for column in table.schema:
-        held = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        value_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         wanted = pa.types.is_float64 if column.name.startswith(MORE) else pa.types.is_string
-        if not kinds.get(column.name, wanted)(held):
-            raise TypeError(f"column '{column.name}' is of type {held}")
+        if not kinds.get(column.name, wanted)(value_type):
+            raise TypeError(f"column '{column.name}' is of type {value_type}")
 
 
 def _aligned(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> ProbeScores:
@@ -246,16 +246,16 @@ def _aligned(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> Prob
     value = columns["value"][back]
     if not np.isfinite(value).all():
         raise ScoresError(f"probe '{name}' has scores that are not finite.", where=str(path), remedy="run it again")
-    held = {key: columns[key][back] for key in ("predicted", "correct", *_LATER) if key in columns}
-    held = {key: column for key, column in held.items() if column[0] is not None}
-    if any(entry is None for column in held.values() for entry in column.tolist()):
+    stored = {key: columns[key][back] for key in ("predicted", "correct", *_LATER) if key in columns}
+    stored = {key: column for key, column in stored.items() if column[0] is not None}
+    if any(entry is None for column in stored.values() for entry in column.tolist()):
         raise ScoresError(f"probe '{name}' has columns with gaps.", where=str(path), remedy="run the baseline again")
     kinds: dict[str, Any] = {"predicted": object, "correct": bool, "rank": np.int64, "truth": object}
     further = {key.removeprefix(MORE): columns[key][back] for key in columns if key.startswith(MORE)}
     more = {key: numbers for key, numbers in further.items() if not np.isnan(numbers).all()}
     if any(np.isinf(numbers).any() for numbers in more.values()):
         raise ScoresError(f"probe '{name}' has infinite numbers.", where=str(path), remedy="run the baseline again")
-    return ProbeScores(value, **{key: column.astype(kinds[key]) for key, column in held.items()}, more=more)
+    return ProbeScores(value, **{key: column.astype(kinds[key]) for key, column in stored.items()}, more=more)
 
 
 def _order_of(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> NDArray[np.int64]:

@@ -141,7 +141,9 @@ class ZeroShotProbe(Probe):
 
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
         """The labels of each subject."""
-        return [Choice(one, {label: self.prompt(label) for label in self.labels_of(one)}) for one in subjects]
+        return [
+            Choice(subject, {label: self.prompt(label) for label in self.labels_of(subject)}) for subject in subjects
+        ]
 
     def truths(self, rows: Rows) -> NDArray[Any]:
         """The true label, as it is written, or the positive one."""

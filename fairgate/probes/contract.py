@@ -141,7 +141,7 @@ class Probe(SuiteSection):
     def texts(self, subjects: Sequence[str]) -> list[str]:
         """Every text that a model sees, once."""
         labels = [prompt for choice in self.choices(subjects) for prompt in choice.prompts.values()]
-        return list(dict.fromkeys([*labels, *(one for query in self.queries(subjects) for one in query.prompts)]))
+        return list(dict.fromkeys([*labels, *(text for query in self.queries(subjects) for text in query.prompts)]))
 
     def truths(self, rows: Rows) -> NDArray[Any] | None:
         """The label of every image whose probability is measured, (images,); None where the probe has none.

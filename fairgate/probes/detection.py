@@ -67,22 +67,22 @@ class DetectionProbe(Probe):
     ) -> dict[str, ProbeScores]:
         """Whether somebody is found in each image, and what else is."""
         images = len(rows.set_id)
-        found = model.detect(self.what)
-        rank = _rank(found.row)
-        overlap = self._overlap(found, rows) if self.place == "box" else np.ones(len(found.row))
-        counted = (found.score >= self.threshold) & (rank < self.best)
+        detections = model.detect(self.what)
+        rank = _rank(detections.row)
+        overlap = self._overlap(detections, rows) if self.place == "box" else np.ones(len(detections.row))
+        counted = (detections.score >= self.threshold) & (rank < self.best)
         fits = (overlap >= self.iou) & (rank < self.best)
-        hit = np.bincount(found.row[counted & fits], minlength=images) > 0
-        above = np.bincount(found.row[found.score >= self.threshold], minlength=images)
+        hit = np.bincount(detections.row[counted & fits], minlength=images) > 0
+        above = np.bincount(detections.row[detections.score >= self.threshold], minlength=images)
         more = {
-            "score": _highest(found.score, found.row, fits, images),
+            "score": _highest(detections.score, detections.row, fits, images),
             "false_boxes": (above - hit).astype(np.float64),
         }
         if self.place == "box":
-            more["iou"] = _highest(overlap, found.row, counted, images)
+            more["iou"] = _highest(overlap, detections.row, counted, images)
         return {name: ProbeScores(hit.astype(np.float64), more=more)}
 
-    def _overlap(self, found: Detections, rows: Rows) -> Floats:
+    def _overlap(self, detections: Detections, rows: Rows) -> Floats:
         """Of every box with the box that the dataset records for its image, (boxes,). Raises DatasetError."""
         recorded = getattr(rows, "boxes", lambda: None)()
         if recorded is None:
@@ -91,9 +91,9 @@ class DetectionProbe(Probe):
                 where="place: box",
                 remedy="use a release with boxes, or write `place: anywhere`, by which a box anywhere is enough",
             )
-        if not len(found.row):
+        if not len(detections.row):
             return np.zeros(0)
-        return intersection_over_union(found.corners, cast(Floats, recorded)[found.row])
+        return intersection_over_union(detections.corners, cast(Floats, recorded)[detections.row])
 
 
 def _rank(row: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -169,14 +169,16 @@ class GenerationProbe(Probe):
             perceived, pictures = self._labelled(cast(PredictingModel, model))
         if pictures is not None:
             first: dict[str, int] = {}
-            more[PICTURE] = np.array([first.setdefault(one, row) for row, one in enumerate(pictures)], dtype=np.float64)
+            more[PICTURE] = np.array(
+                [first.setdefault(picture, row) for row, picture in enumerate(pictures)], dtype=np.float64
+            )
         return {name: ProbeScores((perceived != UNREADABLE).astype(np.float64), predicted=perceived, more=more)}
 
     def _pictures(self, model: GeneratingModel, rows: CaptionedRows) -> _Seen:
         """A picture of every caption."""
-        prompts = [str(one) for one in rows.caption]
+        prompts = [str(caption) for caption in rows.caption]
         if hasattr(model, "indistinct"):
-            require_told_apart(model, "prompts", {one: one for one in prompts}, model.uri)
+            require_told_apart(model, "prompts", {prompt: prompt for prompt in prompts}, model.uri)
         return _Seen(model.generate(prompts, self.how))
 
     def _read(
@@ -187,7 +189,7 @@ class GenerationProbe(Probe):
         shown = None
         if self.shows is not None:
             require_capability(opened, "log_probabilities", "`shows` of a reader")
-            shown = self._shown(cast(LabelModel, opened), [str(one) for one in rows.subject], self.shows)
+            shown = self._shown(cast(LabelModel, opened), [str(subject) for subject in rows.subject], self.shows)
         return reader.seen(opened), shown
 
     def _shown(self, reader: LabelModel, subjects: Sequence[str], template: str) -> Floats:
@@ -200,17 +202,17 @@ class GenerationProbe(Probe):
 
     def _labelled(self, model: PredictingModel) -> tuple[NDArray[Any], list[str] | None]:
         assert self.labels is not None
-        given = [str(one) for one in model.predict(self.labels.attribute).labels]
+        given = [str(label) for label in model.predict(self.labels.attribute).labels]
         if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE}):
             raise ModelError(
                 f"the labels of '{self.labels.attribute}' hold {listed(unknown)}, which are no groups of the probe.",
                 where=model.uri,
                 remedy=f"name them in `groups`, or leave the cell empty where nobody is perceived ({UNREADABLE})",
             )
-        perceived: NDArray[Any] = np.array([one or UNREADABLE for one in given], dtype=object)
+        perceived: NDArray[Any] = np.array([label or UNREADABLE for label in given], dtype=object)
         if self.labels.picture is None:
             return perceived, None
-        pictures = [str(one) for one in model.predict(self.labels.picture).labels]
+        pictures = [str(label) for label in model.predict(self.labels.picture).labels]
         if "" in pictures:
             raise ModelError(
                 f"row {pictures.index('') + 1:,} has no '{self.labels.picture}'.",

@@ -74,8 +74,8 @@ class Pictures(SourceLike):
             left, top, right, bottom = np.round(sides * np.array(self.crop)).astype(int).tolist()
             picture = picture.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
         pixels = np.asarray(picture)
-        found = individual_typology_angle(pixels, skin_mask(pixels, rule=self.rule))
-        return found.degrees, found.skin_fraction
+        angles = individual_typology_angle(pixels, skin_mask(pixels, rule=self.rule))
+        return angles.degrees, angles.skin_fraction
 
 
 @register
@@ -196,27 +196,27 @@ class ImageEditingProbe(Probe):
         self._require_told_apart(reader)
         before = self.reader.perceived(reader)
         correct = before == np.asarray(rows.attributes[self.reader.attribute], dtype=object)
-        found = {}
+        effects = {}
         for word in self.every_word:
             for strength in self.strengths:
-                each = []
+                edited = []
                 for seed in range(self.edits):
                     how = Editing(strength, seed, self.steps, self.guidance)
                     edits = Pictures(model.edit(self.prompt(word), how), self.skin, self.crop)
                     perceiving = self.reader.over(open_instrument, edits)
-                    each.append((*self._perceived(perceiving, word, before), _lighter(originals, edits)))
-                flipped, shown = (np.mean([one[part] for one in each], axis=0) for part in (0, 1))
-                lighter = np.array([lighter for *_, lighter in each])
+                    edited.append((*self._perceived(perceiving, word, before), _lighter(originals, edits)))
+                flipped, shown = (np.mean([pair[part] for pair in edited], axis=0) for part in (0, 1))
+                lighter = np.array([lighter for *_, lighter in edited])
                 further = {"lightening": _mean_of_known(lighter), "unreadable": np.isnan(lighter).mean(axis=0)}
-                found[f"{name}[{self._name(word, strength)}]"] = ProbeScores(
+                effects[f"{name}[{self._name(word, strength)}]"] = ProbeScores(
                     flipped, predicted=before, correct=correct, more={**further, "shown": shown}
                 )
-        return found
+        return effects
 
     def _perceived(self, reader: LabelModel, word: str, before: NDArray[Any]) -> tuple[Floats, Floats]:
         """Whether each edit is another group's, and whether it shows the word, (images,) each."""
         flipped = (self.reader.perceived(reader) != before).astype(np.float64)
-        taken = reader.log_probabilities([self.prompt(one) for one in self.every_word]).argmax(axis=1)
+        taken = reader.log_probabilities([self.prompt(term) for term in self.every_word]).argmax(axis=1)
         return flipped, (taken == self.every_word.index(word)).astype(np.float64)
 
     def _require_told_apart(self, reader: LabelModel) -> None:
@@ -226,9 +226,9 @@ class ImageEditingProbe(Probe):
         ):
             names = list(prompts)
             if pairs := indistinct(reader, [[prompt] for prompt in prompts.values()]):
-                one, other = pairs[0]
+                first, other = pairs[0]
                 raise ModelError(
-                    f"the reader of edits reads the {what} '{names[one]}' and '{names[other]}' as the same text.",
+                    f"the reader of edits reads the {what} '{names[first]}' and '{names[other]}' as the same text.",
                     where=self.reader.model,
                     remedy="use prompts that it can tell apart, or another reader",
                 )
@@ -245,5 +245,5 @@ def _mean_of_known(table: Floats) -> Floats:
     known = ~np.isnan(table)
     total = np.where(known, table, 0.0).sum(axis=0)
     with np.errstate(invalid="ignore"):
-        found: Floats = total / known.sum(axis=0)
-    return found
+        means: Floats = total / known.sum(axis=0)
+    return means

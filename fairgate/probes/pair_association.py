@@ -68,7 +68,7 @@ class PairAssociationProbe(Probe):
         """`first`, or every pair as `mechanic / nurse`."""
         if self.each == "first":
             return tuple(self.first)
-        return tuple(f"{one} / {other}" for one in self.first for other in self.second)
+        return tuple(f"{name} / {other}" for name in self.first for other in self.second)
 
     def prompt(self, word: str) -> str:
         """The text that the model sees for a word."""

@@ -82,7 +82,7 @@ class PredictionProbe(Probe):
         truth = self.truths(rows)
         written = {folded(label): label for label in (*self.others, *dict.fromkeys(truth.tolist()))}
         given = model.predict(self.attribute).labels.tolist()
-        unknown = sorted({str(one) for one in given if one and folded(one) not in written})
+        unknown = sorted({str(text) for text in given if text and folded(text) not in written})
         if unknown:
             known = list(written.values())
             near = did_you_mean(unknown[0], known) or f"known: {listed(known)}"
@@ -93,6 +93,6 @@ class PredictionProbe(Probe):
                 remedy=f"{near}; say in the probe's `words` what the model calls a group, and in `others` which labels "
                 "are no group",
             )
-        predicted = np.array([written[folded(one)] if one else "" for one in given], dtype=object)
+        predicted = np.array([written[folded(text)] if text else "" for text in given], dtype=object)
         correct = np.asarray(predicted == truth, dtype=bool)
         return {name: ProbeScores(correct.astype(np.float64), predicted, correct, truth=truth)}

@@ -110,12 +110,12 @@ class QuestionProbe(Probe):
             checked_template(self.template.replace("{question}", ""), "option")
             if "{question}" not in self.template and len(self.questions or ()) > 1:
                 raise ValueError("several questions need `{question}` in `template`: else all are one")
-        for name, matcher in ((name, self._matcher(one)) for name, one in (self.questions or {}).items()):
+        for name, matcher in ((name, self._matcher(question)) for name, question in (self.questions or {}).items()):
             if (phrase := misread(matcher, self.abstain)) is not None:
-                said = matcher.read(f"{phrase}.")
+                answer = matcher.read(f"{phrase}.")
                 raise ValueError(
-                    f"the phrase '{phrase}' of question '{name}' is read as '{said}': two options may share it, or it "
-                    "abstains"
+                    f"the phrase '{phrase}' of question '{name}' is read as '{answer}': two options may share it, or "
+                    "it abstains"
                 )
         return self
 
@@ -134,23 +134,23 @@ class QuestionProbe(Probe):
         """By `how`."""
         return self.needs if self.how == "answer" else self.needs_where[f"how: {self.how}"]
 
-    def _matcher(self, one: QuestionSettings) -> AnswerMatcher:
-        options = {**one.options, **({ABSTAINED: ()} if self.letters else {})}
+    def _matcher(self, question: QuestionSettings) -> AnswerMatcher:
+        options = {**question.options, **({ABSTAINED: ()} if self.letters else {})}
         return AnswerMatcher(options, frozenset({ABSTAINED}), tuple(self.abstain), self.letters)
 
-    def prompt(self, one: QuestionSettings) -> str:
+    def prompt(self, question: QuestionSettings) -> str:
         """The text that a model is given, with its options where they have letters."""
-        options = [written(name, phrases) for name, phrases in one.options.items()]
-        return lettered(one.question, [*options, self._abstention]) if self.letters else one.question
+        options = [written(name, phrases) for name, phrases in question.options.items()]
+        return lettered(question.question, [*options, self._abstention]) if self.letters else question.question
 
     @property
     def _abstention(self) -> str:
         return self.abstain[0] if self.abstain else CANNOT_TELL
 
-    def _labels(self, one: QuestionSettings) -> dict[str, str]:
+    def _labels(self, question: QuestionSettings) -> dict[str, str]:
         """The texts that compete, by option and ABSTAINED."""
-        texts = {name: written(name, phrases) for name, phrases in one.options.items()}
-        asked = self.template.replace("{question}", one.question.replace("{", "{{").replace("}", "}}"))
+        texts = {name: written(name, phrases) for name, phrases in question.options.items()}
+        asked = self.template.replace("{question}", question.question.replace("{", "{{").replace("}", "}}"))
         return {name: filled(asked, "option", text) for name, text in {**texts, ABSTAINED: self._abstention}.items()}
 
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
@@ -158,21 +158,21 @@ class QuestionProbe(Probe):
         if self.how == "answer":
             return []
         asked = (self.questions or {}).values()
-        return [Choice(subject, self._labels(one)) for subject in subjects for one in asked]
+        return [Choice(subject, self._labels(question)) for subject in subjects for question in asked]
 
     def texts(self, subjects: Sequence[str]) -> list[str]:
         """The questions, or the options that compete; not the captions, which the dataset has."""
         if self.how == "likelihood":
             return super().texts(subjects)
-        return list(dict.fromkeys(self.prompt(one) for one in (self.questions or {}).values()))
+        return list(dict.fromkeys(self.prompt(question) for question in (self.questions or {}).values()))
 
     def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
         """What is right is known for every image, and the groups that are not asked are there."""
         for attribute, groups in self.unasked.items():
             dataset_has(attribute, f"probe '{name}' does not ask groups of", dataset, at("unasked"))
             self._require_all(name, attribute, groups, dataset.attributes[attribute], at("unasked"))
-        for one in (self.questions or {}).values():
-            for attribute, answers in one.right.items() if isinstance(one.right, dict) else ():
+        for question in (self.questions or {}).values():
+            for attribute, answers in question.right.items() if isinstance(question.right, dict) else ():
                 if attribute != "subject":
                     dataset_has(attribute, f"probe '{name}' knows what is right by", dataset, at("questions"))
                 values = dataset.subjects if attribute == "subject" else dataset.attributes[attribute]
@@ -197,7 +197,9 @@ class QuestionProbe(Probe):
 
     def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
         """How many answers are right for some image, of the question with the fewest; of captions, they say it."""
-        known = [len(one.right_answers) for one in (self.questions or {}).values() if one.right is not None]
+        known = [
+            len(question.right_answers) for question in (self.questions or {}).values() if question.right is not None
+        ]
         return min(known, default=1) if self.items is None else None
 
     def blind_share(self, rows: Rows) -> float | None:
@@ -214,27 +216,27 @@ class QuestionProbe(Probe):
         """The answers to every question, under `name[question]`; of captions, under the name."""
         if self.how == "likelihood":
             return {
-                f"{name}[{key}]": scored(self._items(one, rows), self._likeliest(model, one, rows))
-                for key, one in (self.questions or {}).items()
+                f"{name}[{key}]": scored(self._items(question, rows), self._likeliest(model, question, rows))
+                for key, question in (self.questions or {}).items()
             }
         if self.items is not None:
-            found = items_of(cast(CaptionedRows, rows), self.abstain, self.letters)
-            return {name: self._answered(model, rows, found)}
+            items = items_of(cast(CaptionedRows, rows), self.abstain, self.letters)
+            return {name: self._answered(model, rows, items)}
         return {
-            f"{name}[{key}]": self._answered(model, rows, self._items(one, rows))
-            for key, one in (self.questions or {}).items()
+            f"{name}[{key}]": self._answered(model, rows, self._items(question, rows))
+            for key, question in (self.questions or {}).items()
         }
 
-    def _items(self, one: QuestionSettings, rows: Rows) -> list[Item]:
+    def _items(self, question: QuestionSettings, rows: Rows) -> list[Item]:
         """The question as an item of every image."""
-        matcher, text = self._matcher(one), self.prompt(one)
+        matcher, text = self._matcher(question), self.prompt(question)
         by_answer = {
             right: Item(text, matcher, ABSTAINED if right == "abstain" else right)
-            for right in (*one.options, "abstain", None)
+            for right in (*question.options, "abstain", None)
         }
-        if not isinstance(one.right, dict):
-            return [by_answer[one.right]] * len(rows.subject)
-        ((attribute, answers),) = one.right.items()
+        if not isinstance(question.right, dict):
+            return [by_answer[question.right]] * len(rows.subject)
+        ((attribute, answers),) = question.right.items()
         values = rows.subject if attribute == "subject" else rows.attributes[attribute]
         return [by_answer[answers[value]] for value in values.tolist()]
 
@@ -256,27 +258,27 @@ class QuestionProbe(Probe):
                 remedy="report it to those who make the package of the model",
             )
         known: dict[tuple[int, str], str] = {}
-        said = []
+        answers = []
         for item, here, text in zip(items, asked.tolist(), raw, strict=True):
             key = (id(item.matcher), str(text))
             if here and key not in known:
                 known[key] = item.matcher.read(str(text))
-            said.append(known[key] if here else NOT_ASKED)
-        return scored(items, said)
+            answers.append(known[key] if here else NOT_ASKED)
+        return scored(items, answers)
 
-    def _likeliest(self, model: LabelModel, one: QuestionSettings, rows: Rows) -> list[str]:
+    def _likeliest(self, model: LabelModel, question: QuestionSettings, rows: Rows) -> list[str]:
         """The likeliest option, or ABSTAINED; UNREADABLE where two are equally likely."""
-        labels = self._labels(one)
+        labels = self._labels(question)
         log_p = model.log_probabilities(list(labels.values()))
         names, best = list(labels), log_p.max(axis=1, keepdims=True)
         tied = (log_p == best).sum(axis=1) > 1
-        said = [UNREADABLE if tie else names[at] for tie, at in zip(tied, log_p.argmax(axis=1), strict=True)]
-        return [text if here else NOT_ASKED for text, here in zip(said, self.asked(rows), strict=True)]
+        likeliest = [UNREADABLE if tie else names[at] for tie, at in zip(tied, log_p.argmax(axis=1), strict=True)]
+        return [text if here else NOT_ASKED for text, here in zip(likeliest, self.asked(rows), strict=True)]
 
 
-def scored(items: Sequence[Item], said: Sequence[str]) -> ProbeScores:
+def scored(items: Sequence[Item], given: Sequence[str]) -> ProbeScores:
     """The answers to an item of every image, each an option, ABSTAINED, UNREADABLE or NOT_ASKED, as numbers."""
-    answers: NDArray[Any] = np.array(said, dtype=object)
+    answers: NDArray[Any] = np.array(given, dtype=object)
     asked = answers != NOT_ASKED
     more: dict[str, Floats] = {}
     more["abstained"] = np.where(asked, answers == ABSTAINED, np.nan)
@@ -286,9 +288,9 @@ def scored(items: Sequence[Item], said: Sequence[str]) -> ProbeScores:
         offered = asked & np.array([option in names for names in offers])
         more[f"answer_{option}"] = np.where(offered, answers == option, np.nan)
     right: NDArray[Any] = np.array([item.right for item in items], dtype=object)
-    has_right = np.array([one is not None for one in right.tolist()])
+    has_right = np.array([right_answer is not None for right_answer in right.tolist()])
     more["right"] = np.where(asked & has_right, answers == right, np.nan)
-    leaning = np.array([item.leaning(one) for item, one in zip(items, said, strict=True)])
+    leaning = np.array([item.leaning(answer) for item, answer in zip(items, given, strict=True)])
     for kind, mine in (("ambiguous", right == ABSTAINED), ("disambiguated", has_right & (right != ABSTAINED))):
         numbers = np.where(asked & mine, leaning, np.nan)
         if not np.isnan(numbers).all():

@@ -47,11 +47,11 @@ class Item:
         """The options that name something: without those that abstain."""
         return frozenset(self.matcher.options) - self.matcher.abstentions
 
-    def leaning(self, said: str) -> float:
+    def leaning(self, answer: str) -> float:
         """1 for a stereotype's option, -1 for another one, 0 for none; NaN where the stereotype divides no options."""
         if not self.stereotype or self.stereotype >= self.options:
             return float("nan")
-        return float(said in self.stereotype) - float(said in self.options - self.stereotype)
+        return float(answer in self.stereotype) - float(answer in self.options - self.stereotype)
 
 
 class CaptionItem(SuiteSection):
@@ -67,8 +67,8 @@ class CaptionItem(SuiteSection):
 
     @model_validator(mode="after")
     def _names(self) -> CaptionItem:
-        named = [*self.stereotype, *(one for one in (self.abstain, self.right) if one is not None)]
-        if unknown := [one for one in named if one not in self.options]:
+        named = [*self.stereotype, *(option for option in (self.abstain, self.right) if option is not None)]
+        if unknown := [option for option in named if option not in self.options]:
             raise ValueError(f"'{unknown[0]}' is no option: {', '.join(self.options)}")
         if self.abstain in self.stereotype:
             raise ValueError("a stereotype names the option that abstains")
@@ -95,22 +95,28 @@ def written(name: str, phrases: Sequence[str]) -> str:
 
 def items_of(rows: CaptionedRows, abstain: Sequence[str], letters: bool) -> list[Item]:
     """The items in the captions of all images. Raises DatasetError for a caption that is none."""
-    return _read(rows, lambda one: _item(one, tuple(abstain), letters))
+    return _read(rows, lambda caption: _item(caption, tuple(abstain), letters))
 
 
 def commonest_right(rows: CaptionedRows, asked: NDArray[np.bool_], letters: bool) -> float | None:
     """Of the images `asked` (images,) whose captions have a right answer, the share that the commonest one is right
     about: an abstention, or an option by its letter, or as it is written. None where no caption has one."""
 
-    def answer(one: CaptionItem) -> str | None:
-        if one.right is None:
+    def answer(caption: CaptionItem) -> str | None:
+        if caption.right is None:
             return None
-        if one.right == one.abstain:
+        if caption.right == caption.abstain:
             return ABSTAINED
-        return str(list(one.options).index(one.right)) if letters else written(one.right, one.options[one.right])
+        return (
+            str(list(caption.options).index(caption.right))
+            if letters
+            else written(caption.right, caption.options[caption.right])
+        )
 
-    found = [one for one, here in zip(_read(rows, answer), asked.tolist(), strict=True) if here and one is not None]
-    return max(Counter(found).values()) / len(found) if found else None
+    answers = [
+        right for right, here in zip(_read(rows, answer), asked.tolist(), strict=True) if here and right is not None
+    ]
+    return max(Counter(answers).values()) / len(answers) if answers else None
 
 
 def _read(rows: CaptionedRows, make: Callable[[CaptionItem], T]) -> list[T]:
@@ -132,12 +138,12 @@ def _read(rows: CaptionedRows, make: Callable[[CaptionItem], T]) -> list[T]:
     return [known[caption] for caption in rows.caption.tolist()]
 
 
-def _item(one: CaptionItem, abstain: tuple[str, ...], letters: bool) -> Item:
-    given_up = frozenset() if one.abstain is None else frozenset({one.abstain})
-    matcher = AnswerMatcher(one.options, given_up, abstain, letters)
+def _item(caption: CaptionItem, abstain: tuple[str, ...], letters: bool) -> Item:
+    given_up = frozenset() if caption.abstain is None else frozenset({caption.abstain})
+    matcher = AnswerMatcher(caption.options, given_up, abstain, letters)
     if (phrase := misread(matcher)) is not None:
         raise ValueError(f"the phrase '{phrase}' is read as '{matcher.read(phrase + '.')}'")
-    shown = [written(name, phrases) for name, phrases in one.options.items()]
-    prompt = lettered(one.question, shown) if letters else one.question
-    right = ABSTAINED if one.right is not None and one.right == one.abstain else one.right
-    return Item(prompt, matcher, right, frozenset(one.stereotype))
+    shown = [written(name, phrases) for name, phrases in caption.options.items()]
+    prompt = lettered(caption.question, shown) if letters else caption.question
+    right = ABSTAINED if caption.right is not None and caption.right == caption.abstain else caption.right
+    return Item(prompt, matcher, right, frozenset(caption.stereotype))

@@ -41,23 +41,23 @@ class Reader(SuiteSection):
 
     def over(self, open_instrument: OpenInstrument, pictures: ImageSource) -> LabelModel:
         """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned."""
-        found = self._pinned(open_instrument, pictures)
-        require_capability(found, "log_probabilities", "the reader of pictures")
-        return cast(LabelModel, found)
+        model = self._pinned(open_instrument, pictures)
+        require_capability(model, "log_probabilities", "the reader of pictures")
+        return cast(LabelModel, model)
 
     def _pinned(self, open_instrument: OpenInstrument, pictures: ImageSource) -> Model:
-        found = open_instrument(self.model, pictures)
-        if found.fingerprint != self.fingerprint:
+        model = open_instrument(self.model, pictures)
+        if model.fingerprint != self.fingerprint:
             unwritten = not self.fingerprint.strip("0")
             raise ModelError(
-                f"the reader of pictures has the fingerprint {found.fingerprint}, the suite pins {self.fingerprint}.",
+                f"the reader of pictures has the fingerprint {model.fingerprint}, the suite pins {self.fingerprint}.",
                 where=self.model,
-                remedy=f"write fingerprint: {found.fingerprint} into the suite"
+                remedy=f"write fingerprint: {model.fingerprint} into the suite"
                 if unwritten
                 else "put the pinned checkpoint back; or, reviewed, merge a suite that pins the new one, and new "
                 "baselines with it",
             )
-        return found
+        return model
 
     def perceived(self, reader: LabelModel) -> NDArray[Any]:
         """The likeliest group of every picture, (images,)."""
@@ -90,7 +90,7 @@ class PictureReader(Reader):
     def _may_see_nobody(self) -> PictureReader:
         if not self.nobody and not self.least:
             raise ValueError("give the reader `nobody` (prompts) or `least`: without both every picture is readable")
-        if len({folded(one) for one in self._texts}) < len(self._texts):
+        if len({folded(text) for text in self._texts}) < len(self._texts):
             raise ValueError("two of the prompts in `labels` and `nobody` are the same")
         return self
 
@@ -105,11 +105,11 @@ class PictureReader(Reader):
 
     def over_pictures(self, open_instrument: OpenInstrument, pictures: ImageSource) -> PictureModel:
         """The reader over some pictures; one that weighs prompts tells its own apart. Raises ModelError."""
-        found = self._pinned(open_instrument, pictures)
-        if "predict" in found.capabilities and "log_probabilities" not in found.capabilities:
-            return cast(PredictingModel, found)
-        require_capability(found, "log_probabilities", "the reader of pictures")
-        weighing = cast(LabelModel, found)
+        model = self._pinned(open_instrument, pictures)
+        if "predict" in model.capabilities and "log_probabilities" not in model.capabilities:
+            return cast(PredictingModel, model)
+        require_capability(model, "log_probabilities", "the reader of pictures")
+        weighing = cast(LabelModel, model)
         require_told_apart(weighing, "labels", {**self.labels, **{text: text for text in self.nobody}}, self.model)
         return weighing
 
@@ -118,7 +118,8 @@ class PictureReader(Reader):
         are left out."""
         perceived, columns = self.seen(reader), [*self.labels, UNREADABLE]
         return {
-            group: {one: int(((truth == group) & (perceived == one)).sum()) for one in columns} for group in self.labels
+            group: {column: int(((truth == group) & (perceived == column)).sum()) for column in columns}
+            for group in self.labels
         }
 
     def seen(self, reader: PictureModel) -> NDArray[Any]:
@@ -132,21 +133,24 @@ class PictureReader(Reader):
     def _predicted(self, reader: PredictingModel) -> NDArray[Any]:
         """By the reader's own labels. Raises ModelError for one that the suite does not name, and where it is not known
         how sure the reader is and `least` asks."""
-        found = reader.predict(self.attribute)
-        meaning = {"": UNREADABLE, **{folded(text): one for text, one in zip(self._texts, self._meanings, strict=True)}}
-        given = [str(one) for one in found.labels.tolist()]
-        if unknown := sorted({one for one in given if folded(one) not in meaning}):
+        predictions = reader.predict(self.attribute)
+        meaning = {
+            "": UNREADABLE,
+            **{folded(text): meaning_of for text, meaning_of in zip(self._texts, self._meanings, strict=True)},
+        }
+        given = [str(label) for label in predictions.labels.tolist()]
+        if unknown := sorted({label for label in given if folded(label) not in meaning}):
             raise ModelError(
                 f"the reader gives labels of '{self.attribute}' that are no groups of the suite: {listed(unknown)}.",
                 where=self.model,
                 remedy="write its own labels in `labels` (`female: Female`), and those that are of nobody in `nobody`",
             )
-        if self.least and found.confidence is None:
+        if self.least and predictions.confidence is None:
             raise ModelError(
                 "the reader does not say how sure it is of a label, and `least` asks for that.",
                 where=self.model,
                 remedy="leave `least` out and name labels of `nobody`, or use another reader",
             )
-        sure = np.ones(len(given)) if found.confidence is None else found.confidence
-        perceived: NDArray[Any] = np.array([meaning[folded(one)] for one in given], dtype=object)
+        sure = np.ones(len(given)) if predictions.confidence is None else predictions.confidence
+        perceived: NDArray[Any] = np.array([meaning[folded(label)] for label in given], dtype=object)
         return np.where(sure >= self.least, perceived, UNREADABLE)

@@ -44,9 +44,11 @@ class RetrievalProbe(Probe):
         """One per subject."""
         return [
             RankingQuery(
-                one, tuple(filled(prompt, "subject", in_words(one, self.words)) for prompt in self.prompts), one
+                subject_name,
+                tuple(filled(prompt, "subject", in_words(subject_name, self.words)) for prompt in self.prompts),
+                subject_name,
             )
-            for one in subjects
+            for subject_name in subjects
         ]
 
     def run(
@@ -60,8 +62,8 @@ class RetrievalProbe(Probe):
         subject = rows.subject.tolist()
         names = list(dict.fromkeys(subject))
         similarity = model.similarity([list(query.prompts) for query in self.queries(names)])
-        column = {one: position for position, one in enumerate(names)}
-        own = np.fromiter((column[one] for one in subject), dtype=np.int64, count=len(subject))
+        column = {label: position for position, label in enumerate(names)}
+        own = np.fromiter((column[label] for label in subject), dtype=np.int64, count=len(subject))
         value = np.ascontiguousarray(similarity[np.arange(len(subject)), own])
         rank = (similarity >= value[:, None]).sum(axis=1).astype(np.int64) if len(names) > 1 else None
         return {name: ProbeScores(value, rank=rank)}

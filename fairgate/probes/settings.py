@@ -34,12 +34,12 @@ def checked_template(text: str, placeholder: str) -> str:
     """A template that uses `{placeholder}` or `{a_placeholder}`. Raises ValueError for any other one."""
     allowed = {placeholder, f"a_{placeholder}"}
     try:
-        found = _fields(text)
+        fields = _fields(text)
     except ValueError as error:
         raise ValueError(f"'{text}' is not a template: {error}") from error
-    if unknown := found - allowed:
+    if unknown := fields - allowed:
         raise ValueError(f"'{text}' has the unknown placeholder {sorted(unknown)}; known: {sorted(allowed)}")
-    if not found:
+    if not fields:
         raise ValueError(f"'{text}' never uses {' or '.join(f'{{{name}}}' for name in sorted(allowed))}")
     return text
 

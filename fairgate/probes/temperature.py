@@ -42,7 +42,7 @@ class Matched:
 
 def mean_entropies(scores: ProbeScores) -> Entropies:
     """Mean entropy of a classification's answers, by subject; nothing where all labels' probabilities are not held."""
-    return {one.subject: float(_entropy(one.log_p, 1.0).mean()) for one in scores.contests}
+    return {contest.subject: float(_entropy(contest.log_p, 1.0).mean()) for contest in scores.contests}
 
 
 def match_entropies(scores: ProbeScores, wanted: Entropies) -> Matched:
@@ -52,13 +52,13 @@ def match_entropies(scores: ProbeScores, wanted: Entropies) -> Matched:
     Needs scores with `contests`, and an entropy for every subject.
     """
     value, betas, missed = scores.value.copy(), dict[str, float](), list[str]()
-    for one in scores.contests:
-        beta = inverse_temperature(one.log_p, wanted[one.subject])
-        betas[one.subject] = beta
+    for contest in scores.contests:
+        beta = inverse_temperature(contest.log_p, wanted[contest.subject])
+        betas[contest.subject] = beta
         if beta != 1.0:
-            value[one.rows] = _p_true(one, beta)
-        if abs(_entropy(one.log_p, beta).mean() - wanted[one.subject]) > TOLERANCE:
-            missed.append(one.subject)
+            value[contest.rows] = _p_true(contest, beta)
+        if abs(_entropy(contest.log_p, beta).mean() - wanted[contest.subject]) > TOLERANCE:
+            missed.append(contest.subject)
     return Matched(replace(scores, value=value), betas, tuple(missed))
 
 

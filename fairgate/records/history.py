@@ -165,12 +165,12 @@ class Series:
     @property
     def stretches(self) -> list[list[Point]]:
         """The points between cuts."""
-        found: list[list[Point]] = []
+        segments: list[list[Point]] = []
         for point in self.points:
-            if point.cut is not None or not found:
-                found.append([])
-            found[-1].append(point)
-        return found
+            if point.cut is not None or not segments:
+                segments.append([])
+            segments[-1].append(point)
+        return segments
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,11 +107,11 @@ def without_k(name: str) -> tuple[str, int | None]:
 def own_metrics() -> dict[str, MetricSpec]:
     """The specs of fairgate's own metrics, by name."""
     specs = json.loads(FILE.read_text(encoding="utf-8"))["metrics"]
-    return {one["name"]: MetricSpec(**{**one, "probes": tuple(one["probes"])}) for one in specs}
+    return {fields["name"]: MetricSpec(**{**fields, "probes": tuple(fields["probes"])}) for fields in specs}
 
 
 @functools.cache
 def own_values() -> dict[str, str]:
     """What the number of an image is, by the kind of probe as records name it: `P(true)`, `cosine`."""
-    found: dict[str, str] = json.loads(FILE.read_text(encoding="utf-8"))["values"]
-    return found
+    values: dict[str, str] = json.loads(FILE.read_text(encoding="utf-8"))["values"]
+    return values

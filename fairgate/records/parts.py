@@ -34,8 +34,8 @@ def _readable(value: Any) -> Any:
     if isinstance(value, str):
         return readable(value)
     if isinstance(value, dict):
-        return {_readable(key): _readable(each) for key, each in value.items()}
-    return [_readable(each) for each in value] if isinstance(value, list | tuple) else value
+        return {_readable(key): _readable(part) for key, part in value.items()}
+    return [_readable(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 class RecordPart(BaseModel):

@@ -54,7 +54,9 @@ class CheckPower(RecordPart):
     @property
     def hardest(self) -> GroupPower | None:
         """The group whose regressions are the hardest to see."""
-        return max(self.groups, key=lambda one: math.inf if one.detectable is None else one.detectable, default=None)
+        return max(
+            self.groups, key=lambda group: math.inf if group.detectable is None else group.detectable, default=None
+        )
 
 
 class PowerRecord(RecordPart):

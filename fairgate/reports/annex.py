@@ -165,7 +165,7 @@ def _metrics(record: RunRecord) -> list[str]:
     lines = []
     for checks in grouped(record.checks, lambda check: check.metric_with_k).values():
         spec = spec_of(checks[0])
-        better = "" if spec is None else " or ".join(dict.fromkeys(one.better or spec.better for one in checks))
+        better = "" if spec is None else " or ".join(dict.fromkeys(result.better or spec.better for result in checks))
         meaning = "no installed package describes it" if spec is None else f"{spec.meaning}; {better} is better"
         over = ", ".join(dict.fromkeys(check.over for check in checks if check.over))
         named = metric_words(checks[0]) + (f" (over {over})" if over else "")
@@ -187,8 +187,8 @@ def _risks(record: RunRecord) -> list[str]:
 def _changes(record: RunRecord) -> list[str]:
     lines = []
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
-        said = "none" if info is None else f"{info.uri} (fingerprint {info.fingerprint}), {provenance(info)}"
-        lines.append(f"- {name}: {escape(said.rstrip(', '), 600)}")
+        reference = "none" if info is None else f"{info.uri} (fingerprint {info.fingerprint}), {provenance(info)}"
+        lines.append(f"- {name}: {escape(reference.rstrip(', '), 600)}")
     needed = approvals_needed(record, len(record.needs_approval))
     lines += [f"- needs approval: {escape(text, 600)}" for text in needed]
     lines += [f"- {escape(text, 600)}" for text in notices(record, len(record.notices))]
@@ -217,13 +217,15 @@ def _too_thin(record: RunRecord) -> Iterator[str]:
         if check.verdict == "inconclusive" and check.sets_needed:
             unsettled = f"{check.n_sets:,} {unit}s did not settle it; about {check.sets_needed:,} would"
             yield f"{escape(check.item, _CLIP)}: {unsettled}"
-    bare = grouped((one for one in record.checks if no_interval_words(one)), no_interval_words)
+    bare = grouped((result for result in record.checks if no_interval_words(result)), no_interval_words)
     for why, checks in bare.items():
         yield f"no interval of {escape(', '.join(check.item for check in checks), 600)}: {escape(why, _CLIP)}"
 
 
 def _unlooked(record: RunRecord) -> Iterator[str]:
-    looked = {part for check in record.checks for one in (check.over or "").split("; ") for part in one.split(CROSS)}
+    looked = {
+        part for check in record.checks for crossing in (check.over or "").split("; ") for part in crossing.split(CROSS)
+    }
     for attribute in record.dataset.attributes:
         if attribute not in looked:
             yield f"no check compares the groups of {escape(attribute, 80)}, which the dataset records"

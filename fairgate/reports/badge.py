@@ -26,17 +26,19 @@ def badge_words(record: RunRecord) -> tuple[str, str]:
     counted by what became of it, and a pass says how much of it rests on waivers."""
     label = f"fairgate {clean(record.suite, 40)} on {clean(f'{record.dataset.name}/{record.dataset.version}', 60)}"
     if record.verdict == "pass":
-        said, left = f"{share_words(tally(record)['pass'], 'check')} passed", {"pass"}
+        words, left = f"{share_words(tally(record)['pass'], 'check')} passed", {"pass"}
     elif headline_verdict(record) == "error":
-        said, left = verdict_words(record).partition(", with")[0], {"pass", "error"}
+        words, left = verdict_words(record).partition(", with")[0], {"pass", "error"}
     else:
-        worst = next(one for one, count in tally(record).items() if count)
+        worst = next(outcome for outcome, count in tally(record).items() if count)
         of = f"{tally(record)[worst]:,} of {share_words(len(record.checks), 'check')}"
-        said, left = f"{of} {COUNTED[worst]}", {"pass", worst}
+        words, left = f"{of} {COUNTED[worst]}", {"pass", worst}
     if record.passes and record.needs_approval:
-        said += ", needs approval"
-    others = [f"{count:,} {COUNTED[one]}" for one, count in tally(record).items() if count and one not in left]
-    return label, ", ".join([said, *others])
+        words += ", needs approval"
+    others = [
+        f"{count:,} {COUNTED[outcome]}" for outcome, count in tally(record).items() if count and outcome not in left
+    ]
+    return label, ", ".join([words, *others])
 
 
 def badge_json(record: RunRecord) -> str:
@@ -51,10 +53,10 @@ def badge_svg(record: RunRecord) -> str:
     label, message = badge_words(record)
     left, right = (round(len(text) * _CHARACTER) + 2 * _PADDING for text in (label, message))
     notice = f" {clean(record.dataset.notice, 600)}" if record.dataset.notice else ""
-    said = html.escape(f"{label}: {message}.{notice}")
+    words = html.escape(f"{label}: {message}.{notice}")
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" aria-label="{said}">'
-        f"<title>{said}</title>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" aria-label="{words}">'
+        f"<title>{words}</title>"
         f'<rect width="{left}" height="20" fill="#424242"/>'
         f'<rect x="{left}" width="{right}" height="20" fill="{_COLOURS[headline_verdict(record)]}"/>'
         '<g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'

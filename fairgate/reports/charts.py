@@ -114,28 +114,30 @@ def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
     """One strip per check that has at least three subjects, or words, with a number, the worst first."""
     values = ((check, _held(check)[0]) for check in checks if check.about is not None)
     measured = (check for check, value in values if value is not None and not math.isnan(value))
-    return [_strip(found, most) for found in grouped(measured, check_name).values() if len(found) >= 3]
+    return [_strip(of_check, most) for of_check in grouped(measured, check_name).values() if len(of_check) >= 3]
 
 
 def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     first = checks[0]
     regression = first.rule == "no_worse_than"
-    held = [x for check in checks for x in (*_held(check), *margins_of(check))]
+    values_and_limits = [x for check in checks for x in (*_held(check), *margins_of(check))]
     references = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
-    scale = scale_for([*held, 0.0] if regression else [*held, *references])
+    scale = scale_for([*values_and_limits, 0.0] if regression else [*values_and_limits, *references])
     ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=worse_is_higher(first))
     values = [x for check in checks if (x := finite(_held(check)[0])) is not None]
     earlier = [] if regression else [x for check in checks if (x := finite(check.baseline)) is not None]
     noun = _noun(first)
-    said = f"{len(checks)} {'categories' if noun == 'category' else f'{noun}s'}"
+    summary = f"{len(checks)} {'categories' if noun == 'category' else f'{noun}s'}"
     boxes: list[Track | None] = [None, None]
-    for at, (among, found) in enumerate(((":", values), ("; baseline:", earlier))):
-        if len(found) >= 3:
-            five = [min(found), *statistics.quantiles(found, n=4, method="inclusive"), max(found)]
+    for at, (among, numbers) in enumerate(((":", values), ("; baseline:", earlier))):
+        if len(numbers) >= 3:
+            five = [min(numbers), *statistics.quantiles(numbers, n=4, method="inclusive"), max(numbers)]
             boxes[at] = Track(box=scale.box(five))
-            said += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
-    rows = [{"check": one, "track": _held_track(one, scale), "held": _held(one)[0]} for one in ordered[:most]]
-    return Strip(first, rows, scale, max(0, len(ordered) - most), said, boxes[0], boxes[1])
+            summary += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
+    rows = [
+        {"check": result, "track": _held_track(result, scale), "held": _held(result)[0]} for result in ordered[:most]
+    ]
+    return Strip(first, rows, scale, max(0, len(ordered) - most), summary, boxes[0], boxes[1])
 
 
 def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]:
@@ -281,8 +283,8 @@ def percent(place: float) -> str:
 
 def scale_for(values: Iterable[float | None]) -> Scale:
     """The line that holds all finite values, with three to six round ticks; [0, 1] when there is none."""
-    held = [value for value in map(finite, values) if value is not None] or [0.0, 1.0]
-    low, high = min(held), max(held)
+    numbers = [value for value in map(finite, values) if value is not None] or [0.0, 1.0]
+    low, high = min(numbers), max(numbers)
     if high - low < 1e-9 * max(1.0, abs(low), abs(high)):
         reach = abs(low) / 2 or 0.5
         low, high = low - reach, high + reach

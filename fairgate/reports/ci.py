@@ -39,12 +39,12 @@ def github_annotations(record: RunRecord) -> list[str]:
     review = f"{record.suite}: to review in this change"
     warnings = [_line("warning", review, text) for text in notices(record, _NOTICES)]
     warnings += [] if changed is None else [_line("warning", f"{record.suite}: gate definition", changed)]
-    said = {"warning": list[str](), "note": list[str]()}
+    by_level = {"warning": list[str](), "note": list[str]()}
     for remark in remarks(record):
-        said[remark.level].append(_line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
-    warnings += said["warning"]
+        by_level[remark.level].append(_line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
+    warnings += by_level["warning"]
     warnings += [_check_line("warning", check, record) for check in checks if check.item not in closing]
-    levels = {"error": errors, "warning": warnings, "notice": said["note"]}
+    levels = {"error": errors, "warning": warnings, "notice": by_level["note"]}
     return [line for level, lines in levels.items() for line in _shown(level, lines, record)]
 
 
@@ -63,8 +63,8 @@ def _shown(level: str, lines: list[str], record: RunRecord) -> list[str]:
 
 
 def _check_line(level: str, check: CheckResult, record: RunRecord) -> str:
-    said = "; ".join([sentence(check, record), *verdict_notes(check)])
-    return _line(level, f"{record.suite} {check.item}", f"{said}. {check.reason}")
+    words = "; ".join([sentence(check, record), *verdict_notes(check)])
+    return _line(level, f"{record.suite} {check.item}", f"{words}. {check.reason}")
 
 
 def _line(level: str, title: str, message: str) -> str:
@@ -88,16 +88,20 @@ _NUMBERS: Final = (
 
 def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
     """Name and text of each property, numbers in full. A number that is not there has no property, never 0."""
-    said: dict[str, object] = {"check": check.id, "metric": check.metric_with_k}
-    said |= {name: getattr(check, name) for name in _TEXTS}
-    said["failing_groups"] = _names(worst_first(check, check.failing_groups))
-    said["undecided_groups"] = _names(check.undecided_groups)
+    properties: dict[str, object] = {"check": check.id, "metric": check.metric_with_k}
+    properties |= {name: getattr(check, name) for name in _TEXTS}
+    properties["failing_groups"] = _names(worst_first(check, check.failing_groups))
+    properties["undecided_groups"] = _names(check.undecided_groups)
     if check.waiver is not None:
-        said |= {"waived": str(check.waived).lower(), "waiver_until": check.waiver.until}
-        said |= {"waiver_expired": str(check.waiver.expired).lower(), "waiver_reason": check.waiver.reason}
-    said |= {name: getattr(check, name) for name in _NUMBERS}
-    said |= {"status": None if check.status == "ok" else check.status, "n_sets": check.n_sets, "reason": check.reason}
-    return _properties(said)
+        properties |= {"waived": str(check.waived).lower(), "waiver_until": check.waiver.until}
+        properties |= {"waiver_expired": str(check.waiver.expired).lower(), "waiver_reason": check.waiver.reason}
+    properties |= {name: getattr(check, name) for name in _NUMBERS}
+    properties |= {
+        "status": None if check.status == "ok" else check.status,
+        "n_sets": check.n_sets,
+        "reason": check.reason,
+    }
+    return _properties(properties)
 
 
 def _names(groups: Sequence[GroupResult]) -> str | None:
@@ -107,7 +111,7 @@ def _names(groups: Sequence[GroupResult]) -> str | None:
 def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
     """Name and text of each property of a whole run: what needs an approval, its verdict and totals, what it was
     compared with, what is to review, what changed in the gate's definition, and every remark."""
-    said: dict[str, object] = {
+    properties: dict[str, object] = {
         "suite": record.suite,
         "verdict": record.verdict,
         "totals": totals(record),
@@ -118,15 +122,15 @@ def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
         "definition": definition_words(record),
     }
     needed = approvals_needed(record, len(record.needs_approval))
-    said = {f"needs_approval.{at}": text for at, text in enumerate(needed, 1)} | said
-    said |= {f"notice.{at}": text for at, text in enumerate(notices(record, len(record.notices)), 1)}
-    said |= {f"{remark.level}.{at}": remark.text for at, remark in enumerate(remarks(record), 1)}
-    return _properties(said)
+    properties = {f"needs_approval.{at}": text for at, text in enumerate(needed, 1)} | properties
+    properties |= {f"notice.{at}": text for at, text in enumerate(notices(record, len(record.notices)), 1)}
+    properties |= {f"{remark.level}.{at}": remark.text for at, remark in enumerate(remarks(record), 1)}
+    return _properties(properties)
 
 
 def _compared(info: BaselineInfo) -> str:
     return f"{info.uri} ({whence})" if (whence := provenance(info)) else info.uri
 
 
-def _properties(said: Mapping[str, object]) -> list[tuple[str, str]]:
-    return [(f"fairgate.{name}", clean(str(value))) for name, value in said.items() if value is not None]
+def _properties(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(f"fairgate.{name}", clean(str(value))) for name, value in values.items() if value is not None]

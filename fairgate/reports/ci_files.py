@@ -41,7 +41,7 @@ def render_sarif(record: RunRecord, suite_file: str, lines: Mapping[str, int]) -
     """A run as SARIF 2.1.0. `suite_file` is the suite's path from the top of the repository, `lines` the line of each
     item that is in it."""
     findings = list(_findings(record, lines))
-    rules = {one.rule: one.check for one in findings}
+    rules = {finding.rule: finding.check for finding in findings}
     driver = {
         "name": "fairgate",
         "version": clean(record.environment.fairgate, 40),
@@ -53,7 +53,7 @@ def render_sarif(record: RunRecord, suite_file: str, lines: Mapping[str, int]) -
         "tool": {"driver": driver},
         "automationDetails": {"id": f"fairgate/{clean(record.suite, 80)}/"},
         "invocations": [{"executionSuccessful": computed, "exitCode": record.exit_code}],
-        "results": [_sarif_result(one, order.index(one.rule), suite_file, record) for one in findings],
+        "results": [_sarif_result(finding, order.index(finding.rule), suite_file, record) for finding in findings],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
 
@@ -61,17 +61,17 @@ def render_sarif(record: RunRecord, suite_file: str, lines: Mapping[str, int]) -
 def render_code_quality(record: RunRecord, suite_file: str, lines: Mapping[str, int]) -> str:
     """The same as GitLab's `artifacts:reports:codequality`. A finding keeps its fingerprint from commit to commit, so
     that a merge request shows what is new and what is fixed."""
-    found = [
+    issues = [
         {
-            "description": one.text,
-            "check_name": f"fairgate/{one.rule}",
-            "fingerprint": _fingerprint(record, one),
-            "severity": one.severity,
-            "location": {"path": suite_file, "lines": {"begin": one.line}},
+            "description": finding.text,
+            "check_name": f"fairgate/{finding.rule}",
+            "fingerprint": _fingerprint(record, finding),
+            "severity": finding.severity,
+            "location": {"path": suite_file, "lines": {"begin": finding.line}},
         }
-        for one in _findings(record, lines)
+        for finding in _findings(record, lines)
     ]
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(issues, indent=2, ensure_ascii=False) + "\n"
 
 
 def _findings(record: RunRecord, lines: Mapping[str, int]) -> Iterator[_Finding]:
@@ -84,8 +84,8 @@ def _findings(record: RunRecord, lines: Mapping[str, int]) -> Iterator[_Finding]
         for check in reading_order(record.checks):
             if check.verdict != "pass":
                 severity: Literal["major", "minor"] = "major" if check.item in closing else "minor"
-                said = "; ".join([sentence(check, record), *verdict_notes(check)])
-                text = clean(f"{said}. {check.reason}", 1000)
+                words = "; ".join([sentence(check, record), *verdict_notes(check)])
+                text = clean(f"{words}. {check.reason}", 1000)
                 yield _Finding(clean(check.id, 200), check.item, text, severity, lines.get(check.item, 1), check)
     for text in approvals_needed(record, _NOTICES):
         yield _Finding("needs-approval", text, text, "major", 1)
@@ -108,30 +108,30 @@ def _rule(name: str, check: CheckResult | None) -> dict[str, Any]:
     return {"id": name, "shortDescription": {"text": _plain(text)}}
 
 
-def _sarif_result(one: _Finding, rule: int, suite_file: str, record: RunRecord) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": quote(suite_file)}, "region": {"startLine": one.line}}
+def _sarif_result(finding: _Finding, rule: int, suite_file: str, record: RunRecord) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": quote(suite_file)}, "region": {"startLine": finding.line}}
     result: dict[str, Any] = {
-        "ruleId": one.rule,
+        "ruleId": finding.rule,
         "ruleIndex": rule,
-        "level": _LEVELS[one.severity],
-        "message": {"text": _plain(one.text)},
+        "level": _LEVELS[finding.severity],
+        "message": {"text": _plain(finding.text)},
         "locations": [{"physicalLocation": place}],
-        "partialFingerprints": {"fairgate/v1": _fingerprint(record, one)},
+        "partialFingerprints": {"fairgate/v1": _fingerprint(record, finding)},
     }
-    if one.check is not None:
+    if finding.check is not None:
         facts = {
-            "item": clean(one.item),
-            "verdict": one.check.verdict,
-            "waived": one.check.waived,
-            "value": one.check.value,
+            "item": clean(finding.item),
+            "verdict": finding.check.verdict,
+            "waived": finding.check.waived,
+            "value": finding.check.value,
         }
-        facts |= {"bound": one.check.bound, "delta": one.check.delta, "n_sets": one.check.n_sets}
+        facts |= {"bound": finding.check.bound, "delta": finding.check.delta, "n_sets": finding.check.n_sets}
         result["properties"] = {key: value for key, value in facts.items() if value is not None}
     return result
 
 
-def _fingerprint(record: RunRecord, one: _Finding) -> str:
-    return sha256_bytes("\n".join([record.suite, one.rule, one.item]).encode())
+def _fingerprint(record: RunRecord, finding: _Finding) -> str:
+    return sha256_bytes("\n".join([record.suite, finding.rule, finding.item]).encode())
 
 
 def _plain(text: str) -> str:

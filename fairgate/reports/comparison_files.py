@@ -99,22 +99,24 @@ def _classification(probe: ClassificationAudit) -> Iterator[dict[str, object]]:
             tests = {"p": pair.p_mood, "p_adjusted": pair.p_mood_adjusted}
             yield _line("pairs", pair, **models, quantity="fairness", value=pair.delta, **tests, detail="Mood")
             spread = {"value": pair.spread_delta, "lo": pair.spread_lo, "hi": pair.spread_hi}
-            said = f"paired; {pair.conclusion}; {pair.agreement}"
+            detail = f"paired; {pair.conclusion}; {pair.agreement}"
             quantity = "mean spread inside a set"
-            yield _line("pairs", pair, **models, quantity=quantity, **spread, p_adjusted=pair.p_paired, detail=said)
+            yield _line("pairs", pair, **models, quantity=quantity, **spread, p_adjusted=pair.p_paired, detail=detail)
         accuracy = {"value": pair.accuracy_delta, "lo": pair.accuracy_lo, "hi": pair.accuracy_hi}
         yield _line(
             "pairs", pair, **models, quantity="accuracy", **accuracy, p_adjusted=pair.p_accuracy, detail="paired"
         )
     yield from _effects(probe.effects)
-    for one in probe.taken:
-        said = f"{one.count} of {one.total} images"
-        yield _line("taken for", one, quantity=one.predicted, value=one.count / one.total, detail=said)
+    for mistaken in probe.taken:
+        detail = f"{mistaken.count} of {mistaken.total} images"
+        yield _line(
+            "taken for", mistaken, quantity=mistaken.predicted, value=mistaken.count / mistaken.total, detail=detail
+        )
 
 
 def _effects(effects: Sequence[EffectRow]) -> Iterator[dict[str, object]]:
-    for one in effects:
-        yield _line("effects", one, compared_with=one.reference, quantity=one.outcome, value=one.effect)
+    for effect in effects:
+        yield _line("effects", effect, compared_with=effect.reference, quantity=effect.outcome, value=effect.effect)
 
 
 def _implicit(probe: ImplicitAudit) -> Iterator[dict[str, object]]:
@@ -131,8 +133,8 @@ def _retrieval(probe: RetrievalAudit) -> Iterator[dict[str, object]]:
     for row in probe.skews:
         tied = "tied at k" if row.tied else None
         yield _line("skew", row, group=row.favoured, quantity=f"MaxSkew@{row.k}", detail=tied)
-    for one in probe.within:
-        yield _line("skew within", one, quantity=f"MaxSkew@{one.k} within {one.fixed}")
+    for skew in probe.within:
+        yield _line("skew within", skew, quantity=f"MaxSkew@{skew.k} within {skew.fixed}")
     for apart in probe.differences:
         groups, quantity = f"{apart.highest} against {apart.lowest}", f"relative difference within {apart.fixed}"
         yield _line("skew within", apart, group=groups, quantity=quantity)
@@ -209,7 +211,9 @@ def _number(value: float) -> str:
 
 def refused_words(record: AuditRecord) -> list[str]:
     """One line per model that could not be measured."""
-    return [f"Not measured: {clean(one.model or '', 200)}: {clean(one.reason, 300)}" for one in record.refused]
+    return [
+        f"Not measured: {clean(refusal.model or '', 200)}: {clean(refusal.reason, 300)}" for refusal in record.refused
+    ]
 
 
 def table_id(*parts: str) -> str:

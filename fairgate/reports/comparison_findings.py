@@ -34,14 +34,14 @@ def findings(record: AuditRecord) -> list[str]:
 
     No attribute, subject or direction is left out; a difference that another finding implies is not repeated.
     """
-    found: list[str] = []
+    sentences: list[str] = []
     for of_kind in (ClassificationAudit, ImplicitAudit, RetrievalAudit):
         probes = [probe for probe in record.probes if isinstance(probe, of_kind)]
         for probe in probes:
             texts = _findings(probe, record.decision.alpha)
-            found += [f"{clean(probe.name, 60)}: {text}" for text in texts] if len(probes) > 1 else texts
-    if found:
-        return found
+            sentences += [f"{clean(probe.name, 60)}: {text}" for text in texts] if len(probes) > 1 else texts
+    if sentences:
+        return sentences
     further = " Further metrics are in a table of their own, and are not looked at here." if record.metrics else ""
     by_size = " by its size" if small_differences(record) else ""
     return [f"No group effect, pair of models or search stands out{by_size} after correction.{further}"]
@@ -115,7 +115,7 @@ def _first_of(rows: Rows, already: Sequence[EffectRow], *, overall_first: bool) 
     subjects before one, or after; largest first."""
     reported, largest_first = list(already), sorted(rows, key=lambda row: -abs(row.effect or 0.0))
     for row in sorted(largest_first, key=lambda row: (-row.group.count(CROSS), (row.subject is None) != overall_first)):
-        if not any(_implies(one, row) for one in reported):
+        if not any(_implies(earlier, row) for earlier in reported):
             reported.append(row)
     return sorted(reported[len(already) :], key=lambda row: -abs(row.effect or 0.0))
 
@@ -140,16 +140,16 @@ def _shift(row: EffectRow, what: str) -> str:
     )
 
 
-def _harms(rows: Rows, said: Callable[[EffectRow], str]) -> list[str]:
+def _harms(rows: Rows, words_of: Callable[[EffectRow], str]) -> list[str]:
     """A sentence per group that is behind; where the reference group is behind others, one for all of these."""
-    found: list[str] = []
+    sentences: list[str] = []
     ahead = grouped((row for row in rows if (row.effect or 0.0) > 0), lambda row: (row.model, row.subject, row.over))
     for row in rows:
         if (row.effect or 0.0) < 0:
-            found.append(said(row))
+            sentences.append(words_of(row))
         elif others := ahead.pop((row.model, row.subject, row.over), None):
-            found.append(said(row) + ("; other groups are ahead of them too" if len(others) > 1 else ""))
-    return found
+            sentences.append(words_of(row) + ("; other groups are ahead of them too" if len(others) > 1 else ""))
+    return sentences
 
 
 def _apart(row: EffectRow) -> tuple[tuple[str, float], tuple[str, float], str]:
@@ -177,21 +177,21 @@ def _less_sure(row: EffectRow) -> str:
 def _harm(row: EffectRow, probe: ClassificationAudit) -> str:
     """`biased gets 30% of dark × female doctor images right, and 100% of light × male ones (−0.700 [...])`."""
     (group, share), (other, of_other), limits = _apart(row)
-    said = (
+    sentence = (
         f"{clean(row.model, 60)} gets {percent_of(share)} of {clean(group, 80)}{_of(row)} images right, and "
         f"{percent_of(of_other)} of {clean(other, 80)} ones ({signed(-abs(row.effect or 0.0))} {limits})"
     )
     most = most_taken(probe.taken, row.model, row.subject, group, row.over)
     if most is None:
-        return said
-    return f"{said}; {percent_of(most.count / most.total)} are taken for “{clean(most.predicted, 60)}”"
+        return sentence
+    return f"{sentence}; {percent_of(most.count / most.total)} are taken for “{clean(most.predicted, 60)}”"
 
 
 def most_taken(taken: Iterable[TakenFor], model: str, subject: str | None, group: str, over: str) -> TakenFor | None:
     """The wrong label that a model gives most often to a group of a subject."""
     wanted = (model, subject, group, over)
-    found = [one for one in taken if (one.model, one.subject, one.group, one.over) == wanted]
-    return max(found, key=lambda one: one.count, default=None)
+    matches = [row for row in taken if (row.model, row.subject, row.group, row.over) == wanted]
+    return max(matches, key=lambda row: row.count, default=None)
 
 
 def fairer(pair: PairRow) -> bool:
@@ -206,23 +206,23 @@ _SPREAD: Final = (
 _ACCURACY: Final = "{model} names {whose}images rightly less often than {others}: accuracy is lower by {by}"
 
 
-def _behind(said: str, found: Sequence[tuple[PairRow, bool, float, bool]]) -> list[str]:
+def _behind(sentence: str, pairs: Sequence[tuple[PairRow, bool, float, bool]]) -> list[str]:
     """A sentence per model that is behind others on the same images, largest first. `found`: whether the second of a
     pair is the worse one, by how much, and whether medians say the opposite of means. A single subject is listed only
     where the same does not hold over all subjects."""
     ahead: dict[tuple[str, str | None, bool], dict[str, float]] = {}
-    overall = {(pair.first, pair.second, second_worse) for pair, second_worse, _, _ in found if pair.subject is None}
-    for pair, second_worse, by, opposite in found:
+    overall = {(pair.first, pair.second, second_worse) for pair, second_worse, _, _ in pairs if pair.subject is None}
+    for pair, second_worse, by, opposite in pairs:
         worse, better = (pair.second, pair.first) if second_worse else (pair.first, pair.second)
         if pair.subject is None or (pair.first, pair.second, second_worse) not in overall:
             ahead.setdefault((worse, pair.subject, opposite), {})[better] = by
-    ordered = sorted(ahead.items(), key=lambda one: (one[0][1] is not None, -max(one[1].values())))
+    ordered = sorted(ahead.items(), key=lambda entry: (entry[0][1] is not None, -max(entry[1].values())))
     lines = []
     for (model, subject, opposite), others in ordered:
         sizes = dict.fromkeys((number(min(others.values())), number(max(others.values()))))
         names = ", ".join(clean(name, 60) for name in others)
         whose = "" if subject is None else f"{clean(subject, 60)} "
-        line = said.format(model=clean(model, 60), whose=whose, others=names, by=" to ".join(sizes))
+        line = sentence.format(model=clean(model, 60), whose=whose, others=names, by=" to ".join(sizes))
         lines.append(line + (", although F_M, a median, says the opposite" if opposite else ""))
     return lines
 
@@ -275,11 +275,13 @@ def subject_words(subject: str | None) -> str:
 def refusal_words(refusals: Iterable[Refusal]) -> list[str]:
     """One line per refused quantity and reason, with its models, and their subjects where not all were refused."""
     lines = []
-    for (what, reason), refused in grouped(refusals, lambda one: (one.what, one.reason)).items():
+    for (what, reason), refused in grouped(refusals, lambda refusal: (refusal.what, refusal.reason)).items():
         parts = []
-        for model, of_model in grouped((one for one in refused if one.model), lambda one: one.model).items():
-            named = list(dict.fromkeys(one.subject for one in of_model if one.subject is not None))
-            whole = any(one.subject is None for one in of_model)
+        for model, of_model in grouped(
+            (refusal for refusal in refused if refusal.model), lambda refusal: refusal.model
+        ).items():
+            named = list(dict.fromkeys(refusal.subject for refusal in of_model if refusal.subject is not None))
+            whole = any(refusal.subject is None for refusal in of_model)
             parts.append(f"{model}" if whole else f"{model} ({', '.join(named)})")
         whose = f" of {clean(', '.join(parts), 300)}" if parts else ""
         lines.append(f"No {clean(what, 100)}{whose}: {clean(reason, 300)}")

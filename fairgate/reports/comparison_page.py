@@ -40,18 +40,20 @@ def comparison_html(record: AuditRecord) -> str:
         record=record,
         findings=findings(record),
         small=small_differences(record),
-        classification=[_classification(record, one) for one in record.probes if isinstance(one, ClassificationAudit)],
+        classification=[
+            _classification(record, probe) for probe in record.probes if isinstance(probe, ClassificationAudit)
+        ],
         implicit=[
             {
-                "probe": one,
-                "tables": tables.implicit_tables(record, one),
-                "folds": _folds(record, one),
+                "probe": probe,
+                "tables": tables.implicit_tables(record, probe),
+                "folds": _folds(record, probe),
             }
-            for one in record.probes
-            if isinstance(one, ImplicitAudit)
+            for probe in record.probes
+            if isinstance(probe, ImplicitAudit)
         ],
-        retrieval=[_retrieval(record, one) for one in record.probes if isinstance(one, RetrievalAudit)],
-        metrics=[{"probe": one, "table": tables.metrics_table(record, one)} for one in record.metrics],
+        retrieval=[_retrieval(record, probe) for probe in record.probes if isinstance(probe, RetrievalAudit)],
+        metrics=[{"probe": metric, "table": tables.metrics_table(record, metric)} for metric in record.metrics],
         families=family_words(record),
         refusal_words=refusal_words,
         refused=refused_words(record),
@@ -72,7 +74,7 @@ def collection_html(collection: AuditCollection) -> str:
         }
         for record in collection.audits
     ]
-    models = list({one.uri: one for record in collection.audits for one in record.models}.values())
+    models = list({model.uri: model for record in collection.audits for model in record.models}.values())
     return render_page(
         "comparisons", look="comparison", collection=collection, views=views, models=models, table_id=table_id
     )
@@ -106,9 +108,9 @@ def _folds(record: AuditRecord, probe: ClassificationAudit | ImplicitAudit) -> l
     for outcome, over in sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×"))):
         forests = tables.effects_tables(probe.name, by_fold[outcome, over], record.decision.alpha)
         shown = forests[: MOST_SUBJECTS + 1]
-        while shown and sum(len(one.rows) for one in shown) > left:
+        while shown and sum(len(table.rows) for table in shown) > left:
             shown = shown[:-1]
-        left -= sum(len(one.rows) for one in shown)
+        left -= sum(len(table.rows) for table in shown)
         more = len(forests) - len(shown)
         folds.append({"title": f"{OUTCOMES[outcome]} by {over}", "tables": shown, "more": more})
     return folds

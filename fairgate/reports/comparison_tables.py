@@ -66,19 +66,19 @@ def models_table(probe: ClassificationAudit) -> Table:
 
 def subjects_table(record: AuditRecord, probe: ClassificationAudit) -> Table | None:
     """F_M by subject (accuracy, where F_M is not defined), the lowest darkest."""
-    held = [row for row in probe.fairness if row.subject is not None]
-    if not held:
+    by_subject = [row for row in probe.fairness if row.subject is not None]
+    if not by_subject:
         return None
-    measured = any(row.fairness is not None for row in held)
-    value = {(row.model, row.subject): row.fairness if measured else row.accuracy for row in held}
-    subjects = list(dict.fromkeys(row.subject for row in held if row.subject is not None))
+    measured = any(row.fairness is not None for row in by_subject)
+    value = {(row.model, row.subject): row.fairness if measured else row.accuracy for row in by_subject}
+    subjects = list(dict.fromkeys(row.subject for row in by_subject if row.subject is not None))
     worst = max((1 - x for x in value.values() if x is not None), default=0.0)
 
     def cell(x: float | None) -> TableCell:
         shade = round(SHADES * (1 - x) / worst) if x is not None and worst > 0.02 else 0
         return TableCell(number(x), value=x, shade=shade)
 
-    lines = [Line(one.name, [cell(value[one.name, subject]) for subject in subjects]) for one in record.models]
+    lines = [Line(model.name, [cell(value[model.name, subject]) for subject in subjects]) for model in record.models]
     title = "F_M by subject" if measured else "accuracy by subject"
     return Table(("subjects", probe.name), title, "model", [*map(Column, subjects)], lines)
 
@@ -95,7 +95,7 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
     scale = scale_for([-margin, margin, *(x for p in pairs for x in (p.spread_delta, p.spread_lo, p.spread_hi))])
     lines = []
     for p in pairs:
-        said, why = conclusion_of(p, margin), why_of(p)
+        conclusion, why = conclusion_of(p, margin), why_of(p)
         opposed = "the two tests disagree" if why else ""
         spread = p.spread_delta, p.spread_lo, p.spread_hi
         band = scale.band(-margin, margin, 0.0)
@@ -104,7 +104,7 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
             _pair(
                 *(p, number_cell(p.delta, p.lo, p.hi, signed), p_cell(p.p_mood_adjusted), drawn_change),
                 *(number_cell(*spread, signed), p_cell(p.p_paired), _accuracy_change(p)),
-                TableCell(said, opposed, export=f"{said}; {opposed}" if why else None, why=why),
+                TableCell(conclusion, opposed, export=f"{conclusion}; {opposed}" if why else None, why=why),
             )
         )
     drawn = Column("mean change of spread, drawn", "drawn", scale=scale)
@@ -133,8 +133,8 @@ def effects_tables(probe: str, effects: Sequence[EffectRow], alpha: float) -> li
     scale = scale_for([0.0, *(x for row in effects for x in (row.effect, row.lo, row.hi))])
 
     def rank(subject: str | None) -> tuple[bool, float]:
-        found = (abs(row.effect or 0.0) for row in by_subject[subject] if clear(row, alpha))
-        return subject is not None, -max(found, default=0.0)
+        sizes = (abs(row.effect or 0.0) for row in by_subject[subject] if clear(row, alpha))
+        return subject is not None, -max(sizes, default=0.0)
 
     return [_forest(probe, by_subject[subject], scale, alpha) for subject in sorted(by_subject, key=rank)]
 
@@ -146,12 +146,12 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
     lines = []
     groups = list(dict.fromkeys(row.group for row in effects))
     for row in sorted(effects, key=lambda row: groups.index(row.group)):
-        found = clear(row, alpha)
-        failed = found and (row.effect or 0.0) < 0 and row.outcome != "p_positive"  # neither way is better there
+        is_clear = clear(row, alpha)
+        failed = is_clear and (row.effect or 0.0) < 0 and row.outcome != "p_positive"  # neither way is better there
         limits = row.effect, row.lo, row.hi
         drawn = TableCell(track=scale.track(*limits, zero=scale.at(0.0), failed=failed))
         effect = TableCell(signed(row.effect), interval(row.lo, row.hi) or "no spread", *limits)
-        mark = ("fail" if failed else "") if found else None
+        mark = ("fail" if failed else "") if is_clear else None
         name, heading = (row.group, "") if single else (row.model, row.group)
         lines.append(Line(name, (drawn, effect, p_cell(row.p_adjusted)), mark=mark, heading=heading))
     subject = subject_words(first.subject)
@@ -172,19 +172,19 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
 def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]:
     """Each group's most frequent wrong label by model, a table per subject with mistakes and grouping; the subject with
     most mistakes first."""
-    overs = list(dict.fromkeys(one.over for one in probe.taken))
+    overs = list(dict.fromkeys(row.over for row in probe.taken))
     often = Counter[str]()
-    for one in probe.taken:
-        often[one.subject] += one.count
+    for row in probe.taken:
+        often[row.subject] += row.count
     columns = [Column(model.name, aside=f"{model.name}, share") for model in record.models]
     tables = []
     for subject, _ in often.most_common(MOST_SUBJECTS):
         for over in overs:
-            held = [one for one in probe.taken if (one.subject, one.over) == (subject, over)]
+            rows = [row for row in probe.taken if (row.subject, row.over) == (subject, over)]
             lines = []
             for group in _groups(record, over):
-                if any(one.group == group for one in held):
-                    most = (most_taken(held, model.name, subject, group, over) for model in record.models)
+                if any(row.group == group for row in rows):
+                    most = (most_taken(rows, model.name, subject, group, over) for model in record.models)
                     lines.append(Line(group, [*map(_mistake, most)]))
             key = ("taken", probe.name, subject, *([over] if len(overs) > 1 else []))
             head = f"{subject} by {over}" if len(overs) > 1 else subject
@@ -210,10 +210,10 @@ def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
     """P(positive label) of every group by model, for every grouping."""
     models = [model.name for model in record.models]
     columns = [Column(model, aside=f"{model}, within sets") for model in models]
-    held = {(row.model, row.over, row.group): row for row in probe.groups}
+    by_group = {(row.model, row.over, row.group): row for row in probe.groups}
 
     def cell(model: str, over: str, group: str) -> TableCell:
-        row = held.get((model, over, group))
+        row = by_group.get((model, over, group))
         if row is None:
             return TableCell(number(None))
         within = "" if row.within_sets is None else f"{signed(row.within_sets)} within sets"
@@ -243,8 +243,8 @@ def metrics_table(record: AuditRecord, probe: MetricsAudit) -> Table | None:
     names = [name for name, _ in by_line]
     columns = [Column(model.name) for model in record.models]
     lines = []
-    for (name, check), held in by_line.items():
-        cells = [_metric_cell(held.get(model.name)) for model in record.models]
+    for (name, check), by_model in by_line.items():
+        cells = [_metric_cell(by_model.get(model.name)) for model in record.models]
         lines.append(Line(name if names.count(name) == 1 else f"{name} ({check})", cells))
     title = "Further metrics of the suite’s checks"
     return Table(("metrics", probe.name), title, "metric", columns, lines) if lines else None
@@ -261,16 +261,16 @@ def overview(record: AuditRecord) -> Iterator[tuple[ProbeAudit | MetricsAudit, T
     """The tables that audit.tex and the terminal have: of all subjects together, F_M by subject, and further
     metrics."""
     for probe in record.probes:
-        found: list[Table | None]
+        tables: list[Table | None]
         if isinstance(probe, ClassificationAudit):
             pairs = [pair for pair in probe.pairs if pair.subject is None]
-            found = [models_table(probe), subjects_table(record, probe)]
-            found += [pairs_table(probe.name, pairs, probe.margin)] if pairs else []
+            tables = [models_table(probe), subjects_table(record, probe)]
+            tables += [pairs_table(probe.name, pairs, probe.margin)] if pairs else []
         elif isinstance(probe, ImplicitAudit):
-            found = [*implicit_tables(record, probe)]
+            tables = [*implicit_tables(record, probe)]
         else:
-            found = [recall_table(probe), *skew_tables(probe), *within_tables(record, probe)]
-        yield from ((probe, table) for table in found if table is not None)
-    for one in record.metrics:
-        if (further := metrics_table(record, one)) is not None:
-            yield one, further
+            tables = [recall_table(probe), *skew_tables(probe), *within_tables(record, probe)]
+        yield from ((probe, table) for table in tables if table is not None)
+    for metric in record.metrics:
+        if (further := metrics_table(record, metric)) is not None:
+            yield metric, further

@@ -126,8 +126,8 @@ def p_cell(value: float | None) -> TableCell:
 
 def share_scale(shares: Iterable[float | None]) -> Scale:
     """A line for shares. Where all are one number, a stretch below it: never one beyond 1."""
-    held = [share for share in shares if share is not None]
-    return scale_for([*held, 0.9 * min(held)] if held and min(held) == max(held) else held)
+    known = [share for share in shares if share is not None]
+    return scale_for([*known, 0.9 * min(known)] if known and min(known) == max(known) else known)
 
 
 def text_table(

@@ -167,12 +167,12 @@ def no_interval_words(check: CheckResult) -> str:
 
 def interval_words(check: CheckResult) -> str:
     """How the interval was found, and why it is wider than that of the worst group's row, where it is."""
-    said = clean(check.interval or "", 120)
+    words = clean(check.interval or "", 120)
     row = next((group for group in check.groups if group.group == check.worst_group), None)
-    if OF_WORST not in said or row is None or None in (row.lo, row.hi) or row.value != check.value:
-        return said
+    if OF_WORST not in words or row is None or None in (row.lo, row.hi) or row.value != check.value:
+        return words
     same = (row.lo, row.hi) == (check.lo, check.hi)
-    return said if same else f"{said}; wider than the row's: it allows for the choice of the worst group"
+    return words if same else f"{words}; wider than the row's: it allows for the choice of the worst group"
 
 
 def unit_of(record: RunRecord) -> Literal["image", "set"]:
@@ -197,7 +197,7 @@ def subjects_of(record: RunRecord) -> set[str]:
     """Every subject that the record names."""
     named = {check.subject for check in record.checks if check.subject is not None}
     named |= {worst.subject for check in record.checks for worst in check.worst_sets}
-    return named | {one.subject for one in record.confusions}
+    return named | {confusion.subject for confusion in record.confusions}
 
 
 def share_words(count: int, noun: str) -> str:
@@ -207,10 +207,10 @@ def share_words(count: int, noun: str) -> str:
 
 def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
     """Items by key, both in the order in which they occur."""
-    found: dict[_K, list[_T]] = {}
+    groups: dict[_K, list[_T]] = {}
     for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def at_most(lines: Sequence[str], most: int, more: str) -> list[str]:
@@ -271,8 +271,8 @@ def tally(record: RunRecord) -> dict[ShownVerdict, int]:
 
 def totals(record: RunRecord) -> str:
     """`2 failed, 1 inconclusive, 1 waived, 14 passed`: every verdict that occurs."""
-    said = [f"{count} {COUNTED[place]}" for place, count in tally(record).items() if count]
-    return ", ".join(said) or "no check was run"
+    counts = [f"{count} {COUNTED[place]}" for place, count in tally(record).items() if count]
+    return ", ".join(counts) or "no check was run"
 
 
 def verdict_words(record: RunRecord) -> str:

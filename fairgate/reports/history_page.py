@@ -59,8 +59,10 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
     """What the template draws of one item. `lines` join points between cuts, in a square of 100 by 100; `gaps` are
     cuts, with their numbers; `rows` of its table are runs, the newest first, with how the number moved."""
     count = len(history.runs)
-    held = [point.bound for point in series.points] if series.question.held else []
-    scale = scale_for([*held, *(x for point in series.points for x in (point.value, point.lo, point.hi, point.anchor))])
+    bounds = [point.bound for point in series.points] if series.question.held else []
+    scale = scale_for(
+        [*bounds, *(x for point in series.points for x in (point.value, point.lo, point.hi, point.anchor))]
+    )
     moves = {move.after.place: move for move in series.moves}
     first, last = series.points[0], series.points[-1]
     words = [f"{series.item} over {len(series.points)} runs: first {measured(first)}, last {measured(last)}"]

@@ -112,14 +112,14 @@ def moved_at(history: History) -> dict[str, list[str]]:
     """All moves in words by the place where they happened, oldest first; those for the worse first, then the largest
     against what the intervals allow."""
 
-    def order(one: tuple[Series, Move]) -> tuple[int, int, bool, float]:
-        series, move = one
+    def order(entry: tuple[Series, Move]) -> tuple[int, int, bool, float]:
+        series, move = entry
         loud = abs(move.delta) / move.allowed if move.allowed else math.inf
         return move.after.place, move.before.place, side(series, move) != "worse", -loud
 
-    moved = sorted(((one, move) for one in history.series for move in one.moves), key=order)
-    by_place = grouped(moved, lambda one: place_words(one[1]))
-    return {place: [move_words(*one) for one in found] for place, found in by_place.items()}
+    moved = sorted(((curve, move) for curve in history.series for move in curve.moves), key=order)
+    by_place = grouped(moved, lambda entry: place_words(entry[1]))
+    return {place: [move_words(*entry) for entry in entries] for place, entries in by_place.items()}
 
 
 def cut_words(point: Point) -> str:
@@ -156,14 +156,14 @@ def history_table(history: History) -> Table:
         moves = [*series.moves, *([series.drift] if series.drift else [])]
         last = moves[-1] if moves else None
         bad = last is not None and side(series, last) == "worse"
-        said = "" if last is None else f"{signed(last.delta)} {'since' if last is series.drift else 'at'} "
+        words = "" if last is None else f"{signed(last.delta)} {'since' if last is series.drift else 'at'} "
         where = "" if last is None else named(last.before if last is series.drift else last.after)
         rows.append(
             [
                 *(clean(series.item, 60), metric_words(series.question), str(len(series.points))),
                 *(number(series.points[0].value), sparkline(series), measured(series.points[-1])),
                 *((_since_anchor(series),) if anchored else ()),
-                (said + where, "red" if bad else ""),
+                (words + where, "red" if bad else ""),
             ]
         )
     since = ("since the anchor",) if anchored else ()
@@ -179,8 +179,8 @@ def _since_anchor(series: Series) -> str:
 def terminal_lines(history: History) -> list[str]:
     """Every move by its commit, drifts and cuts, the rule by which they were found, and what the data is."""
     places = [
-        [f"moved at {place}:", *_first([f"  {words}" for words in found], _MOVES)]
-        for place, found in moved_at(history).items()
+        [f"moved at {place}:", *_first([f"  {words}" for words in sentences], _MOVES)]
+        for place, sentences in moved_at(history).items()
     ]
     moved = [line for place in places[-_PLACES:] for line in place] or [
         "No number moved, as far as there are intervals." if unjudged(history) else "No number moved."
@@ -237,8 +237,10 @@ def _several(points: Sequence[Point]) -> str:
 
 def cuts(history: History) -> list[str]:
     """Every cut once, oldest first."""
-    found = sorted((point for series in history.series for point in series.points if point.cut), key=lambda p: p.place)
-    return list(dict.fromkeys(cut_words(point) for point in found))
+    cut_points = sorted(
+        (point for series in history.series for point in series.points if point.cut), key=lambda p: p.place
+    )
+    return list(dict.fromkeys(cut_words(point) for point in cut_points))
 
 
 def notices(history: History) -> list[str]:

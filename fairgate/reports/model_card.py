@@ -101,7 +101,7 @@ def _metric(check: CheckResult) -> dict[str, Any]:
         "baseline": check.baseline,
         "n_sets": check.n_sets,
         "worst_group": None if check.worst_group is None else clean(check.worst_group, _LONGEST),
-        "groups": {_group_name(one): one.value for one in check.groups if one.value is not None} or None,
+        "groups": {_group_name(group): group.value for group in check.groups if group.value is not None} or None,
     }
     return {
         "type": clean(check.metric_with_k, _LONGEST),
@@ -156,10 +156,10 @@ def _row(check: CheckResult, record: RunRecord) -> list[str]:
 
 
 def _groups(record: RunRecord) -> str:
-    said = (
+    words = (
         f"{escape(name, 80)} ({escape(', '.join(groups), 400)})" for name, groups in record.dataset.attributes.items()
     )
-    return "; ".join(said) or "none"
+    return "; ".join(words) or "none"
 
 
 def _reference(uri: str, info: BaselineInfo) -> str:

@@ -51,20 +51,20 @@ class Remark:
 def notices(record: RunRecord, most: int) -> list[str]:
     """What the change alters besides the weights, cleaned but not escaped; of more than `most`, a last line counts the
     rest."""
-    said = [clean(text, _NOTICE) for text in record.notices[:most]]
+    lines = [clean(text, _NOTICE) for text in record.notices[:most]]
     more = len(record.notices) - most
-    return [*said, f"and {share_words(more, 'more change')} to review, in results.json"] if more > 0 else said
+    return [*lines, f"and {share_words(more, 'more change')} to review, in results.json"] if more > 0 else lines
 
 
 def approvals_needed(record: RunRecord, most: int) -> list[str]:
     """What the default branch has to approve before the gate opens, cleaned but not escaped: each change with its kind
     and the digests that an approval binds; of more than `most`, a last line counts the rest."""
-    said = [
-        f"{each.kind}: {clean(each.what, _NOTICE)} ({clean(each.before[:12])} → {clean(each.now[:12])})"
-        for each in record.needs_approval[:most]
+    lines = [
+        f"{approval.kind}: {clean(approval.what, _NOTICE)} ({clean(approval.before[:12])} → {clean(approval.now[:12])})"
+        for approval in record.needs_approval[:most]
     ]
     more = len(record.needs_approval) - most
-    return [*said, f"and {share_words(more, 'more change')} to approve, in results.json"] if more > 0 else said
+    return [*lines, f"and {share_words(more, 'more change')} to approve, in results.json"] if more > 0 else lines
 
 
 def approval_command(record: RunRecord, report: str = "REPORT") -> str | None:
@@ -79,30 +79,30 @@ def remarks(record: RunRecord) -> list[Remark]:
     late = [check for check in record.checks if check.verdict != "pass" and check.waiver and check.waiver.expired]
     lines = [f"{clean(check.item, 120)}: {waiver_words(check)}" for check in reading_order(late)]
     lines = at_most(lines, _MOST_WAIVERS, "and {} more expired waivers")
-    said = [Remark("warning", text) for text in lines]
-    said += [Remark("warning", clean(text, _REASON)) for text in record.warnings]
+    noted = [Remark("warning", text) for text in lines]
+    noted += [Remark("warning", clean(text, _REASON)) for text in record.warnings]
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
         if info is not None and info.rescored:
-            said.append(Remark("note", f"the {name} was scored again in this run: {clean(info.rescored, _REASON)}"))
+            noted.append(Remark("note", f"the {name} was scored again in this run: {clean(info.rescored, _REASON)}"))
         if info is not None and info.unchanged:
-            said.append(Remark("note", f"the candidate is the {name}'s checkpoint: the model did not change"))
+            noted.append(Remark("note", f"the candidate is the {name}'s checkpoint: the model did not change"))
     if record.baseline_reason is not None:
-        said.append(Remark("note", f"this record became a baseline: {clean(record.baseline_reason, _REASON)}"))
-    return sorted(said, key=lambda remark: remark.level, reverse=True)
+        noted.append(Remark("note", f"this record became a baseline: {clean(record.baseline_reason, _REASON)}"))
+    return sorted(noted, key=lambda remark: remark.level, reverse=True)
 
 
 def definition_words(record: RunRecord) -> str | None:
     """`gate definition changed: 2 changes since the merge base 0123456789 (git:main)`; None where nothing changed."""
-    found = record.definition
-    if found is None or (found.suite_digest is not None and not found.changes):
+    definition = record.definition
+    if definition is None or (definition.suite_digest is not None and not definition.changes):
         return None
-    base = f"the merge base {clean(found.commit[:COMMIT])} ({clean(found.source, 80)})"
-    if found.suite_digest is None:
-        unread = any(change.what == "the suite" and change.before for change in found.changes)
+    base = f"the merge base {clean(definition.commit[:COMMIT])} ({clean(definition.source, 80)})"
+    if definition.suite_digest is None:
+        unread = any(change.what == "the suite" and change.before for change in definition.changes)
         lacks = "has a suite that cannot be read" if unread else "has no such suite"
-        who = "this change and a newer base say" if found.others else "only this change says"
+        who = "this change and a newer base say" if definition.others else "only this change says"
         return f"gate definition is new: {base} {lacks}, so that {who} what is checked"
-    return f"gate definition changed: {share_words(len(found.changes), 'change')} since {base}"
+    return f"gate definition changed: {share_words(len(definition.changes), 'change')} since {base}"
 
 
 def change_cells(change: DefinitionChange, limit: int) -> tuple[str, str, str]:
@@ -138,8 +138,8 @@ def decider_words(check: CheckResult) -> str:
     by_which = f"by which it {_WOULD[check.other_verdict]}" if check.other_verdict != check.verdict else ""
     if check.other_bound is None or check.bound is None or check.other_bound == check.bound:
         return f"decided by {owner} definition; {other} defines it otherwise{f', {by_which}' if by_which else ''}"
-    said = f"decided by {owner} {noun} {number(check.bound)}; {other} says {number(check.other_bound)}"
-    return f"{said}, {by_which}" if by_which else said
+    words = f"decided by {owner} {noun} {number(check.bound)}; {other} says {number(check.other_bound)}"
+    return f"{words}, {by_which}" if by_which else words
 
 
 def other_decider(check: CheckResult) -> str:

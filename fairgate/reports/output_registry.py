@@ -62,14 +62,14 @@ def _others(warn: Warn) -> list[Output]:
     names: set[str] = set()
     with _tolerated("of an installed package", warn):
         names = set(OUTPUTS)
-    found: list[Output] = []
+    outputs: list[Output] = []
     for name in sorted(names - {output.name for output in own}):
         with _tolerated(name, warn):
             output = OUTPUTS[name]
-            if output.file in {other.file for other in (*own, *found)}:
+            if output.file in {other.file for other in (*own, *outputs)}:
                 raise ValueError(f"another output writes {output.file}")
-            found.append(output)
-    return found
+            outputs.append(output)
+    return outputs
 
 
 @contextmanager

@@ -32,9 +32,9 @@ def power_html(record: PowerRecord) -> str:
 def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
     """What the template draws of one check: a figure and a row per subject and group, the hardest first."""
     first = checks[0]
-    found = [(check, group) for check in checks for group in check.groups]
-    found.sort(key=lambda one: -(one[1].detectable or math.inf))
-    scale = scale_for([0.0, first.margin, first.wanted, *(group.detectable for _, group in found)])
+    judged = [(check, group) for check in checks for group in check.groups]
+    judged.sort(key=lambda row: -(row[1].detectable or math.inf))
+    scale = scale_for([0.0, first.margin, first.wanted, *(group.detectable for _, group in judged)])
     bad = scale.beyond(first.margin)
     rows = [
         {
@@ -44,7 +44,7 @@ def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
             "detectable": detectable_words(group),
             "needed": needed_words(check, group),
         }
-        for check, group in found[:_ROWS]
+        for check, group in judged[:_ROWS]
     ]
     return {
         "first": first,
@@ -52,7 +52,7 @@ def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
         "figure": _figure(checks),
         "rows": rows,
         "scale": scale,
-        "more": max(0, len(found) - _ROWS),
+        "more": max(0, len(judged) - _ROWS),
         "unavailable": [(check.item, check.unavailable) for check in checks if check.unavailable is not None],
     }
 

@@ -43,10 +43,10 @@ def skew_tables(probe: RetrievalAudit) -> list[Table]:
     """For every grouping and k, the subjects of every model on one line, those beyond the fair ranker's 95% marked."""
     tables = []
     for over, k in dict.fromkeys((row.over, row.k) for row in probe.summaries):
-        held = [row for row in probe.skews if (row.over, row.k) == (over, k)]
-        scale = scale_for([0.0, *(row.value for row in held), *(row.null_p95 for row in held)])
+        rows = [row for row in probe.skews if (row.over, row.k) == (over, k)]
+        scale = scale_for([0.0, *(row.value for row in rows), *(row.null_p95 for row in rows)])
         lines = [
-            _strip(row, [one for one in held if one.model == row.model], scale)
+            _strip(row, [skew for skew in rows if skew.model == row.model], scale)
             for row in probe.summaries
             if (row.over, row.k) == (over, k)
         ]
@@ -65,7 +65,11 @@ def skew_tables(probe: RetrievalAudit) -> list[Table]:
 
 
 def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
-    dots = [(percent(scale.place(one.value)), one.value > one.null_p95) for one in subjects if one.value is not None]
+    dots = [
+        (percent(scale.place(subject.value)), subject.value > subject.null_p95)
+        for subject in subjects
+        if subject.value is not None
+    ]
     null = scale.band(row.null_median, row.null_p95, row.null_median)
     track = Track(null=null, box=_box(row, scale), dots=tuple(dots[:_DOTS]))
     beyond = TableCell(f"{row.beyond} of {row.subjects}", value=row.beyond, aside=row.subjects)
@@ -76,8 +80,8 @@ def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
 def _box(row: SkewSummary, scale: Scale) -> dict[str, str] | None:
     """The five numbers of the box, where there are subjects enough and all are finite."""
     five = (row.lowest, row.lower_quartile, row.median, row.upper_quartile, row.highest)
-    found = [x for x in map(finite, five) if x is not None]
-    return scale.box(found) if row.subjects >= 3 and len(found) == 5 else None
+    numbers = [x for x in map(finite, five) if x is not None]
+    return scale.box(numbers) if row.subjects >= 3 and len(numbers) == 5 else None
 
 
 _CHANCE: Final = Column("fair ranker: median · 95%", name="fair ranker, median", aside="fair ranker, 95%")
@@ -96,9 +100,9 @@ def _beyond(value: float | None, p95: float, top: float) -> int:
 
 def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, noun: str) -> Table:
     """MaxSkew of every subject and model with the favoured group; shaded beyond the fair ranker's 95% point."""
-    held = {(row.model, row.subject): row for row in probe.skews if (row.over, row.k) == (over, k)}
-    top = largest(row.value for row in held.values())
-    subjects = list(dict.fromkeys(subject for _, subject in held))
+    by_model = {(row.model, row.subject): row for row in probe.skews if (row.over, row.k) == (over, k)}
+    top = largest(row.value for row in by_model.values())
+    subjects = list(dict.fromkeys(subject for _, subject in by_model))
 
     def cell(row: SkewRow) -> TableCell:
         favoured, value = row.favoured + (" (tie)" if row.tied else ""), exact(row.value, row.status)
@@ -107,7 +111,7 @@ def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, n
 
     lines = []
     for subject in subjects[:_LINES]:
-        rows = [held[model.name, subject] for model in record.models]
+        rows = [by_model[model.name, subject] for model in record.models]
         lines.append(Line(subject, (*map(cell, rows), _chance(rows[0].null_median, rows[0].null_p95))))
     columns = (*(Column(model.name, aside=f"{model.name}, favoured") for model in record.models), _CHANCE)
     key, title = ("skews", probe.name, over, str(k)), f"MaxSkew@{k} over {over}, one by one"
@@ -121,12 +125,12 @@ def within_tables(record: AuditRecord, probe: RetrievalAudit) -> list[Table]:
 
 
 def _within(record: AuditRecord, probe: RetrievalAudit, over: str, fixed: str, k: int) -> Table:
-    held = {(row.model, row.group): row for row in probe.within if (row.over, row.fixed, row.k) == (over, fixed, k)}
+    by_model = {(row.model, row.group): row for row in probe.within if (row.over, row.fixed, row.k) == (over, fixed, k)}
     ratio = {row.model: row for row in probe.differences if (row.over, row.fixed, row.k) == (over, fixed, k)}
-    top = largest(row.value for row in held.values())
+    top = largest(row.value for row in by_model.values())
     lines = []
     for group in record.dataset.attributes[fixed]:
-        rows = [held[model.name, group] for model in record.models]
+        rows = [by_model[model.name, group] for model in record.models]
         cells = [
             TableCell(number(row.value), value=row.value, shade=_beyond(row.value, row.null_p95, top)) for row in rows
         ]

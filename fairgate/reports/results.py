@@ -63,8 +63,8 @@ def read_results(path: Path) -> RunRecord:
         raise BaselineError(_first_faults(error), where=where, remedy=_RECORD_AGAIN) from None
     faults = list(itertools.islice(contradictions(record), _FAULTS))
     if faults:
-        said = f"the results file contradicts itself: {'; '.join(faults)}."
-        raise BaselineError(said, where=where, remedy=_NOT_BELIEVED)
+        problem = f"the results file contradicts itself: {'; '.join(faults)}."
+        raise BaselineError(problem, where=where, remedy=_NOT_BELIEVED)
     return record
 
 
@@ -123,11 +123,11 @@ def _finite_float(text: str) -> float:
 
 
 def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         doubled = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
         raise ValueError(f"the key '{doubled:.60}' is twice in one object")
-    return found
+    return entries
 
 
 def _first_faults(error: ValidationError, shown: int = 3) -> str:
@@ -145,11 +145,11 @@ def flat_metrics(record: RunRecord) -> dict[str, float]:
 
     A waived check counts in `gate.waived` alone. What was not measured, or is infinite, has no entry: never 0.
     """
-    found: dict[str, float] = {f"gate.{place}": count for place, count in tally(record).items()}
+    metrics: dict[str, float] = {f"gate.{place}": count for place, count in tally(record).items()}
     for check in record.checks:
         if check.value is not None and math.isfinite(check.value):
-            found[check.item] = check.value
-    return found
+            metrics[check.item] = check.value
+    return metrics
 
 
 def render_metrics(record: RunRecord) -> str:
@@ -200,21 +200,21 @@ def _doubled(place: str, names: Iterable[str]) -> Iterator[str]:
 def _numbers(check: CheckResult) -> Iterator[str]:
     """Numbers that cannot be: of a check and of its groups."""
     numbered: list[CheckResult | GroupResult] = [check, *check.groups]
-    for one in numbered:
-        said = "" if one is check else " of a group"
+    for numbers in numbered:
+        whose = "" if numbers is check else " of a group"
         for name in ("", "delta_"):
-            lo, hi = getattr(one, f"{name}lo"), getattr(one, f"{name}hi")
+            lo, hi = getattr(numbers, f"{name}lo"), getattr(numbers, f"{name}hi")
             if lo is not None and hi is not None and lo > hi:
-                yield f"{name}lo{said} is above {name}hi"
-        if one.p_adjusted is not None and not 0 <= one.p_adjusted <= 1:
-            yield f"p_adjusted{said} is no probability"
-        if one.n_sets < 0:
-            yield f"n_sets{said} is negative"
+                yield f"{name}lo{whose} is above {name}hi"
+        if numbers.p_adjusted is not None and not 0 <= numbers.p_adjusted <= 1:
+            yield f"p_adjusted{whose} is no probability"
+        if numbers.n_sets < 0:
+            yield f"n_sets{whose} is negative"
 
 
 def _groups(check: CheckResult) -> Iterator[str]:
     """Verdicts of groups that do not add up to the check's."""
-    yield from _doubled("groups", ("/".join(filter(None, (one.attribute, one.group))) for one in check.groups))
+    yield from _doubled("groups", ("/".join(filter(None, (result.attribute, result.group))) for result in check.groups))
     # of comparisons, records from before groups were corrected over the whole suite may be inconclusive, and are honest
     claim = {"pass": "it passes", "inconclusive": "it is inconclusive"}.get(check.verdict)
     if check.failing_groups and claim and (check.verdict == "pass" or check.rule != "no_worse_than"):
@@ -232,10 +232,10 @@ def _groups(check: CheckResult) -> Iterator[str]:
 def _beyond(check: CheckResult, group: GroupResult) -> bool:
     """Whether a group's own number is beyond an absolute bound, where the check's value is the worst group's."""
     metric = spec_of(check)
-    held = "value" if metric is None else metric.group_bound
-    if group.value is None or check.bound is None or held == "none":
+    kind = "value" if metric is None else metric.group_bound
+    if group.value is None or check.bound is None or kind == "none":
         return False
-    value = abs(group.value) if held == "size" else group.value
+    value = abs(group.value) if kind == "size" else group.value
     if check.rule == "at_least":
         return value < check.bound - _ROUND_OFF
     return check.rule == "at_most" and value > check.bound + _ROUND_OFF

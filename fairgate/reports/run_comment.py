@@ -140,10 +140,10 @@ def _notices(record: RunRecord, detail: _Detail) -> str:
 
 
 def _definition(record: RunRecord, detail: _Detail) -> str:
-    said = definition_words(record)
-    if said is None or record.definition is None:
+    words = definition_words(record)
+    if words is None or record.definition is None:
         return ""
-    text = f"⚠ **{escape(said[0].upper() + said[1:], max(detail.clip, 160))}.**"
+    text = f"⚠ **{escape(words[0].upper() + words[1:], max(detail.clip, 160))}.**"
     changes = record.definition.changes
     if not changes or not detail.changes:
         return text
@@ -154,7 +154,9 @@ def _definition(record: RunRecord, detail: _Detail) -> str:
 
 
 def _remarks(record: RunRecord, detail: _Detail) -> str:
-    lines = [f"- {'⚠ ' if one.level == 'warning' else ''}{escape(one.text, detail.clip)}" for one in remarks(record)]
+    lines = [
+        f"- {'⚠ ' if remark.level == 'warning' else ''}{escape(remark.text, detail.clip)}" for remark in remarks(record)
+    ]
     return "\n".join(at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
 
 
@@ -177,9 +179,9 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     lines = []
     for check in failing:
-        said = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
-        said += [escape(text, detail.clip) for text in verdict_notes(check)]
-        lines.append(f"- {SYMBOL[check.verdict]} {'; '.join(said)}")
+        parts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
+        parts += [escape(text, detail.clip) for text in verdict_notes(check)]
+        lines.append(f"- {SYMBOL[check.verdict]} {'; '.join(parts)}")
     return "\n".join(at_most(lines, detail.sentences, "- and {} more"))
 
 
@@ -275,7 +277,11 @@ def _about(record: RunRecord, detail: _Detail) -> str:
     data, decided = record.dataset, record.decision
     lines = [
         f"- model: {escape(record.model.uri, detail.clip)} ({escape(record.model.fingerprint[:12])})"
-        + (f", registered as {escape(held, detail.clip)}" if (held := record.model.registered) is not None else ""),
+        + (
+            f", registered as {escape(registered, detail.clip)}"
+            if (registered := record.model.registered) is not None
+            else ""
+        ),
         f"- baseline: {_reference(record.baseline, detail)}",
         *([] if record.anchor is None else [f"- anchor: {_reference(record.anchor, detail)}"]),
         f"- dataset: {escape(data.name, detail.clip)}/{escape(data.version, 24)} ({escape(data.fingerprint[:12])})",

@@ -41,9 +41,9 @@ def heat_map(check: CheckResult, key: GroupKey) -> Table | None:
         return None
     downs, acrosses = (sorted({part[at] for part in parts.values()}, key=key) for at in (0, 1))
     changes = any(group.delta is not None for group in check.groups)
-    found = {tuple(parts[group.group]): group for group in check.groups}
+    by_parts = {tuple(parts[group.group]): group for group in check.groups}
     top = largest(group.delta if changes else group.value for group in check.groups)
-    lines = [Line(d, [_cell(check, found.get((d, a)), changes, top) for a in acrosses]) for d in downs]
+    lines = [Line(d, [_cell(check, by_parts.get((d, a)), changes, top) for a in acrosses]) for d in downs]
     shown = f"change against the {reference(check)}" if changes else "value"
     return Table((), shown, "", [*map(Column, acrosses)], lines, "heat")
 
@@ -56,24 +56,24 @@ def crossed_with_subjects(checks: Sequence[CheckResult], key: GroupKey, most: in
     top = largest(group.delta for check in checks for group in check.groups)
     lines = []
     for check in checks[:most]:
-        found = {group.group: group for group in check.groups}
-        lines.append(Line(check.about or "", [_cell(check, found.get(name), True, top) for name in groups]))
+        by_name = {group.group: group for group in check.groups}
+        lines.append(Line(check.about or "", [_cell(check, by_name.get(name), True, top) for name in groups]))
     return Table((), f"change against the {reference(checks[0])}", "", [*map(Column, groups)], lines, "heat")
 
 
-def confusion_tables(found: Sequence[Misclassification], key: GroupKey) -> list[Table]:
+def confusion_tables(confusions: Sequence[Misclassification], key: GroupKey) -> list[Table]:
     """For each group of a subject, how many images were taken for which other label: one table per probe and subject,
     the most frequent wrong label first."""
-    by_subject = grouped(found, lambda one: (one.probe, one.subject))
+    by_subject = grouped(confusions, lambda confusion: (confusion.probe, confusion.subject))
     return [_confusion(place, entries, key) for place, entries in by_subject.items()]
 
 
 def _confusion(place: tuple[str, str], entries: Sequence[Misclassification], key: GroupKey) -> Table:
-    counts = {(one.group, one.predicted): one.count for one in entries}
-    totals = {one.group: one.total for one in entries}
+    counts = {(entry.group, entry.predicted): entry.count for entry in entries}
+    totals = {entry.group: entry.total for entry in entries}
     often = Counter[str]()
-    for one in entries:
-        often[one.predicted] += one.count
+    for entry in entries:
+        often[entry.predicted] += entry.count
     predicted = sorted(often, key=lambda label: (-often[label], label))[:_LABELS]
 
     def cell(group: str, label: str) -> TableCell:
@@ -117,14 +117,18 @@ class Effects(Strip):
 def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Effects]:
     """A forest of the groups that moved furthest the wrong way per check that was compared group by group in at least
     two subjects, and a map of all its groups, of `most` subjects."""
-    moved = (one for one in checks if one.about is not None and any(group.delta is not None for group in one.groups))
-    return [_effects(found, key, most) for found in grouped(moved, check_name).values() if len(found) >= 2]
+    moved = (
+        result
+        for result in checks
+        if result.about is not None and any(group.delta is not None for group in result.groups)
+    )
+    return [_effects(of_check, key, most) for of_check in grouped(moved, check_name).values() if len(of_check) >= 2]
 
 
 def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Effects:
     first = checks[0]
     moved = [(check, group) for check in checks for group in check.groups if finite(group.delta) is not None]
-    moved.sort(key=lambda one: one[1].delta or 0.0, reverse=worse_is_higher(first))
+    moved.sort(key=lambda row: row[1].delta or 0.0, reverse=worse_is_higher(first))
     shown = moved[:MOST_ROWS]
     spread = [x for _, group in shown for x in (group.delta, group.delta_lo, group.delta_hi)]
     scale = scale_for([0.0, *margins_of(first), *spread])
@@ -159,7 +163,7 @@ def sparks_of(
     Of many runs the last 60 are drawn. Bounds are drawn for checks that hold their number to one, not for margins.
     """
     model, commit = record.model.fingerprint, record.environment.git_commit
-    by_item = grouped((one for one in history if one.created_at != record.created_at), lambda one: one.item)
+    by_item = grouped((past for past in history if past.created_at != record.created_at), lambda past: past.item)
     drawn = {}
     for check in record.checks if checks is None else checks:
         numbers = check.value, check.lo, check.hi, check.bound
@@ -172,8 +176,8 @@ def sparks_of(
 
 
 def _spark(points: Sequence[PastValue], check: CheckResult) -> Spark:
-    held = check.rule != "no_worse_than"
-    bounds = [finite(point.bound) if held else None for point in points]
+    has_bound = check.rule != "no_worse_than"
+    bounds = [finite(point.bound) if has_bound else None for point in points]
     scale = scale_for([x for point in points for x in (point.value, point.lo, point.hi)] + bounds)
 
     def up(value: float | None) -> str:
@@ -196,17 +200,17 @@ def _spark(points: Sequence[PastValue], check: CheckResult) -> Spark:
             for x, bound in zip(places, bounds, strict=True)
             if bound is not None
         ),
-        said=_said(points, held),
+        said=_said(points, has_bound),
     )
 
 
-def _said(points: Sequence[PastValue], held: bool) -> tuple[str, ...]:
+def _said(points: Sequence[PastValue], has_bound: bool) -> tuple[str, ...]:
     """The drawing in words: from when to when, first and last, lowest and highest, and where it moved most."""
     values = [point.value or 0.0 for point in points]
     moves = [later - earlier for earlier, later in itertools.pairwise(values)]
     at = max(range(len(moves)), key=lambda place: abs(moves[place]))
     first, last = points[0], points[-1]
-    said = [
+    sentences = [
         f"{share_words(len(points), 'run')} from {moment(first.created_at)} to {moment(last.created_at)}",
         f"first {number(values[0])}, now {number(values[-1])}, lowest {number(min(values))}, "
         f"highest {number(max(values))}",
@@ -216,7 +220,7 @@ def _said(points: Sequence[PastValue], held: bool) -> tuple[str, ...]:
         place = clean(after.commit[:COMMIT]) if after.commit else moment(after.created_at)
         if after.model is not None and after.model != before.model:  # an untracked one may change without a commit
             place += f" with checkpoint {clean(after.model[:8])}"
-        said.append(f"moved most, by {signed(moves[at])}, at {place}")
-    if held and len({point.bound for point in points}) > 1:
-        said.append("its bound changed on the way")
-    return tuple(said)
+        sentences.append(f"moved most, by {signed(moves[at])}, at {place}")
+    if has_bound and len({point.bound for point in points}) > 1:
+        sentences.append("its bound changed on the way")
+    return tuple(sentences)

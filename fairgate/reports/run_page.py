@@ -183,10 +183,10 @@ class _Views:
         if worst.spread is not None:
             text = "spread {number}" if (metric := spec_of(check)) is None else metric.worst_set
             how_bad = text.format(number=number(worst.spread), count=f"{worst.spread:g}")
-        said = " · ".join(part for part in (subject, how_bad) if part)
+        heading = " · ".join(part for part in (subject, how_bad) if part)
         lack = "Pictures left out to keep this file small." if worst.set_id in self.album.left_out else None
         lack = "No pictures are in this dataset." if self.album.empty else lack
-        return {"worst": worst, "members": views, "said": said, "lack": lack, "shown_at": shown_at}
+        return {"worst": worst, "members": views, "said": heading, "lack": lack, "shown_at": shown_at}
 
 
 register(

@@ -123,7 +123,7 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report:
     lines += [f"{remark.level}: {remark.text}" for remark in remarks(record)]
     failing, waived, _ = by_outcome(reading_order(record.checks))
     if first_baseline:
-        failing = [one for one in failing if (one.rule, one.verdict) != ("no_worse_than", "inconclusive")]
+        failing = [result for result in failing if (result.rule, result.verdict) != ("no_worse_than", "inconclusive")]
     cause = common_cause(record)
     if cause is None:
         lines += _failures(failing, record)
@@ -185,27 +185,27 @@ def _stacked(*lines: str) -> str:
 def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
     """The set's check and subject, its member with the lowest number and, of several, the one with the highest."""
     named = [worst.subject] if check.subject is None and len(subjects_of(record)) > 1 else []
-    said = f"{clean(worst.set_id, 60)} ({', '.join(clean(name, 80) for name in [*named, check.item])})"
+    words = f"{clean(worst.set_id, 60)} ({', '.join(clean(name, 80) for name in [*named, check.item])})"
     measured = [member for member in worst.members if member.value is not None]
     if not measured:
-        return said
+        return words
     if measured_as(record, check) == ANSWERED:
         groups = dict[str, str]()  # of the first to answer so
         for member in measured:
             groups.setdefault(member.predicted or "", member.group)
         shown = [f"{clean(group, 80)}, {answer_words(answer, 40)}" for answer, group in groups.items() if answer]
-        return f"{said}: {'; '.join(shown[:2])}" if shown else said
+        return f"{words}: {'; '.join(shown[:2])}" if shown else words
     low = min(measured, key=lambda member: member.value or 0.0)
     high = max(measured, key=lambda member: member.value or 0.0)
     taken = f", taken for {clean(low.predicted, 40)}" if low.predicted and low.correct is False else ""
-    said += f": {clean(low.group, 80)}, {measured_as(record, check)} {number(low.value)}{taken}"
-    return said if low is high else f"{said}; {clean(high.group, 80)}, {number(high.value)}"
+    words += f": {clean(low.group, 80)}, {measured_as(record, check)} {number(low.value)}{taken}"
+    return words if low is high else f"{words}; {clean(high.group, 80)}, {number(high.value)}"
 
 
 def baseline_lines(record: RunRecord) -> list[str]:
     """The checkpoint, data and commit of a baseline's record, and the reason that was given for it."""
     commit = record.environment.git_commit
-    return [f"{name}: {said}" for name, said in _facts(record).items()] + [
+    return [f"{name}: {fact}" for name, fact in _facts(record).items()] + [
         f"made: {moment(record.created_at)}, fairgate {clean(record.environment.fairgate, 40)}"
         + (f", at commit {clean(commit[:12], 12)}" if commit else ""),
     ]
@@ -227,8 +227,8 @@ def baseline_table(record: RunRecord) -> Table:
 
 def difference_lines(before: RunRecord, now: RunRecord) -> list[str]:
     """What differs between two records, apart from their numbers."""
-    one, other = _facts(before), _facts(now)
-    lines = [f"{name}: {one[name]} -> {other[name]}" for name in one if one[name] != other[name]]
+    then, other = _facts(before), _facts(now)
+    lines = [f"{name}: {then[name]} -> {other[name]}" for name in then if then[name] != other[name]]
     if before.probes != now.probes:
         names = [name for name in {**before.probes, **now.probes} if before.probes.get(name) != now.probes.get(name)]
         lines.append(
@@ -243,11 +243,11 @@ def difference_table(before: RunRecord, now: RunRecord) -> Table:
     new = {check.item: check for check in now.checks}
     rows = []
     for item in dict.fromkeys([*new, *old]):
-        one, other = old.get(item), new.get(item)
+        earlier, other = old.get(item), new.get(item)
         change = None
-        if one is not None and other is not None and one.value is not None and other.value is not None:
-            change = other.value - one.value
-        values = [ABSENT if check is None else number(check.value, check.status) for check in (one, other)]
+        if earlier is not None and other is not None and earlier.value is not None and other.value is not None:
+            change = other.value - earlier.value
+        values = [ABSENT if check is None else number(check.value, check.status) for check in (earlier, other)]
         rows.append([clean(item, 80), *values, signed(change)])
     return text_table(("~check", ">before", ">now", ">change"), rows, padding=(0, 1))
 

@@ -40,21 +40,21 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
     its own: `doctor (labels): ...`.
     """
     if check.verdict == "error":
-        said = f"{measured_words(check)} could not be computed"
+        statement = f"{measured_words(check)} could not be computed"
     else:
-        said = _regression(check, record) if check.rule == "no_worse_than" else _bounded(check)
+        statement = _regression(check, record) if check.rule == "no_worse_than" else _bounded(check)
         if (reading := _READING.search(check.reason)) is not None:
-            said = f"{reading[1]}, {said}"
+            statement = f"{reading[1]}, {statement}"
         small = too_small(check, record)
-        because = small and said.endswith(_NOT_SETTLED) and _for_small_groups_alone(check)
-        said = f"{said}: {small}" if because else said
+        because = small and statement.endswith(_NOT_SETTLED) and _for_small_groups_alone(check)
+        statement = f"{statement}: {small}" if because else statement
         more = ("" if because else small, null_words(check), tie_words(check))
-        said += "".join(f"; {words}" for words in more if words)
+        statement += "".join(f"; {words}" for words in more if words)
     probe = clean(check.probe, 60) if len({other.probe for other in record.checks}) > 1 else ""
     about = "all subjects" if any(other.subject is not None for other in record.checks) else ""
     about = clean(check.about, 80) if check.about is not None else about
     named = f"{about} ({probe})" if about and probe else about or probe
-    return f"{named}: {said}" if named else said
+    return f"{named}: {statement}" if named else statement
 
 
 def worst_of(check: CheckResult) -> GroupResult | None:
@@ -65,8 +65,8 @@ def worst_of(check: CheckResult) -> GroupResult | None:
 def by_attribute(check: CheckResult) -> list[tuple[str | None, list[GroupResult]]]:
     """The groups of a check by what they are groups of, in the order of attributes, the worst first in each."""
     only = check.over if check.over and "; " not in check.over else None  # one attribute, or one crossing
-    found = groupby(check.groups, key=lambda group: group.attribute or only)
-    return [(attribute, worst_first(check, list(groups))) for attribute, groups in found]
+    by_attribute_value = groupby(check.groups, key=lambda group: group.attribute or only)
+    return [(attribute, worst_first(check, list(groups))) for attribute, groups in by_attribute_value]
 
 
 def worst_first(check: CheckResult, groups: Sequence[GroupResult]) -> list[GroupResult]:
@@ -96,8 +96,8 @@ def too_small(check: CheckResult, record: RunRecord) -> str:
     if not check.groups:
         return f"only {check.n_sets:,} {unit}, judged from {check.min_sets:,}" if check.n_sets < check.min_sets else ""
     small = sorted(check.small_groups, key=lambda group: group.n_sets)
-    said = listed(small, lambda group: f"{clean(group.group, 80)} ({group.n_sets:,} of {check.min_sets:,})")
-    return f"too few {unit} to judge {said}" if said else ""
+    names = listed(small, lambda group: f"{clean(group.group, 80)} ({group.n_sets:,} of {check.min_sets:,})")
+    return f"too few {unit} to judge {names}" if names else ""
 
 
 def _for_small_groups_alone(check: CheckResult) -> bool:
@@ -114,8 +114,8 @@ def _for_small_groups_alone(check: CheckResult) -> bool:
 def listed(groups: Sequence[GroupResult], say: Callable[[GroupResult], str], most: int = NAMED) -> str:
     """The first few groups in words, and how many more there are."""
     more = len(groups) - most
-    said = [say(group) for group in groups[:most]]
-    return ", ".join([*said, f"and {share_words(more, 'more group')}"] if more > 0 else said)
+    shown = [say(group) for group in groups[:most]]
+    return ", ".join([*shown, f"and {share_words(more, 'more group')}"] if more > 0 else shown)
 
 
 def _over(check: CheckResult) -> str:
@@ -126,7 +126,7 @@ def _over(check: CheckResult) -> str:
 
 def _bounded(check: CheckResult) -> str:
     """`accuracy is 0.550 [0.420, 0.670] for dark × female, 0.600 for light × male; required at least 0.750`."""
-    held = with_interval(number(check.value, check.status), check.lo, check.hi)
+    measured = with_interval(number(check.value, check.status), check.lo, check.hi)
     required = f"required {'at least' if check.rule == 'at_least' else 'at most'} {number(check.bound)}"
     failing, worst = worst_first(check, check.failing_groups), worst_of(check)
     metric = measured_words(check)
@@ -139,14 +139,14 @@ def _bounded(check: CheckResult) -> str:
             return f"{number(group.value, group.status)} for {clean(group.group, 80)}"
 
         others = listed(rest, say, NAMED - 1)
-        return f"{metric} is {held} for {clean(first.group, 80)}{f', {others}' if others else ''}; {required}"
-    said = f"{metric}{_over(check)} is {held}; {required}"
+        return f"{metric} is {measured} for {clean(first.group, 80)}{f', {others}' if others else ''}; {required}"
+    words = f"{metric}{_over(check)} is {measured}; {required}"
     if failing:  # the value is an average over subjects, whose worst groups differ
         own = listed(failing, lambda group: f"{clean(group.group, 80)} {number(group.value, group.status)}")
-        return f"{said}; beyond it on average: {own}"
+        return f"{words}; beyond it on average: {own}"
     if check.verdict == "fail" and worst is not None:
-        return f"{said}; farthest off: {clean(worst.group, 80)}"
-    return said
+        return f"{words}; farthest off: {clean(worst.group, 80)}"
+    return words
 
 
 def _regression(check: CheckResult, record: RunRecord) -> str:
@@ -172,15 +172,15 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
             groups = f"the worst group {_stood(delta)}"
         others = "their set-mates" if several else "its set-mates"
         others = "the mean of all groups" if unit_of(record) == "image" else others
-        said = f"{groups} {others}{' against the anchor' if other == 'anchor' else ''}"
+        change = f"{groups} {others}{' against the anchor' if other == 'anchor' else ''}"
     elif named:
-        said = f"{metric} {listed(named, lambda group: f'of {clean(group.group, 80)} {_moved(group.delta or 0.0)}')}"
-        said += f" against the {other}"
+        change = f"{metric} {listed(named, lambda group: f'of {clean(group.group, 80)} {_moved(group.delta or 0.0)}')}"
+        change += f" against the {other}"
     else:  # one number of all groups, whose worst may have been another in the baseline
         now = "" if check.worst_group is None else f" of the worst group, now {clean(check.worst_group, 80)},"
-        said = f"{metric}{now} {_moved(delta)} against the {other}"
+        change = f"{metric}{now} {_moved(delta)} against the {other}"
     theirs = f"at the {other}'s label temperature, " if check.only_tempered else ""
-    return f"{theirs}{said}; margin {number(check.bound)}{_unsettled(check, record, worst)}"
+    return f"{theirs}{change}; margin {number(check.bound)}{_unsettled(check, record, worst)}"
 
 
 def _moved(delta: float) -> str:
@@ -196,7 +196,9 @@ def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None)
     if check.verdict != "inconclusive" or (worst is not None and worst.verdict == "pass"):
         return ""
     small = {id(group) for group in check.small_groups}
-    others = [one for one in check.undecided_groups if id(one) not in small and one is not worst]
+    others = [
+        undecided for undecided in check.undecided_groups if id(undecided) not in small and undecided is not worst
+    ]
     also = listed(worst_first(check, others), lambda group: clean(group.group, 80))
-    said = f"; too few {unit_of(record)}s to tell" if check.sets_needed else _NOT_SETTLED
-    return f"{said}, nor {also}" if also else said
+    words = f"; too few {unit_of(record)}s to tell" if check.sets_needed else _NOT_SETTLED
+    return f"{words}, nor {also}" if also else words

@@ -28,18 +28,18 @@ _COLUMNS: Final = 7
 
 def study_files(record: StudyRecord, pictures: Mapping[str, bytes]) -> dict[str, bytes]:
     """All files of a study by name; `pictures` holds the PNG of each of the record's pictures, by its name."""
-    figures = {one.name: draw_figure(one) for one in record.figures}
+    figures = {figure.name: draw_figure(figure) for figure in record.figures}
     inlined = {
         **{name: _inlined(data, "svg+xml") for name, data in figures.items()},
-        **{one.name: _inlined(pictures[one.name], "png") for one in record.pictures},
+        **{picture.name: _inlined(pictures[picture.name], "png") for picture in record.pictures},
     }
     page = render_page("study", admit={"img-src": "data:"}, record=record, inlined=inlined, cell_words=cell_words)
     return {
         "study.json": (record.model_dump_json(indent=2) + "\n").encode(),
         "study.html": page.encode(),
-        **{f"{one.name}.csv": study_csv(record, one).encode() for one in record.tables},
+        **{f"{table.name}.csv": study_csv(record, table).encode() for table in record.tables},
         **{f"{name}.svg": data for name, data in figures.items()},
-        **{f"{one.name}.png": pictures[one.name] for one in record.pictures},
+        **{f"{picture.name}.png": pictures[picture.name] for picture in record.pictures},
     }
 
 
@@ -56,21 +56,23 @@ def study_csv(record: StudyRecord, table: StudyTable) -> str:
         for column, has in zip(table.columns, estimated, strict=True)
         for name in ([column, f"{column}, lo", f"{column}, hi", f"{column}, n", f"{column}, why"] if has else [column])
     ]
-    notice = " ".join(dict.fromkeys(one.notice for one in record.datasets if one.notice))
+    notice = " ".join(dict.fromkeys(dataset.notice for dataset in record.datasets if dataset.notice))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([csv_cell(name) for name in [*head, "notice"]])
     for row in table.rows:
         cells: list[object] = []
-        for one, has in zip(row, estimated, strict=True):
-            plain = one if isinstance(one, Estimate) else Estimate(value=one) if isinstance(one, int | float) else None
+        for cell, has in zip(row, estimated, strict=True):
+            plain = (
+                cell if isinstance(cell, Estimate) else Estimate(value=cell) if isinstance(cell, int | float) else None
+            )
             if not has:
-                cells.append(one)
+                cells.append(cell)
             elif plain is not None:
                 cells += [plain.value, plain.lo, plain.hi, plain.n, plain.why]
             else:
-                cells += [one, None, None, None, None]
-        writer.writerow(["" if one is None else csv_cell(one) for one in [*cells, notice]])
+                cells += [cell, None, None, None, None]
+        writer.writerow(["" if cell is None else csv_cell(cell) for cell in [*cells, notice]])
     return buffer.getvalue()
 
 
@@ -94,7 +96,10 @@ def study_tables(record: StudyRecord) -> Iterator[TextTable]:
         yield text_table(
             [clean(name, 40) if not place else f">{clean(name, 24)}" for place, name in enumerate(columns)],
             [
-                ["\n".join(clean(part, 60) for part in cell_words(one, between).split("\n")) for one in row[:_COLUMNS]]
+                [
+                    "\n".join(clean(part, 60) for part in cell_words(cell, between).split("\n"))
+                    for cell in row[:_COLUMNS]
+                ]
                 for row in table.rows[:_MOST]
             ],
             title=clean(f"{table.source}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else ""),
@@ -113,9 +118,9 @@ def draw_figure(figure: StudyFigure) -> bytes:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    held = {"font.size": 9, "svg.hashsalt": "fairgate", "svg.fonttype": "path", "hatch.linewidth": 0.6}
-    with rc_context(held):
-        places = max(len(dict.fromkeys(one.x)) for one in figure.series)
+    settings = {"font.size": 9, "svg.hashsalt": "fairgate", "svg.fonttype": "path", "hatch.linewidth": 0.6}
+    with rc_context(settings):
+        places = max(len(dict.fromkeys(series.x)) for series in figure.series)
         wide = max(6.4, 0.32 * places * (len(figure.series) if figure.kind in ("bars", "boxes") else 1) + 2)
         canvas = Figure(figsize=(min(wide, 16.0), 3.8), layout="constrained", facecolor="white")
         FigureCanvasSVG(canvas)
@@ -149,14 +154,14 @@ def _limits(series: FigureSeries) -> list[list[float]] | None:
 def _bars(axes: Axes, figure: StudyFigure) -> None:
     names = _names(figure)
     width = 0.8 / len(figure.series)
-    for at, one in enumerate(figure.series):
-        places = [names.index(str(x)) + (at - (len(figure.series) - 1) / 2) * width for x in one.x]
+    for at, series in enumerate(figure.series):
+        places = [names.index(str(x)) + (at - (len(figure.series) - 1) / 2) * width for x in series.x]
         axes.bar(
             places,
-            _numbers(one),
+            _numbers(series),
             width,
-            yerr=_limits(one),
-            label=_plain(one.name),
+            yerr=_limits(series),
+            label=_plain(series.name),
             color=_COLOURS[at % 8],
             hatch=_HATCHES[at % 8],
             edgecolor="white",
@@ -169,8 +174,8 @@ def _bars(axes: Axes, figure: StudyFigure) -> None:
 def _boxes(axes: Axes, figure: StudyFigure) -> None:
     names = _names(figure)
     width = 0.8 / len(figure.series)
-    for at, one in enumerate(figure.series):
-        colour, values = _COLOURS[at % 8], zip(one.x, _numbers(one), strict=True)
+    for at, series in enumerate(figure.series):
+        colour, values = _COLOURS[at % 8], zip(series.x, _numbers(series), strict=True)
         of: dict[str, list[float]] = {}
         for x, y in values:
             if not math.isnan(y):
@@ -189,7 +194,7 @@ def _boxes(axes: Axes, figure: StudyFigure) -> None:
             whiskerprops={"color": colour},
             capprops={"color": colour},
         )
-        drawn["boxes"][0].set_label(_plain(one.name))
+        drawn["boxes"][0].set_label(_plain(series.name))
         for place, ys in zip(places, of.values(), strict=True):
             spread = [place + (0.5 - (n + 0.5) / len(ys)) * 0.5 * width for n in range(len(ys))]
             axes.plot(spread, ys, _MARKS[at % 8], color=colour, markersize=2.5, zorder=3)
@@ -197,7 +202,7 @@ def _boxes(axes: Axes, figure: StudyFigure) -> None:
 
 
 def _names(figure: StudyFigure) -> list[str]:
-    return list(dict.fromkeys(str(x) for one in figure.series for x in one.x))
+    return list(dict.fromkeys(str(x) for series in figure.series for x in series.x))
 
 
 def _write_names(axes: Axes, names: Sequence[str]) -> None:
@@ -212,18 +217,18 @@ def _write_names(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _marks(axes: Axes, figure: StudyFigure) -> None:
-    places = sorted({float(x) for one in figure.series for x in one.x})
+    places = sorted({float(x) for series in figure.series for x in series.x})
     if figure.x_log:
         axes.set_xscale("log")
     if len(places) <= 12:
         axes.set_xticks(places, [f"{x:g}" for x in places])
         axes.minorticks_off()
-    for at, one in enumerate(figure.series):
+    for at, series in enumerate(figure.series):
         axes.errorbar(
-            [*one.x],
-            _numbers(one),
-            yerr=_limits(one),
-            label=_plain(one.name),
+            [*series.x],
+            _numbers(series),
+            yerr=_limits(series),
+            label=_plain(series.name),
             color=_COLOURS[at % 8],
             marker=_MARKS[at % 8],
             markersize=5,

@@ -26,12 +26,16 @@ def add_approvals(path: Path, needed: Sequence[NeededApproval], *, reason: str, 
     text = path.read_text(encoding="utf-8")
     before = load_text(text.encode(), path, shown=str(path)).suite
     text = _EMPTY.sub("", text)
-    known = {(each.kind, each.before, each.now, each.until) for each in before.approvals}
-    new = [each for each in needed if (each.kind, each.before, each.now, until) not in known]
+    known = {(approval.kind, approval.before, approval.now, approval.until) for approval in before.approvals}
+    new = [
+        approval_needed
+        for approval_needed in needed
+        if (approval_needed.kind, approval_needed.before, approval_needed.now, until) not in known
+    ]
     lines = "".join(
-        f'  - {{kind: {each.kind}, before: "{each.before}", now: "{each.now}",\n'
+        f'  - {{kind: {approval_needed.kind}, before: "{approval_needed.before}", now: "{approval_needed.now}",\n'
         f"     until: {until}, reason: {json.dumps(reason, ensure_ascii=False)}}}\n"
-        for each in new
+        for approval_needed in new
     )
     if _SECTION.search(text):
         text = _SECTION.sub(lambda match: f"{match[0]}{lines}", text, count=1)
@@ -45,7 +49,7 @@ def add_approvals(path: Path, needed: Sequence[NeededApproval], *, reason: str, 
             remedy="write `approvals:` on a line of its own, and each approval below it as `  - {...}`",
         )
     atomic_write(path, text)
-    return [f"{each.kind}: {clean(each.what, 200)}, until {until}" for each in needed]
+    return [f"{approval_needed.kind}: {clean(approval_needed.what, 200)}, until {until}" for approval_needed in needed]
 
 
 def write_anchor(path: Path, anchor: str) -> None:
@@ -55,7 +59,7 @@ def write_anchor(path: Path, anchor: str) -> None:
     """
     text, line = path.read_text(encoding="utf-8"), f"anchor: {anchor}\n"
     old = re.compile(r"^anchor:.*(?:\n|\Z)", re.MULTILINE)
-    below = next((found for key in ("baseline", "model", "dataset") if (found := _line(key).search(text))), None)
+    below = next((match for key in ("baseline", "model", "dataset") if (match := _line(key).search(text))), None)
     if old.search(text):
         text = old.sub(lambda _match: line, text, count=1)
     elif below is not None:

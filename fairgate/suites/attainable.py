@@ -21,11 +21,11 @@ def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) 
     A ranking needs every group in every gallery: one that a subject lacks has no place in its top k.
     """
     cells = Cells(index)
-    for one in (one for one in planned if one.groupings):
-        cell = cells.of(one.subject, one.groupings)
+    for ranked in (check for check in planned if check.groupings):
+        cell = cells.of(ranked.subject, ranked.groupings)
         galleries = [("", np.arange(len(cell.rows)))]
-        if one.metric.spec.rankings and not one.words:
-            galleries = [(gallery.name, gallery.rows) for gallery in galleries_of(one.request(), cell)]
+        if ranked.metric.spec.rankings and not ranked.words:
+            galleries = [(gallery.name, gallery.rows) for gallery in galleries_of(ranked.request(), cell)]
         for name, rows in galleries:
             absent = [
                 group
@@ -37,8 +37,8 @@ def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) 
                 shown = listed(absent, NAMED)
                 of = f" of '{name}'" if name else ""
                 raise SuiteError(
-                    f"check '{one.item}' is over {one.over}, and no image{of} shows {shown}.",
-                    where=one.where,
+                    f"check '{ranked.item}' is over {ranked.over}, and no image{of} shows {shown}.",
+                    where=ranked.where,
                     remedy="cross fewer attributes in `over`, or add images of the group to the dataset",
                 )
 
@@ -50,38 +50,38 @@ def fair_rankers(planned: Sequence[PlannedCheck], index: GroupedRows, min_sets: 
     Raises SuiteError for a k beyond a gallery.
     """
     cells, rankings = Cells(index), FairRankings()
-    found: dict[str, NullSkew] = {}
-    for one in (one for one in planned if one.groupings):
-        cell = cells.of(one.subject, one.groupings)
-        sizes = dict.fromkeys(one.words, len(cell.rows)) or Counter(cell.subject.tolist())
+    fair_chances: dict[str, NullSkew] = {}
+    for ranked in (check for check in planned if check.groupings):
+        cell = cells.of(ranked.subject, ranked.groupings)
+        sizes = dict.fromkeys(ranked.words, len(cell.rows)) or Counter(cell.subject.tolist())
         for name, images in sizes.items():
-            if one.metric.counts_groups and (one.check.k or 0) > images:
+            if ranked.metric.counts_groups and (ranked.check.k or 0) > images:
                 raise SuiteError(
-                    f"check '{one.check.id}' ranks the top {one.check.k} of '{name}', which has {images} images.",
-                    where=one.where,
+                    f"check '{ranked.check.id}' ranks the top {ranked.check.k} of '{name}', which has {images} images.",
+                    where=ranked.where,
                     remedy=f"choose k below {images}",
                 )
-        fair = one.metric.fair_chance(one.request(min_sets), cell, rankings)
+        fair = ranked.metric.fair_chance(ranked.request(min_sets), cell, rankings)
         if fair is not None:
-            found[one.item] = fair
-    return found
+            fair_chances[ranked.item] = fair
+    return fair_chances
 
 
 def require_attainable(planned: Sequence[PlannedCheck], null: Mapping[str, NullSkew]) -> None:
     """Raise SuiteError for a bound that a perfectly fair ranker misses half of the time."""
-    for one in planned:
-        check, fair = one.check, null.get(one.item)
+    for ranked in planned:
+        check, fair = ranked.check, null.get(ranked.item)
         if fair is None or check.rule == "no_worse_than":
             continue
         if check.bound >= fair.median if check.rule == "at_most" else check.bound <= fair.median:
             continue
-        higher = one.metric.spec.better == "higher"
+        higher = ranked.metric.spec.better == "higher"
         name = check.metric.replace("_at_k", f"@{check.k}").replace("_", " ")
         raise SuiteError(
             f"check '{check.id}' wants {name} of {check.rule.replace('_', ' ')} {check.bound:g}, and a perfectly fair "
-            f"ranker would have {fair.median:.3g} half of the time on '{one.about or 'all subjects'}' "
+            f"ranker would have {fair.median:.3g} half of the time on '{ranked.about or 'all subjects'}' "
             f"({'at least' if higher else 'at most'} {fair.p95:.3g} in 95 of 100 rankings).",
-            where=one.where,
+            where=ranked.where,
             remedy=f"{'lower' if higher else 'raise'} the bound beyond the fair ranker's 95% point, {fair.p95:.3g}, or "
             "rank more images (larger k)",
         )

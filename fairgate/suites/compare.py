@@ -89,30 +89,30 @@ def compare(
     rule, wanted = suite.decision, max(suite.groups.min_sets, 2)  # one set has no spread
     harm: Literal["lower", "higher"] = "lower" if planned.spec.better == "higher" else "higher"
     design = Design(planned.bound, rule.alpha, harm)
-    held = np.array([min(_known_sets(planned, cell, one) for one in (now, before))])
+    known_sets = np.array([min(_known_sets(planned, cell, side) for side in (now, before))])
     if now.group_by_group:
-        held = np.where(now.judged & before.judged, np.minimum(now.group_sets, before.group_sets), 0)
+        known_sets = np.where(now.judged & before.judged, np.minimum(now.group_sets, before.group_sets), 0)
     moved = (now.compared(_once(now)) - before.compared(_once(before)))[0]
-    enough = (held >= wanted) & (cell.n_sets >= wanted)
+    enough = (known_sets >= wanted) & (cell.n_sets >= wanted)
     if deltas is not None:  # what a resample may lack altogether is too rare to compare
         enough &= ~np.isnan(deltas).any(axis=0) & ~np.isnan(moved)
-    blank = not_judged(design, moved, held, draws=rule.draws)
+    blank = not_judged(design, moved, known_sets, draws=rule.draws)
     if not enough.any() or (now.images is not None and enough.sum() < 2):  # a group alone has none to be held against
-        return CheckComparison(now, None, np.zeros(held.size, dtype=bool), blank)
+        return CheckComparison(now, None, np.zeros(known_sets.size, dtype=bool), blank)
     test: dict[str, Any] = {"design": design, "draws": rule.draws}
     if now.paired is not None and before.paired is not None:
-        found = compare_means(*_weighed(now, before, enough), rng=sets, **test)
+        results = compare_means(*_weighed(now, before, enough), rng=sets, **test)
     elif now.images is not None and before.images is not None:
         # Images are resampled within their groups, so that resamples of all images do not fit.
         test["rng"] = stream(rule.seed, "images", suite.suite, planned.item)
         (codes,) = cell.group_codes
         place = np.where(enough, np.cumsum(enough) - 1, -1)
         labels = np.where(codes >= 0, place[codes], -1)
-        found = compare_images(now.images, before.images, labels, groups=int(enough.sum()), **test)
+        results = compare_images(now.images, before.images, labels, groups=int(enough.sum()), **test)
     else:
         assert deltas is not None
-        found = compare_draws(moved[enough], deltas[:, enough], n_sets=held[enough], design=design)
-    return CheckComparison(now, found, enough, blank)
+        results = compare_draws(moved[enough], deltas[:, enough], n_sets=known_sets[enough], design=design)
+    return CheckComparison(now, results, enough, blank)
 
 
 def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
@@ -145,29 +145,29 @@ def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
     if now.paired is None or before.paired is None:
         return now, before
     missing = np.isnan(now.paired) | np.isnan(before.paired)
-    held = (~missing).sum(axis=0) if now.groups else now.group_sets
+    sets_left = (~missing).sum(axis=0) if now.groups else now.group_sets
     return (
-        replace(now, paired=np.where(missing, np.nan, now.paired), group_sets=held),
-        replace(before, paired=np.where(missing, np.nan, before.paired), group_sets=held),
+        replace(now, paired=np.where(missing, np.nan, now.paired), group_sets=sets_left),
+        replace(before, paired=np.where(missing, np.nan, before.paired), group_sets=sets_left),
     )
 
 
 def decide_family(parts: Sequence[CheckComparison], rule: DecisionRule) -> list[PairedResult]:
     """Every comparison decided, in all its groups. Bonferroni's correction takes no steps, Holm's does."""
     family = [part.comparison for part in parts if part.comparison is not None]
-    found = iter(decided(family, steps=rule.correction == "holm"))
-    return [part.blank if part.comparison is None else _filled(part, next(found)) for part in parts]
+    results = iter(decided(family, steps=rule.correction == "holm"))
+    return [part.blank if part.comparison is None else _filled(part, next(results)) for part in parts]
 
 
-def _filled(part: CheckComparison, found: PairedResult) -> PairedResult:
+def _filled(part: CheckComparison, result: PairedResult) -> PairedResult:
     """The comparison with the groups that are too small put back, undecided."""
     if part.large_enough.all():
-        return found
+        return result
     values = {}
     for name in BY_GROUP:
         values[name] = getattr(part.blank, name).copy()
-        values[name][part.large_enough] = getattr(found, name)
-    return replace(found, **values, overall="fail" if found.overall == "fail" else "inconclusive")
+        values[name][part.large_enough] = getattr(result, name)
+    return replace(result, **values, overall="fail" if result.overall == "fail" else "inconclusive")
 
 
 def stricter(own: PairedResult, tempered: PairedResult) -> tuple[PairedResult, bool]:
@@ -176,7 +176,7 @@ def stricter(own: PairedResult, tempered: PairedResult) -> tuple[PairedResult, b
 
     P(true) depends on the temperature, a number in the checkpoint: a lower one shrinks every spread and every gap.
     """
-    rank = [np.array([STRICTNESS[one.outcome(at)] for at in range(one.delta.size)]) for one in (own, tempered)]
+    rank = [np.array([STRICTNESS[result.outcome(at)] for at in range(result.delta.size)]) for result in (own, tempered)]
     counts = rank[1] > rank[0]
     chosen = {name: np.where(counts, getattr(tempered, name), getattr(own, name)) for name in BY_GROUP}
     overall: Outcome = max(own.overall, tempered.overall, key=STRICTNESS.__getitem__)

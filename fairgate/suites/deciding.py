@@ -41,19 +41,21 @@ def decide(
     """
     table = _Table(Cells(index), suite, candidate, others, tempered or {})
     assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
-    for one in planned:
+    for check in planned:
         try:
-            assessed.append(table.assess(one))
+            assessed.append(table.assess(check))
         except FairgateError as error:
-            assessed.append(undecided(one, error))
-    parts = [part for one in assessed if not isinstance(one, CheckResult) for part in one[1]]
-    found = iter(decide_family(parts, suite.decision))
+            assessed.append(undecided(check, error))
+    parts = [
+        part for part_assessed in assessed if not isinstance(part_assessed, CheckResult) for part in part_assessed[1]
+    ]
+    decided = iter(decide_family(parts, suite.decision))
     results = []
     for each in assessed:
         if isinstance(each, CheckResult):
             results.append(each)
             continue
-        settled = table.settle(*each, [next(found) for _ in each[1]])
+        settled = table.settle(*each, [next(decided) for _ in each[1]])
         results.append(result_of(settled, index, suite, null.get(settled.planned.item)))
     return results
 
@@ -90,24 +92,26 @@ class _Table:
         limits, ties = self._limits(planned, cell, now, drawn[0]), now.ties
         assessed = Assessed(planned, cell, answers, now, before, limits, None, None if ties is None else ties())
         compared = []
-        for at, one in enumerate(candidates):
+        for at, measured in enumerate(candidates):
             assert before is not None
             deltas = now.compared(drawn[at]) - before.compared(drawn[-1]) if now.by_draws else None
-            compared.append(compare(self.suite, planned, cell, one, before, deltas, sets))
+            compared.append(compare(self.suite, planned, cell, measured, before, deltas, sets))
         return assessed, compared
 
-    def settle(self, one: Assessed, parts: Sequence[CheckComparison], found: Sequence[PairedResult]) -> Assessed:
+    def settle(self, assessed: Assessed, parts: Sequence[CheckComparison], results: Sequence[PairedResult]) -> Assessed:
         """The check with its decided comparison, or the stricter of two, and the numbers that belong to it."""
-        if len(found) < 2:
-            return replace(one, paired=found[0], now=parts[0].now) if found else one
-        paired, only_tempered = stricter(*found)
-        one = replace(one, paired=paired, only_tempered=only_tempered, only_own=stricter(*reversed(found))[1])
+        if len(results) < 2:
+            return replace(assessed, paired=results[0], now=parts[0].now) if results else assessed
+        paired, only_tempered = stricter(*results)
+        assessed = replace(
+            assessed, paired=paired, only_tempered=only_tempered, only_own=stricter(*reversed(results))[1]
+        )
         if not only_tempered:
-            return one
-        planned, cell, now, rule = one.planned, one.cell, parts[1].now, self.suite.decision
+            return assessed
+        planned, cell, now, rule = assessed.planned, assessed.cell, parts[1].now, self.suite.decision
         drawn = resample([now], cell.n_sets, rule.draws, self._sets(planned.subject, cell))[0]
         answers = [self.tempered[planned.against or "baseline"][name] for name in planned.answers]
-        return replace(one, answers=answers, now=now, limits=self._limits(planned, cell, now, drawn))
+        return replace(assessed, answers=answers, now=now, limits=self._limits(planned, cell, now, drawn))
 
     def _at_their_temperature(self, planned: PlannedCheck, cell: Cell) -> list[Measure]:
         """The candidate's second measure, where the metric depends on the temperature and its probe was tempered."""
@@ -121,8 +125,8 @@ class _Table:
 
     def _limits(self, planned: PlannedCheck, cell: Cell, now: Measure, drawn: Drawn) -> Limits:
         metric = planned.metric
-        found = metric.interval(planned.request(), cell, now, drawn, self.suite.decision.alpha)
-        return found.inside(metric.spec)
+        limits = metric.interval(planned.request(), cell, now, drawn, self.suite.decision.alpha)
+        return limits.inside(metric.spec)
 
     def _sets(self, subject: str | None, cell: Cell) -> Resamples:
         """The resampled sets of a subject: a correction over tests that share them holds under any dependence."""

@@ -112,7 +112,7 @@ def _judging(suite: Suite) -> dict[str, Any]:
 
 def _suite_error(error: ValidationError, source: Source) -> SuiteError:
     """The first of pydantic's errors; an unknown key comes before the missing key that it may be meant for."""
-    first = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
+    first = min(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
     loc = _known_loc(first["loc"], source)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     place = ".".join(str(part) for part in loc) or "the suite"
@@ -210,7 +210,7 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             "by",
         )
     if metric.needs_k != (check.k is not None):
-        rankings = ", ".join(name for name, one in METRICS.items() if one.needs_k)
+        rankings = ", ".join(name for name, metric_class in METRICS.items() if metric_class.needs_k)
         raise refuse(f"{'lacks' if metric.needs_k else 'has'} a `k`.", f"`k` is for rankings: {rankings}", "k")
     if spec.per_group == "yes" and check.over is None:
         raise refuse(
@@ -238,7 +238,7 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
 
 def _takes_its_keys(check: Check, metric: Metric, refuse: Refuse) -> None:
     """Refuse a key of every check that is a setting of other metrics only."""
-    settings = {name for one in METRICS.values() for name in one.Settings.model_fields}
+    settings = {name for metric_class in METRICS.values() for name in metric_class.Settings.model_fields}
     for key, field in Check.model_fields.items():
         others = key in settings and key not in metric.Settings.model_fields
         if others and field.default is None and getattr(check, key) is not None:

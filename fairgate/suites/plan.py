@@ -106,9 +106,9 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
         probe.require(name, dataset, lambda key, name=name: loaded.where("probes", name, key))  # type: ignore[misc] # a default binds the name of this turn
     require_utility(loaded.suite, loaded.source, dataset=dataset)
     return [
-        one
+        item
         for index, check in enumerate(loaded.suite.checks)
-        for one in plan_check(loaded, check, dataset, ("checks", index))
+        for item in plan_check(loaded, check, dataset, ("checks", index))
     ]
 
 
@@ -142,10 +142,10 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     else:
         subjects: Sequence[str | None] = dataset.subjects if check.by == "subject" else [None]
         planned = [PlannedCheck(check, subject, groupings, where, words, against) for subject in subjects]
-    planned = [replace(one, probe=probe) for one in planned]
+    planned = [replace(item, probe=probe) for item in planned]
     if against is None or loaded.suite.anchor is None:
         return planned
-    return [*planned, *(replace(one, against="anchor") for one in planned)]
+    return [*planned, *(replace(item, against="anchor") for item in planned)]
 
 
 def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: str) -> tuple[Crossing, ...]:
@@ -183,7 +183,7 @@ def require_waived_checks(suite: Suite, planned: Sequence[PlannedCheck], source:
                 where=source.where(("waivers", place, "check")),
                 remedy=suggestion(waiver.check, ids, f"checks here: {', '.join(ids)}"),
             )
-        about = list(dict.fromkeys(one.about for one in planned if one.check.id == waiver.check and one.about))
+        about = list(dict.fromkeys(item.about for item in planned if item.check.id == waiver.check and item.about))
         if waiver.subject is not None and waiver.subject not in about:
             listed = f"it is about: {', '.join(about)}" if about else "it has one item for all; leave `subject` out"
             raise SuiteError(

@@ -41,9 +41,9 @@ def run_probes(
         require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
         for name, probe in suite.probes.items():
             with PROBES.blaming(probe.kind):
-                found = probe.run(name, model, index, open_instrument)
-            _require_answers(name, probe, found, len(index.subject))
-            scores |= found
+                of_probe = probe.run(name, model, index, open_instrument)
+            _require_answers(name, probe, of_probe, len(index.subject))
+            scores |= of_probe
     return scores
 
 
@@ -77,8 +77,8 @@ def _family(scheme: str) -> tuple[frozenset[Capability], Sequence[str]]:
     return family.capabilities if own else frozenset(), family.forms
 
 
-def _require_answers(name: str, probe: Probe, found: Mapping[str, ProbeScores], images: int) -> None:
-    shapes = {one: np.shape(scores.value) for one, scores in found.items()}
+def _require_answers(name: str, probe: Probe, answers: Mapping[str, ProbeScores], images: int) -> None:
+    shapes = {key: np.shape(scores.value) for key, scores in answers.items()}
     wanted = dict.fromkeys(probe.names(name), (images,))
     if shapes != wanted:
         raise ModelError(
@@ -92,14 +92,14 @@ def _require_answers(name: str, probe: Probe, found: Mapping[str, ProbeScores], 
 def probe_digests(suite: Suite, metric_version: int = METRIC_VERSION) -> dict[str, str]:
     """By probe, its kind and a digest of its settings, with the words that they name by a list's name: runs whose
     digests differ are not compared."""
-    found = {}
+    digests = {}
     for name, probe in suite.probes.items():
         # exclude_none: a key that a probe does not use leaves its digest as it was before there was such a key
         settings = {"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": metric_version}
         if probe.published_words:
             settings["published_words"] = probe.published_words
-        found[name] = f"{probe.digest_kind}:{digest(settings)}"
-    return found
+        digests[name] = f"{probe.digest_kind}:{digest(settings)}"
+    return digests
 
 
 def prompt_count(suite: Suite, subjects: Sequence[str]) -> int:
@@ -114,9 +114,9 @@ def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> N
     """
     for name, probe in suite.probes.items():
         queries = probe.queries(subjects)
-        contests = {tuple(one.prompts.items()): one.prompts for one in probe.choices(subjects)}
-        for one in contests.values():
-            _require(model, name, "labels", {label: [prompt] for label, prompt in one.items()})
+        contests = {tuple(choice.prompts.items()): choice.prompts for choice in probe.choices(subjects)}
+        for contest in contests.values():
+            _require(model, name, "labels", {label: [prompt] for label, prompt in contest.items()})
         if queries:
             what = "words" if probe.ranked_words else "subjects"
             _require(model, name, what, {query.name: list(query.prompts) for query in queries})
@@ -126,7 +126,9 @@ def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> N
 
 def _require(model: Capable, probe: str, what: str, answers: dict[str, list[str]]) -> None:
     names = list(answers)
-    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in indistinct(model, list(answers.values()))]:
+    if pairs := [
+        f"'{names[first]}' and '{names[other]}'" for first, other in indistinct(model, list(answers.values()))
+    ]:
         raise CapabilityError(
             f"the model reads the {what} {listed(pairs, more='more pairs')} as the same text.",
             where=f"probe '{probe}'",
@@ -137,12 +139,12 @@ def _require(model: Capable, probe: str, what: str, answers: dict[str, list[str]
 
 def _warn_of_doubles(model: Capable, probe: str, queries: Sequence[Sequence[str]]) -> None:
     prompts = list(dict.fromkeys(prompt for query in queries for prompt in query))
-    equal = {(prompts[one], prompts[other]) for one, other in indistinct(model, [[prompt] for prompt in prompts])}
+    equal = {(prompts[first], prompts[other]) for first, other in indistinct(model, [[prompt] for prompt in prompts])}
     doubles = [
-        f"'{one}' and '{other}'"
+        f"'{first}' and '{other}'"
         for query in queries
-        for one, other in combinations(query, 2)
-        if (one, other) in equal or (other, one) in equal
+        for first, other in combinations(query, 2)
+        if (first, other) in equal or (other, first) in equal
     ]
     if doubles:
         shown = listed(list(dict.fromkeys(doubles)), more="more pairs")

@@ -92,14 +92,14 @@ def find_pin(given: str | None) -> tuple[str, str]:
         known = json.loads(metadata.distribution("fairgate").read_text("direct_url.json") or "{}")
         url = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", str(known.get("url", "")))
         text = f"{url[1]}@{known.get('vcs_info', {}).get('commit_id')}" if url else ""
-    found = _PIN.fullmatch(text)
-    if found is None:
+    match = _PIN.fullmatch(text)
+    if match is None:
         raise SettingsError(
             "it is not known which fairgate the gate is to run." if given is None else f"'{given}' pins no commit.",
             where="--fairgate",
             remedy="name a commit of it that you have looked at: --fairgate OWNER/fairgate@FULL-HASH",
         )
-    return found["name"], found["commit"]
+    return match["name"], match["commit"]
 
 
 def find_service(root: Path) -> Service:
@@ -151,18 +151,18 @@ def find_dataset(root: Path) -> str:
 def find_checkpoint(root: Path) -> str:
     """The URI of the one checkpoint of a repository. Raises SettingsError where there is none, or several."""
     every = dict(_checkpoints(root))
-    found = [_named(home.uri, path) for path, home in every.items() if home.scheme in _FIRST]
-    if len(found) != 1:
-        others = [f"{path}: {_named(home.advice, path)}" for path, home in every.items()] if not found else []
+    usable = [_named(home.uri, path) for path, home in every.items() if home.scheme in _FIRST]
+    if len(usable) != 1:
+        others = [f"{path}: {_named(home.advice, path)}" for path, home in every.items()] if not usable else []
         raise SettingsError(
             "the repository holds no folder of a CLIP, a SigLIP, an image classifier or a detector."
-            if not found
-            else f"the repository holds several checkpoints: {listed(found)}.",
+            if not usable
+            else f"the repository holds several checkpoints: {listed(usable)}.",
             where=str(root),
             remedy="say which is judged: --model URI (docs/use/models.md lists the kinds)"
-            + "".join(f"; {one}" for one in others[:_SHOWN]),
+            + "".join(f"; {other}" for other in others[:_SHOWN]),
         )
-    return found[0]
+    return usable[0]
 
 
 def _named(text: str, path: str) -> str:
@@ -177,7 +177,7 @@ def _checkpoints(root: Path) -> Iterator[tuple[str, Home]]:
         if home is not None:
             yield path.as_posix(), home
         deep = len(path.parts) >= _DEEPEST or home is not None or "pyvenv.cfg" in files
-        folders[:] = [] if deep else sorted(one for one in folders if one not in _SKIPPED and one[0] != ".")
+        folders[:] = [] if deep else sorted(folder for folder in folders if folder not in _SKIPPED and folder[0] != ".")
 
 
 def _home(folder: Path, files: set[str]) -> Home | None:

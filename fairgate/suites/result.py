@@ -25,14 +25,14 @@ IMAGES_SHOWN = 6
 MEMBERS_SHOWN = 24
 
 
-def result_of(one: Assessed, index: GroupedRows, suite: Suite, null: NullSkew | None) -> CheckResult:
+def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSkew | None) -> CheckResult:
     """Decide an assessed check."""
-    paired, ties = one.paired, one.ties
-    judged = judge(one, suite)
-    verdict, at = judged.verdict, judged.at if one.by_group and judged.at is not None else 0
-    value, lo, hi, how, baseline = _shown(one, at)
+    paired, ties = assessed.paired, assessed.ties
+    judged = judge(assessed, suite)
+    verdict, at = judged.verdict, judged.at if assessed.by_group and judged.at is not None else 0
+    value, lo, hi, how, baseline = _shown(assessed, at)
     return CheckResult(
-        **_as_planned(one.planned),
+        **_as_planned(assessed.planned),
         value=value,
         status=status_of(value),
         lo=lo,
@@ -43,20 +43,20 @@ def result_of(one: Assessed, index: GroupedRows, suite: Suite, null: NullSkew | 
         delta_lo=None if paired is None else float(paired.lo[at]),
         delta_hi=None if paired is None else float(paired.hi[at]),
         p_adjusted=None if paired is None else paired.p,
-        only_tempered=one.only_tempered and verdict != "pass",
+        only_tempered=assessed.only_tempered and verdict != "pass",
         null_median=None if null is None else null.median,
         null_p95=None if null is None else null.p95,
         tie_at_k=None if ties is None else ties.decided,
         tie_lo=None if ties is None else ties.lowest,
         tie_hi=None if ties is None else ties.highest,
         verdict=verdict,
-        n_sets=one.n_sets,
+        n_sets=assessed.n_sets,
         min_sets=suite.groups.min_sets,
         sets_needed=paired.sets_to_settle if paired is not None and verdict == "inconclusive" else None,
         reason=harmless(judged.reason),
-        worst_group=None if judged.at is None else one.now.groups[judged.at],
-        groups=_groups(one, judged.groups),
-        worst_sets=_worst_sets(one, index, judged.at) if verdict != "pass" else [],
+        worst_group=None if judged.at is None else assessed.now.groups[judged.at],
+        groups=_groups(assessed, judged.groups),
+        worst_sets=_worst_sets(assessed, index, judged.at) if verdict != "pass" else [],
     )
 
 
@@ -87,46 +87,46 @@ def _as_planned(planned: PlannedCheck) -> dict[str, Any]:
     }
 
 
-def _shown(one: Assessed, at: int) -> tuple[float, float | None, float | None, str, float | None]:
+def _shown(assessed: Assessed, at: int) -> tuple[float, float | None, float | None, str, float | None]:
     """Value, its interval and how that was found, and the baseline's value: of the group `at` where groups were
     compared."""
-    before, limits = one.before, one.limits
-    if not one.by_group or limits.group_lo is None or limits.group_hi is None:
-        return one.now.value, limits.lo, limits.hi, limits.how, None if before is None else before.value
+    before, limits = assessed.before, assessed.limits
+    if not assessed.by_group or limits.group_lo is None or limits.group_hi is None:
+        return assessed.now.value, limits.lo, limits.hi, limits.how, None if before is None else before.value
     baseline = None if before is None else float(before.group_values[at])
-    value, lo, hi = (float(numbers[at]) for numbers in (one.now.group_values, limits.group_lo, limits.group_hi))
+    value, lo, hi = (float(numbers[at]) for numbers in (assessed.now.group_values, limits.group_lo, limits.group_hi))
     return value, lo, hi, limits.group_how, baseline
 
 
-def _worst_sets(one: Assessed, index: GroupedRows, at: int | None) -> list[WorstSet]:
+def _worst_sets(assessed: Assessed, index: GroupedRows, at: int | None) -> list[WorstSet]:
     """The four sets (of single images, six) with the most badness, or, against a baseline, whose badness grew most.
 
     Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. Where the group `at`
     settled the check, only sets that hold it. Sets in which nothing is bad are not listed, nor is any of a regression
     that could not be tested.
     """
-    if one.planned.check.no_worse_than is not None and one.paired is None:
+    if assessed.planned.check.no_worse_than is not None and assessed.paired is None:
         return []
-    cell, badness = one.cell, one.now.badness
-    if one.paired is not None and one.before is not None:
-        badness = badness - one.before.badness
-    scores = one.answers[0]
-    if len(one.answers) > 1:  # of several words, the mean similarity
-        scores = ProbeScores(np.mean([each.value for each in one.answers], axis=0))
+    cell, badness = assessed.cell, assessed.now.badness
+    if assessed.paired is not None and assessed.before is not None:
+        badness = badness - assessed.before.badness
+    scores = assessed.answers[0]
+    if len(assessed.answers) > 1:  # of several words, the mean similarity
+        scores = ProbeScores(np.mean([answer.value for answer in assessed.answers], axis=0))
     score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
     worst = np.lexsort((score, -badness))  # sets without a number (NaN) come last, and are not above 0
-    if one.by_group and at is not None:
-        worst = worst[cell.sets_with(one.now.groups[at])[worst]]
+    if assessed.by_group and at is not None:
+        worst = worst[cell.sets_with(assessed.now.groups[at])[worst]]
     chosen = worst[badness[worst] > 0][: IMAGES_SHOWN if cell.unit == "images" else SHOWN]
-    return [_worst_set(int(code), one, index, scores) for code in chosen]
+    return [_worst_set(int(code), assessed, index, scores) for code in chosen]
 
 
-def _groups(one: Assessed, verdicts: Verdicts) -> list[GroupResult]:
-    now, before, limits = one.now, one.before, one.limits
-    paired = one.paired if one.by_group else None
-    by_grouping = [len(names) for names in one.cell.groups]
+def _groups(assessed: Assessed, verdicts: Verdicts) -> list[GroupResult]:
+    now, before, limits = assessed.now, assessed.before, assessed.limits
+    paired = assessed.paired if assessed.by_group else None
+    by_grouping = [len(names) for names in assessed.cell.groups]
     sizes = now.blocks if len(now.blocks) == len(by_grouping) else by_grouping  # means have one block for all groupings
-    attributes = [name for name, size in zip(one.planned.over_each, sizes, strict=True) for _ in range(size)]
+    attributes = [name for name, size in zip(assessed.planned.over_each, sizes, strict=True) for _ in range(size)]
     results = []
     for position, name in enumerate(now.groups):
         value = float(now.group_values[position])
@@ -151,14 +151,14 @@ def _groups(one: Assessed, verdicts: Verdicts) -> list[GroupResult]:
     return results
 
 
-def _worst_set(code: int, one: Assessed, index: GroupedRows, scores: ProbeScores) -> WorstSet:
-    cell = one.cell
+def _worst_set(code: int, assessed: Assessed, index: GroupedRows, scores: ProbeScores) -> WorstSet:
+    cell = assessed.cell
     places = np.flatnonzero(cell.set_code == code)
     rows = cell.rows[places[:MEMBERS_SHOWN]]
     return WorstSet(
         set_id=str(cell.set_ids[code]),
         subject=str(cell.subject[places[0]]),
-        spread=float(one.now.badness[code]) if len(rows) > 1 else None,
+        spread=float(assessed.now.badness[code]) if len(rows) > 1 else None,
         members=[
             MemberResult(
                 member=str(index.member[row]),
@@ -184,7 +184,7 @@ def wrong_answers(
         totals = np.bincount(codes[rows], minlength=len(names))
         wrong = rows[~scores.correct[rows]].tolist()
         taken = Counter((int(codes[row]), str(scores.predicted[row])) for row in wrong)
-        for (code, label), count in sorted(taken.items(), key=lambda one: (one[0][0], -one[1], one[0][1])):
+        for (code, label), count in sorted(taken.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0][1])):
             yield Misclassification(
                 probe=probe, subject=subject, group=names[code], predicted=label, count=count, total=int(totals[code])
             )
@@ -198,12 +198,12 @@ def confusions(
     Groups are those of the check that crosses most attributes, or of all attributes where no check has groups: finer
     cells would hold a handful of images each.
     """
-    found: list[Misclassification] = []
-    for probe, one in scores.items():
+    misclassified: list[Misclassification] = []
+    for probe, probe_scores in scores.items():
         crossings = [grouping for check in planned if check.check.probe == probe for grouping in check.groupings]
         grouping = max(crossings, key=len, default=tuple(index.attributes))
-        found += wrong_answers(probe, index, one, grouping)
-    return found
+        misclassified += wrong_answers(probe, index, probe_scores, grouping)
+    return misclassified
 
 
 def waive(checks: Sequence[CheckResult], waivers: Sequence[Waived], today: date) -> list[CheckResult]:
@@ -211,12 +211,12 @@ def waive(checks: Sequence[CheckResult], waivers: Sequence[Waived], today: date)
 
     A waiver of one subject takes precedence over one of the whole check.
     """
-    found: dict[tuple[str, str | None], Waived] = {(waiver.check, waiver.subject): waiver for waiver in waivers}
+    by_check: dict[tuple[str, str | None], Waived] = {(waiver.check, waiver.subject): waiver for waiver in waivers}
     marked = []
     for check in checks:
-        waiver = found.get((check.id, check.about)) or found.get((check.id, None))
+        waiver = by_check.get((check.id, check.about)) or by_check.get((check.id, None))
         if waiver is not None and check.verdict != "pass":
-            said = Waiver(until=waiver.until.isoformat(), reason=waiver.reason, expired=today > waiver.until)
-            check = check.model_copy(update={"waiver": said})  # noqa: PLW2901
+            applied = Waiver(until=waiver.until.isoformat(), reason=waiver.reason, expired=today > waiver.until)
+            check = check.model_copy(update={"waiver": applied})  # noqa: PLW2901
         marked.append(check)
     return marked

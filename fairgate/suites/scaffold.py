@@ -134,7 +134,7 @@ def _compared(dataset: DatasetFacts, index: GroupedRows) -> _Compared:
     return _Compared(
         [(over, f"-{over}" if len(overs) > 1 else "") for over in overs],
         [(group, "group" if group in ("each", "crossed") else group) for group in gaps],
-        all(_fewest(dataset, index, one, subjects) >= FEWEST for one in groupings),
+        all(_fewest(dataset, index, grouping, subjects) >= FEWEST for grouping in groupings),
     )
 
 
@@ -177,9 +177,9 @@ def _sets(
 ) -> dict[tuple[str, ...], int]:
     """How many sets hold an image of every crossing of some attributes, and of further columns."""
     groups = [list(dataset.attributes[name]) for name in crossed] + [list(set(column)) for column in columns]
-    held = [index.attributes[name].tolist() for name in crossed]
-    found = {(*cell, set_id) for *cell, set_id in zip(*held, *columns, index.set_id.tolist(), strict=True)}
-    counts = Counter(one[:-1] for one in found)
+    values = [index.attributes[name].tolist() for name in crossed]
+    cells = {(*cell, set_id) for *cell, set_id in zip(*values, *columns, index.set_id.tolist(), strict=True)}
+    counts = Counter(key[:-1] for key in cells)
     return {cell: counts[cell] for cell in product(*groups)}
 
 

@@ -22,7 +22,7 @@ _HIGHER = {"at_least": True, "at_most": False, "margin": False, "anchor_margin":
 
 def changes_between(before: Suite, now: Suite) -> list[DefinitionChange]:
     """Everything that a change alters in the gate, key by key; checks and waivers are known by name, not by place."""
-    return [_described(*each) for each in _differences((), _plain(before), _plain(now))]
+    return [_described(*difference) for difference in _differences((), _plain(before), _plain(now))]
 
 
 def weaker(before: Suite, now: Suite) -> list[DefinitionChange]:
@@ -31,7 +31,7 @@ def weaker(before: Suite, now: Suite) -> list[DefinitionChange]:
     The dataset, the anchor and approvals are left out: each of them is weighed by itself.
     """
     differences = _differences((), _deciding(before), _deciding(now))
-    return [_described(*each) for each in differences if not _tightens(*each)]
+    return [_described(*difference) for difference in differences if not _tightens(*difference)]
 
 
 def definition_digest(suite: Suite) -> str:
@@ -41,12 +41,12 @@ def definition_digest(suite: Suite) -> str:
 
 def same_verdicts(before: Suite, now: Suite) -> bool:
     """Whether two suites give the same verdicts on the same scores. Where the baseline is found does not count."""
-    one, other = (_plain(suite) for suite in (before, now))
-    for plain in (one, other):
+    then, other = (_plain(suite) for suite in (before, now))
+    for plain in (then, other):
         for name in ("baseline", "approval", "approvals"):
             plain.pop(name, None)
         plain.pop("dataset", None)  # both are planned on this change's dataset
-    return one == other
+    return then == other
 
 
 def with_subjects_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
@@ -70,11 +70,11 @@ def stricter(definitions: Sequence[tuple[Decider, Sequence[CheckResult]]]) -> li
     something else, or leaves out a group that fails a base's. Checks that only some of them have count as well: a
     change may add checks, and takes none away.
     """
-    found: dict[str, dict[Decider, CheckResult]] = {}
+    by_item: dict[str, dict[Decider, CheckResult]] = {}
     for decider, checks in definitions:
         for check in checks:
-            found.setdefault(check.item, {})[decider] = check
-    return [_strictest(by, [decider for decider, _ in definitions]) for by in found.values()]
+            by_item.setdefault(check.item, {})[decider] = check
+    return [_strictest(by, [decider for decider, _ in definitions]) for by in by_item.values()]
 
 
 def stricter_on_other_data(
@@ -131,10 +131,10 @@ def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> C
     )
 
 
-def _covers(one: CheckResult, other: CheckResult) -> bool:
+def _covers(own: CheckResult, other: CheckResult) -> bool:
     """Whether a check measures what another does, and names every group that fails there."""
-    alike = all(getattr(one, name) == getattr(other, name) for name in ("metric", "k", "probe", "over"))
-    failing = [{group.group for group in check.failing_groups} for check in (one, other)]
+    alike = all(getattr(own, name) == getattr(other, name) for name in ("metric", "k", "probe", "over"))
+    failing = [{group.group for group in check.failing_groups} for check in (own, other)]
     return alike and failing[0] >= failing[1]
 
 
@@ -142,11 +142,11 @@ def _weight(check: CheckResult) -> int:
     return 0 if check.waived else STRICTNESS[check.verdict]
 
 
-def _same(one: CheckResult, other: CheckResult) -> bool:
+def _same(own: CheckResult, other: CheckResult) -> bool:
     """Whether two definitions have the same check; an adjusted p may differ with the size of the family."""
     fields = ("verdict", "rule", "bound", "metric", "k", "probe", "over", "value", "waiver")
-    groups = [[(group.group, group.verdict) for group in check.groups] for check in (one, other)]
-    return groups[0] == groups[1] and all(getattr(one, name) == getattr(other, name) for name in fields)
+    groups = [[(group.group, group.verdict) for group in check.groups] for check in (own, other)]
+    return groups[0] == groups[1] and all(getattr(own, name) == getattr(other, name) for name in fields)
 
 
 def _plain(suite: Suite) -> dict[str, Any]:
@@ -159,8 +159,10 @@ def _plain(suite: Suite) -> dict[str, Any]:
         for waiver in waivers
     }
     data["approvals"] = {
-        f"{one['kind']} {one['before'][:12]} to {one['now'][:12]}": {key: one[key] for key in ("until", "reason")}
-        for one in data.pop("approvals", [])
+        f"{approval['kind']} {approval['before'][:12]} to {approval['now'][:12]}": {
+            key: approval[key] for key in ("until", "reason")
+        }
+        for approval in data.pop("approvals", [])
     }
     data.pop("model", None)  # the checkpoint is what is judged: a change may edit it without editing the gate
     return data

@@ -44,12 +44,12 @@ def temperature_notices(
     cells = Cells(index)
     notices = []
     for probe, at_theirs in tempered.items():
-        ours = [one for one in planned if (one.against or "baseline") == against and one.metric.spec.tempered]
-        concerned = [one for one in ours if one.check.probe == probe]
-        moved = [text for one in concerned if (text := _moved(one, cells, candidate[probe], at_theirs))]
+        ours = [check for check in planned if (check.against or "baseline") == against and check.metric.spec.tempered]
+        concerned = [check for check in ours if check.check.probe == probe]
+        moved = [text for check in concerned if (text := _moved(check, cells, candidate[probe], at_theirs))]
         if moved:
             subjects = index.subject.tolist()
-            before, now = (float(np.mean([run.entropies[probe][one] for one in subjects])) for run in runs)
+            before, now = (float(np.mean([run.entropies[probe][subject] for subject in subjects])) for run in runs)
             scales = [run.logit_scale for run in runs]
             scale = ""
             if scales[0] is not None and scales[1] is not None and scales[0] != scales[1]:
@@ -64,25 +64,25 @@ def temperature_notices(
     return notices
 
 
-def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeScores) -> str | None:
+def _moved(planned: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeScores) -> str | None:
     """The check's number at both temperatures, where that alone decides something."""
     try:
-        cell = cells.of(one.subject, one.groupings)
-        now, then = (measure(one.request(), cell, [scores]) for scores in (own, at_theirs))
+        cell = cells.of(planned.subject, planned.groupings)
+        now, then = (measure(planned.request(), cell, [scores]) for scores in (own, at_theirs))
     except FairgateError:
         return None  # the check's own result says so
-    if one.against is None:
-        if (now.value >= one.bound) == (then.value >= one.bound):
+    if planned.against is None:
+        if (now.value >= planned.bound) == (then.value >= planned.bound):
             return None
-        moved = f"{one.item} from {three_decimals(then.value)} to {three_decimals(now.value)}"
-        return f"{moved} (wanted at least {three_decimals(one.bound)})"
+        moved = f"{planned.item} from {three_decimals(then.value)} to {three_decimals(now.value)}"
+        return f"{moved} (wanted at least {three_decimals(planned.bound)})"
     changes = np.abs(now.group_values - then.group_values) if now.groups else np.abs([now.value - then.value])
-    if not (changes > one.bound).any():
+    if not (changes > planned.bound).any():
         return None
     at = int(np.nanargmax(changes))
-    name, before, after = one.item, then.value, now.value
+    name, before, after = planned.item, then.value, now.value
     if now.groups:
-        name, before, after = f"{one.item} of {now.groups[at]}", then.group_values[at], now.group_values[at]
+        name, before, after = f"{planned.item} of {now.groups[at]}", then.group_values[at], now.group_values[at]
     return f"{name} from {three_decimals(float(before))} to {three_decimals(float(after))}"
 
 
@@ -93,19 +93,19 @@ def advice(loaded: LoadedSuite) -> list[SuiteError]:
     itself, and in a regression of such a metric, which is decided at two temperatures. Without a baseline, nothing is
     proposed that needs one.
     """
-    suite, found = loaded.suite, list[SuiteError]()
+    suite, hints = loaded.suite, list[SuiteError]()
     for name, probe in suite.probes.items():
         metric, over = probe.sees_temperature
-        bounds = [one for one in suite.checks if one.probe == name and _is_open(one)]
+        bounds = [check for check in suite.checks if check.probe == name and _is_open(check)]
         alone = suite.baseline == "none"  # then a bound on P(true) sees it, and nothing where no label is true
         rule = "at_least" if alone else "no_worse_than"
-        seen = any((one.probe, one.metric, one.rule) == (name, metric, rule) for one in suite.checks)
+        seen = any((check.probe, check.metric, check.rule) == (name, metric, rule) for check in suite.checks)
         if not bounds or seen or (alone and metric != "p_true"):
             continue
         words = [metric.replace("_", "-"), *([name] if len(suite.probes) > 1 else []), "floor" if alone else "no-worse"]
         limit = "at_least: 0.50" if alone else "no_worse_than: baseline, margin: 0.05"
-        named = ", ".join(f"'{one.id}'" for one in bounds)
-        found.append(
+        named = ", ".join(f"'{check.id}'" for check in bounds)
+        hints.append(
             SuiteError(
                 f"a checkpoint can meet {named} by its label temperature alone: when no answer is certain, every "
                 "difference of P(true) is small.",
@@ -113,7 +113,7 @@ def advice(loaded: LoadedSuite) -> list[SuiteError]:
                 remedy=f"add `- {{id: {'-'.join(words)}, probe: {name}, metric: {metric}, {over}{limit}}}`",
             )
         )
-    return found
+    return hints
 
 
 def _is_open(check: Check) -> bool:

@@ -21,11 +21,13 @@ def require_utility(
     if len(useful) == len(suite.checks):
         return
     read = (
-        {} if rows is None else {name: suite.probes[name].blind_share(rows) for name in {one.probe for one in useful}}
+        {}
+        if rows is None
+        else {name: suite.probes[name].blind_share(rows) for name in {planned.probe for planned in useful}}
     )
     chances = [_chance(check, suite, dataset, read.get(check.probe)) for check in useful]
-    held = zip(useful, chances, strict=True)
-    if any(chance < 1 and (check.at_least is None or check.at_least > chance) for check, chance in held):
+    with_chance = zip(useful, chances, strict=True)
+    if any(chance < 1 and (check.at_least is None or check.at_least > chance) for check, chance in with_chance):
         return
     why = "none says whether the model is still of use"
     if useful:

@@ -33,105 +33,105 @@ class Judgement:
     at: int | None = None
 
 
-def judge(one: Assessed, suite: Suite) -> Judgement:
+def judge(assessed: Assessed, suite: Suite) -> Judgement:
     """Decide an assessed check: fail where a group with enough sets fails, else inconclusive where a group is too small
     or undecided, else pass."""
-    now, wanted, groups = one.now, suite.groups.min_sets, _small(one, suite)
-    if one.n_sets < wanted or (now.groups and not now.judged.any()):
-        return Judgement("inconclusive", thin_reason(one, wanted), groups, _worst(one, groups))
-    if one.planned.check.no_worse_than is None:
-        return _absolute(one, groups, wanted)
-    if one.paired is None:
-        return Judgement("inconclusive", no_baseline_reason(one.planned), groups, _worst(one, groups))
-    return _regression(one, one.paired, groups, wanted)
+    now, wanted, groups = assessed.now, suite.groups.min_sets, _small(assessed, suite)
+    if assessed.n_sets < wanted or (now.groups and not now.judged.any()):
+        return Judgement("inconclusive", thin_reason(assessed, wanted), groups, _worst(assessed, groups))
+    if assessed.planned.check.no_worse_than is None:
+        return _absolute(assessed, groups, wanted)
+    if assessed.paired is None:
+        return Judgement("inconclusive", no_baseline_reason(assessed.planned), groups, _worst(assessed, groups))
+    return _regression(assessed, assessed.paired, groups, wanted)
 
 
-def _small(one: Assessed, suite: Suite) -> Verdicts:
+def _small(assessed: Assessed, suite: Suite) -> Verdicts:
     """`inconclusive` for every group that is too small, or is compared with one that is; else None."""
-    of_groups = one.planned.metric.spec.group_bound != "none"
-    enough = one.now.judged if of_groups else one.now.group_sets >= suite.groups.min_sets
+    of_groups = assessed.planned.metric.spec.group_bound != "none"
+    enough = assessed.now.judged if of_groups else assessed.now.group_sets >= suite.groups.min_sets
     return tuple(None if fits else "inconclusive" for fits in enough)
 
 
-def _absolute(one: Assessed, small: Verdicts, wanted: int) -> Judgement:
+def _absolute(assessed: Assessed, small: Verdicts, wanted: int) -> Judgement:
     """The estimate against the bound; with `decide: interval` the whole interval, undecided where there is none."""
-    limits, missing = one.limits, ""
-    verdict: Verdict = "pass" if _within(one, one.now.value) else "fail"
-    if one.planned.check.decide == "interval":
+    limits, missing = assessed.limits, ""
+    verdict: Verdict = "pass" if _within(assessed, assessed.now.value) else "fail"
+    if assessed.planned.check.decide == "interval":
         if limits.lo is None or limits.hi is None:
             verdict, missing = "inconclusive", f"; {limits.how}"
         else:
-            verdict = _side(one, limits.lo, limits.hi)
+            verdict = _side(assessed, limits.lo, limits.hi)
     groups = small
-    if one.planned.metric.spec.group_bound != "none":
-        groups = tuple(known or _of_group(one, at, verdict) for at, known in enumerate(small))
+    if assessed.planned.metric.spec.group_bound != "none":
+        groups = tuple(known or _of_group(assessed, at, verdict) for at, known in enumerate(small))
     if verdict == "pass" and "inconclusive" in groups:
         verdict = "inconclusive"
-    at = _worst(one, groups)
-    return Judgement(verdict, absolute_reason(one, groups, at, verdict, wanted) + missing, groups, at)
+    at = _worst(assessed, groups)
+    return Judgement(verdict, absolute_reason(assessed, groups, at, verdict, wanted) + missing, groups, at)
 
 
-def _of_group(one: Assessed, at: int, verdict: Verdict) -> Verdict:
+def _of_group(assessed: Assessed, at: int, verdict: Verdict) -> Verdict:
     """A group against the bound. `verdict` is the check's, over all groups that are large enough.
 
     Intervals of groups are not corrected for the number of groups, as the check's is: where `decide: interval`, no
     group fails unless the check does.
     """
-    values, limits = one.now.group_values, one.limits
-    if one.planned.check.decide != "interval":
-        return "pass" if _within(one, values[at]) else "fail"
+    values, limits = assessed.now.group_values, assessed.limits
+    if assessed.planned.check.decide != "interval":
+        return "pass" if _within(assessed, values[at]) else "fail"
     if verdict == "pass":
         return "pass"
-    if at == int(np.argmax(np.where(one.now.judged, one.now.group_badness, -np.inf))):
+    if at == int(np.argmax(np.where(assessed.now.judged, assessed.now.group_badness, -np.inf))):
         return verdict
     if limits.group_lo is None or limits.group_hi is None:
         return "inconclusive"
-    own = _side(one, limits.group_lo[at], limits.group_hi[at])
+    own = _side(assessed, limits.group_lo[at], limits.group_hi[at])
     return "inconclusive" if own == "fail" != verdict else own
 
 
-def _within(one: Assessed, value: float) -> bool:
+def _within(assessed: Assessed, value: float) -> bool:
     """Whether a value, or of a metric with a sign its size, is on the good side of the bound."""
-    bound = one.planned.bound
-    if one.planned.metric.spec.group_bound == "size":
+    bound = assessed.planned.bound
+    if assessed.planned.metric.spec.group_bound == "size":
         value = abs(value)
-    return value >= bound if one.planned.check.at_least is not None else value <= bound
+    return value >= bound if assessed.planned.check.at_least is not None else value <= bound
 
 
-def _side(one: Assessed, lo: float, hi: float) -> Verdict:
+def _side(assessed: Assessed, lo: float, hi: float) -> Verdict:
     """Where a whole interval lies: on the good side of the bound, beyond it, or on both."""
     ends = [lo, hi, 0.0] if lo < 0 < hi else [lo, hi]  # of sizes, the smallest
-    sides = {_within(one, end) for end in ends}
+    sides = {_within(assessed, end) for end in ends}
     return "inconclusive" if len(sides) > 1 else "pass" if sides == {True} else "fail"
 
 
-def _regression(one: Assessed, paired: PairedResult, small: Verdicts, wanted: int) -> Judgement:
+def _regression(assessed: Assessed, paired: PairedResult, small: Verdicts, wanted: int) -> Judgement:
     """Clearly worse than the margin after correction: fail. Clearly not: pass. Otherwise the evidence is too thin."""
     groups = small
-    if one.by_group:
+    if assessed.by_group:
         groups = tuple(known or paired.outcome(at) for at, known in enumerate(small))
         verdict: Verdict = "fail" if "fail" in groups else "inconclusive" if "inconclusive" in groups else "pass"
-        at: int | None = _settling(one, paired, groups, verdict)
+        at: int | None = _settling(assessed, paired, groups, verdict)
     else:
         verdict = "inconclusive" if paired.overall == "pass" and "inconclusive" in small else paired.overall
-        at = _worst(one, groups)
-    reason = regression_reason(one, paired, groups, at, verdict, wanted)
+        at = _worst(assessed, groups)
+    reason = regression_reason(assessed, paired, groups, at, verdict, wanted)
     return Judgement(verdict, reason, groups, at)
 
 
-def _settling(one: Assessed, paired: PairedResult, groups: Verdicts, verdict: Verdict) -> int:
+def _settling(assessed: Assessed, paired: PairedResult, groups: Verdicts, verdict: Verdict) -> int:
     """The most harmful difference among the groups that have the verdict of the whole and are large enough: a group
     that clearly fell is named before one that only seems to have fallen further."""
-    judged = one.now.judged
+    judged = assessed.now.judged
     same = np.array([group == verdict for group in groups]) & judged
     return _most(paired.harmful, same & ((paired.verdict == "fail") | paired.clear_alone), same, judged)
 
 
-def _worst(one: Assessed, groups: Verdicts) -> int | None:
+def _worst(assessed: Assessed, groups: Verdicts) -> int | None:
     """The group that is farthest off: among those that fail, else among those that are large enough, else among all."""
-    if not one.now.groups:
+    if not assessed.now.groups:
         return None
-    return _most(one.now.group_badness, np.array([group == "fail" for group in groups]), one.now.judged)
+    return _most(assessed.now.group_badness, np.array([group == "fail" for group in groups]), assessed.now.judged)
 
 
 def _most(harm: Floats, *among: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
@@ -141,12 +141,12 @@ def _most(harm: Floats, *among: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> i
     return int(np.argmax(np.where(chosen, known, -np.inf)))
 
 
-def thin_reason(one: Assessed, wanted: int) -> str:
+def thin_reason(assessed: Assessed, wanted: int) -> str:
     """Too few sets to judge."""
-    cell, now = one.cell, one.now
-    if one.n_sets < wanted or not now.groups:
-        lacking = f" {now.evidence or 'with a number'}, of {cell.n_sets:,}" if one.n_sets < cell.n_sets else ""
-        return f"only {_count(one.n_sets, cell)}{lacking}; the suite judges from {wanted} (groups.min_sets)"
+    cell, now = assessed.cell, assessed.now
+    if assessed.n_sets < wanted or not now.groups:
+        lacking = f" {now.evidence or 'with a number'}, of {cell.n_sets:,}" if assessed.n_sets < cell.n_sets else ""
+        return f"only {_count(assessed.n_sets, cell)}{lacking}; the suite judges from {wanted} (groups.min_sets)"
     return f"{_too_small(cell, now, wanted)}; the suite judges from {wanted} (groups.min_sets)"
 
 
@@ -161,10 +161,10 @@ def no_baseline_reason(planned: PlannedCheck) -> str:
 
 
 def absolute_reason(
-    one: Assessed, groups: Sequence[Verdict | None], at: int | None, verdict: Verdict, wanted: int
+    assessed: Assessed, groups: Sequence[Verdict | None], at: int | None, verdict: Verdict, wanted: int
 ) -> str:
     """Where the estimate is against a bound, with every group that fails; `at` is the worst one."""
-    planned, now = one.planned, one.now
+    planned, now = assessed.planned, assessed.now
     failing = _positions(groups, "fail", now.group_badness) or ([] if at is None else [at])
 
     def named(position: int) -> str:
@@ -180,11 +180,11 @@ def absolute_reason(
     small = bool(_small_positions(now, wanted))
     if verdict == "inconclusive" and planned.check.decide == "interval" and not small:
         text += "; the interval reaches over the bound"
-    return f"{text}; {thin_reason(one, wanted)}" if small else text
+    return f"{text}; {thin_reason(assessed, wanted)}" if small else text
 
 
 def regression_reason(
-    one: Assessed,
+    assessed: Assessed,
     paired: PairedResult,
     groups: Sequence[Verdict | None],
     at: int | None,
@@ -192,69 +192,73 @@ def regression_reason(
     wanted: int,
 ) -> str:
     """The change that decided the comparison, next to the margin: of every group that fails, else of the group `at`."""
-    planned, now = one.planned, one.now
-    if one.by_group and at is not None:
+    planned, now = assessed.planned, assessed.now
+    if assessed.by_group and at is not None:
         failing = _positions(groups, "fail", paired.harmful) or [at]
-        text = _listed(failing, lambda position: f"{now.groups[position]} {_moved(one, paired, position)}", start="")
+        text = _listed(
+            failing, lambda position: f"{now.groups[position]} {_moved(assessed, paired, position)}", start=""
+        )
     else:
-        moved = _moved(one, paired, 0)
-        if one.before is not None:
-            values = f"{_metric(planned)} {{}}, {three_decimals(one.before.value)} to {three_decimals(now.value)}"
-            moved = values.format(moved.partition(" [")[0]) + _farthest(one) + f" [{moved.partition(' [')[2]}"
+        moved = _moved(assessed, paired, 0)
+        if assessed.before is not None:
+            values = f"{_metric(planned)} {{}}, {three_decimals(assessed.before.value)} to {three_decimals(now.value)}"
+            moved = values.format(moved.partition(" [")[0]) + _farthest(assessed) + f" [{moved.partition(' [')[2]}"
         text = moved
     if planned.against == "anchor":
         text = f"since the anchor, {text}"
     text = f"{text}; margin {three_decimals(planned.bound)}"
     if verdict == "inconclusive":
-        text += _unsettled(one, paired, 0 if at is None or not one.by_group else at)
-    text = f"{text}; {thin_reason(one, wanted)}" if _small_positions(now, wanted) else text
-    return at_which_temperature(one, text, verdict)
+        text += _unsettled(assessed, paired, 0 if at is None or not assessed.by_group else at)
+    text = f"{text}; {thin_reason(assessed, wanted)}" if _small_positions(now, wanted) else text
+    return at_which_temperature(assessed, text, verdict)
 
 
-def _farthest(one: Assessed) -> str:
+def _farthest(assessed: Assessed) -> str:
     """` (male 0.310, female −0.310)`: the groups that depart farthest, of a metric that goes by their size."""
-    if one.planned.metric.spec.group_bound != "size" or not one.now.groups:
+    if assessed.planned.metric.spec.group_bound != "size" or not assessed.now.groups:
         return ""
-    size = np.where(one.now.judged_or_all, np.abs(one.now.group_values), -np.inf)
+    size = np.where(assessed.now.judged_or_all, np.abs(assessed.now.group_values), -np.inf)
     far = np.flatnonzero(size >= size.max() - 1e-12).tolist()
-    named = _listed(far, lambda at: f"{one.now.groups[at]} {three_decimals(one.now.group_values[at])}", start="")
+    named = _listed(
+        far, lambda at: f"{assessed.now.groups[at]} {three_decimals(assessed.now.group_values[at])}", start=""
+    )
     return f" ({named})"
 
 
-def _unsettled(one: Assessed, paired: PairedResult, at: int) -> str:
+def _unsettled(assessed: Assessed, paired: PairedResult, at: int) -> str:
     """Why the comparison is not decided."""
     outcome = paired.outcome(at)
     if outcome == "pass":
         return ""
     if paired.clear_alone[at]:
         return "; clear by itself, and not after the correction over all checks of the suite"
-    per_group = " per group" if one.by_group else ""
+    per_group = " per group" if assessed.by_group else ""
     needed = paired.sets_to_settle
-    settles = f": about {needed:,} {one.cell.unit}{per_group} would settle it" if needed else ""
+    settles = f": about {needed:,} {assessed.cell.unit}{per_group} would settle it" if needed else ""
     return f"; the interval reaches over the margin{settles}"
 
 
-def _moved(one: Assessed, paired: PairedResult, at: int) -> str:
+def _moved(assessed: Assessed, paired: PairedResult, at: int) -> str:
     """`fell by 0.310 against its set-mates [−0.350, −0.270]`."""
     delta, lo, hi = (float(limits[at]) for limits in (paired.delta, paired.lo, paired.hi))
     moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {three_decimals(abs(delta))}"
-    if delta and one.planned.metric.spec.group_bound == "size":
+    if delta and assessed.planned.metric.spec.group_bound == "size":
         moved += " in size"
-    if one.planned.metric.spec.relative:
-        moved = f"{moved} against {'the mean of all groups' if one.cell.unit == 'images' else 'its set-mates'}"
+    if assessed.planned.metric.spec.relative:
+        moved = f"{moved} against {'the mean of all groups' if assessed.cell.unit == 'images' else 'its set-mates'}"
     return f"{moved} [{three_decimals(lo)}, {three_decimals(hi)}]"
 
 
 def _positions(groups: Sequence[Verdict | None], verdict: Verdict, harm: Floats) -> list[int]:
     """Groups with a verdict, the worst first."""
-    found = [at for at, group in enumerate(groups) if group == verdict]
-    return sorted(found, key=lambda at: -harm[at])
+    positions = [at for at, group in enumerate(groups) if group == verdict]
+    return sorted(positions, key=lambda at: -harm[at])
 
 
 def _small_positions(now: Measure, wanted: int) -> list[int]:
     """Groups in too few sets, the smallest first."""
-    found: list[int] = np.flatnonzero(now.group_sets < wanted).tolist()
-    return sorted(found, key=lambda at: int(now.group_sets[at]))
+    positions: list[int] = np.flatnonzero(now.group_sets < wanted).tolist()
+    return sorted(positions, key=lambda at: int(now.group_sets[at]))
 
 
 def _too_small(cell: Cell, now: Measure, wanted: int) -> str:
@@ -272,18 +276,18 @@ def _too_small(cell: Cell, now: Measure, wanted: int) -> str:
 def _listed(positions: Sequence[int], say: Callable[[int], str], start: str = ", ") -> str:
     """The first few in words, and how many more there are."""
     more = len(positions) - _NAMED
-    said = [say(position) for position in positions[:_NAMED]] + ([f"and {more} more groups"] if more > 0 else [])
-    return start + ", ".join(said) if said else ""
+    shown = [say(position) for position in positions[:_NAMED]] + ([f"and {more} more groups"] if more > 0 else [])
+    return start + ", ".join(shown) if shown else ""
 
 
-def at_which_temperature(one: Assessed, reason: str, verdict: Verdict) -> str:
+def at_which_temperature(assessed: Assessed, reason: str, verdict: Verdict) -> str:
     """The reason of a regression that only one of two label temperatures shows."""
-    theirs = f"at the {one.planned.against or 'baseline'}'s label temperature"
+    theirs = f"at the {assessed.planned.against or 'baseline'}'s label temperature"
     if verdict == "pass":
         return reason
-    if one.only_tempered:
+    if assessed.only_tempered:
         return f"{theirs}, {reason}"
-    if one.only_own:
+    if assessed.only_own:
         return f"{reason}; not {theirs}: for a temperature that is changed on purpose, merge a waiver first"
     return reason
 

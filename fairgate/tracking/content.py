@@ -114,8 +114,8 @@ def safe_part(text: str) -> str:
 
 def metrics(record: RunRecord) -> dict[str, float]:
     """Every finite number of the record by its MLflow name; a number that is absent or infinite is left out."""
-    found = {f"gate/{verdict}": float(count) for verdict, count in record.counts().items()}
-    found |= {
+    values = {f"gate/{verdict}": float(count) for verdict, count in record.counts().items()}
+    values |= {
         "gate/seconds": record.seconds,
         "gate/scored_sets": float(record.coverage.scored_sets),
         "gate/expected_sets": float(record.coverage.expected_sets),
@@ -133,8 +133,8 @@ def metrics(record: RunRecord) -> dict[str, float]:
             "/null_p95": check.null_p95,
         }
         named |= _group_numbers(check)
-        found |= {f"{stem}{suffix}": float(value) for suffix, value in named.items() if value is not None}
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+        values |= {f"{stem}{suffix}": float(value) for suffix, value in named.items() if value is not None}
+    return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def metric_values(record: RunRecord) -> dict[str, float]:
@@ -145,13 +145,13 @@ def metric_values(record: RunRecord) -> dict[str, float]:
 
 def _group_numbers(check: CheckResult) -> dict[str, float | None]:
     """`/group/woman` and `/group/woman/delta` of each group; a hash is added where a name is long or taken."""
-    found: dict[str, float | None] = {}
+    values: dict[str, float | None] = {}
     for group in check.groups:
         name = safe_part(group.group)
-        if len(name) > LONGEST_GROUP or f"/group/{name}" in found:
+        if len(name) > LONGEST_GROUP or f"/group/{name}" in values:
             name = f"{name[: LONGEST_GROUP - 9]}-{sha256_bytes(f'{group.attribute} {group.group}'.encode())[:8]}"
-        found |= {f"/group/{name}": group.value, f"/group/{name}/delta": group.delta}
-    return found
+        values |= {f"/group/{name}": group.value, f"/group/{name}/delta": group.delta}
+    return values
 
 
 def stems(record: RunRecord) -> dict[str, str]:
@@ -216,7 +216,12 @@ def questions(record: RunRecord) -> dict[str, str]:
                 "rule": checks[0].rule,
                 "against": checks[0].against,
                 "asked": digest(
-                    sorted({(one.metric_with_k, one.over or "", record.probes.get(one.probe, "")) for one in checks})
+                    sorted(
+                        {
+                            (result.metric_with_k, result.over or "", record.probes.get(result.probe, ""))
+                            for result in checks
+                        }
+                    )
                 ),
             }
         )
@@ -253,7 +258,7 @@ def tags(record: RunRecord) -> dict[str, str]:
         "fairgate.anchor.fingerprint": anchor.fingerprint if anchor else None,
         "fairgate.definition.changes": str(len(record.definition.changes)) if record.definition else None,
         "fairgate.waived": str(sum(check.waived for check in record.checks)),
-        APPROVAL: "; ".join(f"{each.kind}: {each.what}" for each in record.needs_approval) or None,
+        APPROVAL: "; ".join(f"{approval.kind}: {approval.what}" for approval in record.needs_approval) or None,
         "fairgate.notices": "; ".join(record.notices) or None,
         "fairgate.warnings": "; ".join(record.warnings) or None,
         DATASET: record.dataset.name,

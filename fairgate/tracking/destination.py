@@ -77,10 +77,10 @@ def stored_destination(entry: Path) -> Destination | None:
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > 64 << 10:
             return _UNKNOWN
-        found: Any = json.loads(path.read_bytes())
-        address = {"uri": found["uri"], "complete": found["complete"]}
+        saved: Any = json.loads(path.read_bytes())
+        address = {"uri": saved["uri"], "complete": saved["complete"]}
         key = _own_key(entry, make=False)
-        own = key is not None and is_sealed(key, _content(entry, address), found["seal"])
+        own = key is not None and is_sealed(key, _content(entry, address), saved["seal"])
         return Destination(str(address["uri"]), address["complete"] is True, own)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return _UNKNOWN

@@ -156,15 +156,15 @@ def past_runs(
                 where=redact(uri),
                 remedy="check the suite's name and the address; `fairgate check SUITE` records a run",
             )
-        found: list[PastRun] = []
+        past: list[PastRun] = []
         for run in finished_runs(client, experiment.experiment_id):
-            if len(found) == limit:
+            if len(past) == limit:
                 break
-            one = _past(run)
-            if (pull_requests or one.pull_request is None) and branch in (None, one.branch):
-                found.append(one)
-    known = all(run.height is not None for run in found)
-    return sorted(found, key=lambda run: (run.height or 0 if known else 0, run.started_ms, run.run_id))
+            past_run = _past(run)
+            if (pull_requests or past_run.pull_request is None) and branch in (None, past_run.branch):
+                past.append(past_run)
+    known = all(run.height is not None for run in past)
+    return sorted(past, key=lambda run: (run.height or 0 if known else 0, run.started_ms, run.run_id))
 
 
 def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastValue]:
@@ -217,10 +217,10 @@ def _past(run: Run) -> PastRun:
 def _question(text: str) -> Question | None:
     """None for a param that is not what `content.questions` writes: anyone may write to a shared server."""
     try:
-        found = json.loads(text)
-        metric, rule, digest = found["metric"], found["rule"], found["asked"]
-        better, against = found.get("better"), found.get("against")
-        metric, k = (metric, found["k"]) if "k" in found else without_k(metric)
+        parsed = json.loads(text)
+        metric, rule, digest = parsed["metric"], parsed["rule"], parsed["asked"]
+        better, against = parsed.get("better"), parsed.get("against")
+        metric, k = (metric, parsed["k"]) if "k" in parsed else without_k(metric)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     if not all(isinstance(text, str) for text in (metric, rule, digest)) or not isinstance(k, int | None):

@@ -50,12 +50,12 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
         home = path.parent
         if path.name == "open_clip_config.json":
             named[home] = f"open_clip:local-dir:{home}"
-        elif path.name == "config.json" and any(one.parent == home for one in weights):
+        elif path.name == "config.json" and any(weight.parent == home for weight in weights):
             named.setdefault(home, f"hf:{home}")
     bare = [path for path in weights if path.parent not in named]
     if len(named) + len(bare) != 1:
-        found = "no checkpoint" if not named and not bare else f"{len(named) + len(bare)} checkpoints"
-        raise _refusal(f"the registered model holds {found} that could be meant", folder, files)
+        checkpoints = "no checkpoint" if not named and not bare else f"{len(named) + len(bare)} checkpoints"
+        raise _refusal(f"the registered model holds {checkpoints} that could be meant", folder, files)
     if bare and (not architecture or "@" in architecture):
         raise ModelError(
             "the registered model is a file of bare weights, and nothing says of which architecture.",
@@ -115,13 +115,13 @@ def fetch_model(name_version: str, uri: str, folder: Path, key: bytes, root: Pat
     try:
         require_not_the_branchs(uri, root)
         with session(uri, problem, READ_REMEDY) as client:
-            found = _version(client, name, version, alias, uri)
-            source = str(client.get_model_version_download_uri(name, str(found.version)))
+            registered = _version(client, name, version, alias, uri)
+            source = str(client.get_model_version_download_uri(name, str(registered.version)))
             identity = digest(
-                [uri, name, str(found.version), source, int(found.creation_timestamp or 0), seal(key, "")]
+                [uri, name, str(registered.version), source, int(registered.creation_timestamp or 0), seal(key, "")]
             )
-            target = folder.absolute() / f"{content.safe_part(name)}-{found.version}-{identity[:8]}"
-            tags = client.get_registered_model(name).tags | found.tags
+            target = folder.absolute() / f"{content.safe_part(name)}-{registered.version}-{identity[:8]}"
+            tags = client.get_registered_model(name).tags | registered.tags
         notes = SealedNotes(folder / "seals", key)
         there = target.is_dir()
         if not (there and notes.has(target.name, _digest_of(target))):
@@ -131,7 +131,7 @@ def fetch_model(name_version: str, uri: str, folder: Path, key: bytes, root: Pat
                 _download(client, source, uri, target, notes, root)
     except TrackingError as error:
         raise ModelError(error.problem, where=error.where, remedy=error.remedy) from error
-    return RegisteredModel(name, str(found.version), checkpoint_uri(target, tags.get(ARCHITECTURE_TAG)))
+    return RegisteredModel(name, str(registered.version), checkpoint_uri(target, tags.get(ARCHITECTURE_TAG)))
 
 
 def tag_model_version(name: str, version: str, record: RunRecord, run_id: str, uri: str) -> None:
@@ -230,9 +230,9 @@ def _files_of(client: MlflowClient, source: str, uri: str, scratch: str, root: P
             require_folder(local)  # MLflow's copy would follow a link out of it
         return Path(download_artifacts(artifact_uri=address, dst_path=scratch, tracking_uri=uri, registry_uri=uri))
     except MlflowException as error:
-        said = " ".join(redact(str(error)).split())
+        message = " ".join(redact(str(error)).split())
         raise ModelError(
-            f"the files of the registered model could not be downloaded: {said[:400]}",
+            f"the files of the registered model could not be downloaded: {message[:400]}",
             where=redact(source),
             remedy="check that the version's files are still there, or register it again",
         ) from error

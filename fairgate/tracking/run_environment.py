@@ -88,8 +88,8 @@ def _pull_request(environment: Mapping[str, str]) -> int | None:
     if on_gitlab(environment):
         named = environment.get("CI_MERGE_REQUEST_IID", "")
         return int(named) if re.fullmatch("[0-9]{1,9}", named) else None
-    if found := _OF_A_PULL_REQUEST.match(environment.get("GITHUB_REF", "")):
-        return int(found[1])
+    if match := _OF_A_PULL_REQUEST.match(environment.get("GITHUB_REF", "")):
+        return int(match[1])
     opened = github_event(environment).get("pull_request")
     number = opened.get("number") if isinstance(opened, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None

@@ -68,18 +68,18 @@ def _experiment(client: MlflowClient, name: str, uri: str) -> str:
     """The experiment's id, made when it is new. With SQLite its artifacts are in the database's folder."""
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(name)
-    if found is not None and found.lifecycle_stage == "deleted":
+    experiment = client.get_experiment_by_name(name)
+    if experiment is not None and experiment.lifecycle_stage == "deleted":
         raise TrackingError(
             f"the MLflow experiment '{name}' is deleted.",
-            where=f"experiment id {found.experiment_id}",
-            remedy=f"bring it back with `mlflow experiments restore --experiment-id {found.experiment_id}`",
+            where=f"experiment id {experiment.experiment_id}",
+            remedy=f"bring it back with `mlflow experiments restore --experiment-id {experiment.experiment_id}`",
         )
-    if found is not None:
-        if content.KIND not in found.tags:  # somebody's own choice stays
+    if experiment is not None:
+        if content.KIND not in experiment.tags:  # somebody's own choice stays
             with contextlib.suppress(MlflowException):  # who may write runs may not be allowed to edit the experiment
-                client.set_experiment_tag(found.experiment_id, content.KIND, content.KIND_OF_OURS)
-        return str(found.experiment_id)
+                client.set_experiment_tag(experiment.experiment_id, content.KIND, content.KIND_OF_OURS)
+        return str(experiment.experiment_id)
     database = sqlite_path(uri)
     folder = database.parent / "mlartifacts" / content.safe_part(name.replace("/", "-")) if database else None
     try:

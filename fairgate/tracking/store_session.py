@@ -152,8 +152,8 @@ def redact(text: str) -> str:
 
 def sqlite_path(uri: str) -> Path | None:
     """The file behind a `sqlite:///PATH` address, absolute; None for every other kind of store."""
-    scheme, found, rest = uri.partition(":///")
-    if not found or scheme.partition("+")[0] != "sqlite" or not rest:
+    scheme, separator, rest = uri.partition(":///")
+    if not separator or scheme.partition("+")[0] != "sqlite" or not rest:
         return None
     return Path(unquote(rest.partition("?")[0])).absolute()
 

@@ -114,7 +114,7 @@ def _parcel(
         "name": content.run_name(record),
         "group": clean(record.suite, 120),
         "notes": "" if describe is None else describe(record),
-        "tags": [clean(one, _TAG) for one in (record.suite, f"gate {record.verdict}", *_approval_tag(record))],
+        "tags": [clean(tag, _TAG) for tag in (record.suite, f"gate {record.verdict}", *_approval_tag(record))],
         "config": content.params(record) | content.tags(record) | more_tags,
         "metrics": content.metrics(record),
         "files": [str(path.resolve()) for path in files],
@@ -147,14 +147,14 @@ def _run(words: list[str], folder: str, problem: str, seconds: float) -> None:
         start_new_session=True,  # wandb starts a service, which has to end with it
     ) as process:
         try:
-            said, _ = process.communicate(timeout=seconds)
+            output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             raise TrackingError(f"{problem}: it was not done after {seconds:g} seconds.") from None
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
-        lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
         raise TrackingError(f"{problem}: {clean(lines[-1] if lines else 'it gave no reason', 300)}")
 
 

@@ -70,7 +70,7 @@ def mismatch(
             f"({record.dataset.fingerprint[:12]}), this run on '{dataset.name}/{dataset.version}' "
             f"({dataset.fingerprint[:12]})"
         )
-    differing = dict.fromkeys(name for one in probes for name, key in one.items() if record.probes.get(name) != key)
+    differing = dict.fromkeys(name for keys in probes for name, key in keys.items() if record.probes.get(name) != key)
     if differing:
         named = ", ".join(differing)
         return f"the {name} was scored with other probes: prompts, labels or metric version of {named} differ"
@@ -91,13 +91,13 @@ def require_nothing_vanished(record: RunRecord, dataset: DatasetInfo, subjects: 
     ]
     judged = dict.fromkeys(check.subject for check in record.checks if check.subject is not None)
     then.append(("subject ", list(judged), list(subjects)))
-    missing = [(what, one, now) for what, before, now in then for one in before if one not in now]
-    gone = [f"{what}'{one}'" for what, one, _ in missing]
+    missing = [(what, entry, now) for what, before, now in then for entry in before if entry not in now]
+    gone = [f"{what}'{entry}'" for what, entry, _ in missing]
     alike = [
-        f"'{other}' is there, which only looks like '{one}': {difference(one, other)}"
-        for _, one, now in missing
+        f"'{other}' is there, which only looks like '{entry}': {difference(entry, other)}"
+        for _, entry, now in missing
         for other in now
-        if skeleton(one) == skeleton(other)
+        if skeleton(entry) == skeleton(other)
     ]
     if gone:
         raise BaselineError(
@@ -118,17 +118,17 @@ def require_same_declaration(record: RunRecord, dataset: DatasetInfo, where: str
     then = record.dataset
     if then.fingerprint != dataset.fingerprint:
         return
-    said = [
+    differences = [
         f"{name}: {', '.join(dataset.attributes.get(name, ['-']))} (was: {', '.join(then.attributes.get(name, ['-']))})"
         for name in {**then.attributes, **dataset.attributes}
         if then.attributes.get(name) != dataset.attributes.get(name)
     ]
     if then.counterfactual != dataset.counterfactual:
-        said.append(f"counterfactual: {dataset.counterfactual} (was: {then.counterfactual})")
-    if said:
+        differences.append(f"counterfactual: {dataset.counterfactual} (was: {then.counterfactual})")
+    if differences:
         raise BaselineError(
             f"'{dataset.name}/{dataset.version}' has the content that the baseline was made on "
-            f"({dataset.fingerprint[:12]}), and its manifest declares otherwise: {'; '.join(said)}.",
+            f"({dataset.fingerprint[:12]}), and its manifest declares otherwise: {'; '.join(differences)}.",
             where=where,
             remedy="take the release again (`fairgate dataset pull --force datasets.dvc`); other groups need a "
             "new version",
@@ -187,7 +187,11 @@ def environment_warnings(
             ("device", now.device.partition(":")[0], before.device.partition(":")[0]),
             ("fairgate", now.fairgate, before.fairgate),
         ]
-        pairs += [(one, version, before.packages.get(one)) for one, version in now.packages.items() if one != "numpy"]
+        pairs += [
+            (package, version, before.packages.get(package))
+            for package, version in now.packages.items()
+            if package != "numpy"
+        ]
     return [
         f"the {name} was scored with {what} {then}, this run with {what} {this}: scores can differ by that alone"
         for what, this, then in pairs
@@ -228,29 +232,29 @@ def require_another_checkpoint(
 
 
 def scores_in_common(
-    one: Mapping[str, ProbeScores], other: Mapping[str, ProbeScores]
+    own: Mapping[str, ProbeScores], other: Mapping[str, ProbeScores]
 ) -> Literal["differ", "same words", "identical"]:
     """How the scores of two checkpoints compare on the probes that both ran, image by image.
 
     Two networks never have all probabilities, cosines or other fractions alike: such scores are `identical` by mistake.
     Answers in words are counted as 0 and 1, and two checkpoints may well say the `same words` of every image.
     """
-    shared = [name for name in one if name in other]
-    if not shared or not all(_same(one[name], other[name]) for name in shared):
+    shared = [name for name in own if name in other]
+    if not shared or not all(_same(own[name], other[name]) for name in shared):
         return "differ"
-    return "same words" if all(_counts_words(one[name]) for name in shared) else "identical"
+    return "same words" if all(_counts_words(own[name]) for name in shared) else "identical"
 
 
 def _counts_words(scores: ProbeScores) -> bool:
     """Whether all numbers are whole: -1, 0 or 1, or none for an image."""
     numbers = [scores.value, *scores.more.values()]
-    return all(bool(np.isin(each[~np.isnan(each)], (-1, 0, 1)).all()) for each in numbers)
+    return all(bool(np.isin(values[~np.isnan(values)], (-1, 0, 1)).all()) for values in numbers)
 
 
-def _same(one: ProbeScores, other: ProbeScores) -> bool:
+def _same(own: ProbeScores, other: ProbeScores) -> bool:
     """Whether two runs gave every image the same numbers, and the same label where they give one."""
-    labels = [None if run.predicted is None else [str(label) for label in run.predicted] for run in (one, other)]
-    further = one.more.keys() == other.more.keys() and all(
-        np.array_equal(numbers, other.more[name], equal_nan=True) for name, numbers in one.more.items()
+    labels = [None if run.predicted is None else [str(label) for label in run.predicted] for run in (own, other)]
+    further = own.more.keys() == other.more.keys() and all(
+        np.array_equal(numbers, other.more[name], equal_nan=True) for name, numbers in own.more.items()
     )
-    return further and labels[0] == labels[1] and np.array_equal(one.value, other.value, equal_nan=True)
+    return further and labels[0] == labels[1] and np.array_equal(own.value, other.value, equal_nan=True)

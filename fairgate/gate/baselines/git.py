@@ -182,14 +182,14 @@ class Repository:
         `origin/X` is the branch X of the remote `origin` and nothing else; a bare name is a local branch or a tag.
         Raises BaselineError for a name that means several.
         """
-        found = _STEPS.fullmatch(ref)
-        if found is None or not found["name"]:
+        match = _STEPS.fullmatch(ref)
+        if match is None or not match["name"]:
             return None
-        name = found["name"]
+        name = match["name"]
         start = name if name == "HEAD" or _HASH.fullmatch(name) else self._object(name)
         if start is None:
             return None
-        done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{start}{found['steps']}^{{commit}}")
+        done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{start}{match['steps']}^{{commit}}")
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
     def _object(self, name: str) -> str | None:
@@ -200,11 +200,11 @@ class Repository:
             full = [f"refs/remotes/{name}"]
         else:
             full = [f"refs/heads/{name}", f"refs/tags/{name}"]
-        there = {each: target for each in full if (target := self._exactly(each)) is not None}
+        there = {ref_name: target for ref_name in full if (target := self._exactly(ref_name)) is not None}
         if len(full) > 1 and f"refs/tags/{name}" in there and (remote := self._exactly(f"refs/remotes/origin/{name}")):
             there[f"refs/remotes/origin/{name}"] = remote  # where CI has no local branch, a tag may not pose as it
         if len(there) > 1:
-            choices = " or ".join(f"git:{each}" for each in there)
+            choices = " or ".join(f"git:{ref_name}" for ref_name in there)
             raise BaselineError(
                 f"'{name}' names {len(there)} things: {', '.join(there)}.",
                 where=f"git:{name}",

@@ -42,9 +42,9 @@ def record_in_git(repository: Repository, commit: str, folder: str, into: Path) 
     """
     try:
         for name in (RESULTS, SCORES):
-            found = repository.read(commit, f"{folder}/{name}")
-            if found is not None:
-                (into / name).write_bytes(found)
+            content = repository.read(commit, f"{folder}/{name}")
+            if content is not None:
+                (into / name).write_bytes(content)
             elif pointers_over(repository, f"{folder}/{name}", commit):
                 check_out(repository, commit, f"{folder}/{name}", into / "dvc")
                 (into / "dvc" / folder / name).rename(into / name)

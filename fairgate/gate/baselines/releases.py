@@ -83,9 +83,9 @@ def _lies_here(folder: Path, described: Dataset) -> bool:
     return here.manifest == described.manifest
 
 
-def same_data(one: Manifest, other: Manifest) -> bool:
+def same_data(own: Manifest, other: Manifest) -> bool:
     """Whether two releases give the same verdicts: one content, divided alike into groups and sets."""
-    return _declared(one) == _declared(other)
+    return _declared(own) == _declared(other)
 
 
 def _declared(manifest: Manifest) -> object:
@@ -120,7 +120,7 @@ class _Commit:
     def _over(self, pointers: Iterable[Tracked], folder: str) -> dict[str, str]:
         """Pointers of DVC at, above or below a folder: their paths and MD5s."""
         path = work_tree_of(self.repository).path(folder)
-        return {each.path: each.md5 for each in pointers if related(each.path, path)}
+        return {pointer.path: pointer.md5 for pointer in pointers if related(pointer.path, path)}
 
     def is_here(self, folder: str) -> bool:
         """Whether a folder counts as it lies here: DVC's pointers to it are the same, or the commit of a module of git,
@@ -131,9 +131,9 @@ class _Commit:
         module = _modules(self._in_git_then, folder)
         if module and module == _modules(self._in_git, folder):
             return True
-        in_git = any(related(each.name, folder) for each in self._in_git)
+        in_git = any(related(entry.name, folder) for entry in self._in_git)
         then, now = self._over(self._pointers, folder), self._over(self._pointers_here, folder)
-        if any(each.name.startswith(f"{folder}/") for each in self._in_git_then):
+        if any(entry.name.startswith(f"{folder}/") for entry in self._in_git_then):
             return False
         if then:
             return then == now and not in_git and (self.repository.root / folder / MANIFEST_FILE).is_file()
@@ -148,13 +148,13 @@ class _Commit:
     def newest(self, name: str) -> str:
         """The newest version that the commit has. Raises DatasetError if there is none."""
         top = f"{ROOT}/{name}"
-        names = [each.name for each in self._in_git_then]
+        names = [entry.name for entry in self._in_git_then]
         names += [f"{top}/{version}/" for version in self._untouched(top, versions(name, self.repository.root / ROOT))]
         same = self._over(self._pointers, top) == self._over(self._pointers_here, top)
-        if not same or any(related(each.name, top) for each in self._in_git):
+        if not same or any(related(entry.name, top) for entry in self._in_git):
             names += names_at(self.repository, self.commit, top)
-        found = {name.removeprefix(f"{top}/").partition("/")[0] for name in names if name.startswith(f"{top}/")}
-        every = [version for version in found if re.fullmatch(VERSION_PATTERN, version)]
+        names_there = {name.removeprefix(f"{top}/").partition("/")[0] for name in names if name.startswith(f"{top}/")}
+        every = [version for version in names_there if re.fullmatch(VERSION_PATTERN, version)]
         if not every:
             raise DatasetError(
                 f"neither git nor DVC has a dataset '{name}' at {self.commit[:7]}, and none is here that this change "
@@ -179,4 +179,4 @@ class _Commit:
 
 def _modules(entries: Iterable[TreeEntry], folder: str) -> list[str]:
     """The commits of the modules of git at or above a folder."""
-    return [each.blob for each in entries if each.kind == "module" and f"{folder}/".startswith(f"{each.name}/")]
+    return [entry.blob for entry in entries if entry.kind == "module" and f"{folder}/".startswith(f"{entry.name}/")]

@@ -86,14 +86,16 @@ def pull(
     env = os.environ if environment is None else environment
     project = project_of(repository)
     here, known = project.repository, pointers_here(project.repository)
-    wanted = [one for target in targets for one in _targeted(project, target, known)] or [(one, None) for one in known]
+    wanted = [entry for target in targets for entry in _targeted(project, target, known)] or [
+        (pointer, None) for pointer in known
+    ]
     if not wanted:
         return []
-    _require_not_in_git(here, [one for one, _ in wanted])
+    _require_not_in_git(here, [pointer for pointer, _ in wanted])
     with _settings(here, base or (_default_branch(env) if in_ci(env) else None), env) as store:
         done = []
         for only in dict.fromkeys(only for _, only in wanted):
-            some = list(dict.fromkeys(one for one, path in wanted if path == only))
+            some = list(dict.fromkeys(pointer for pointer, path in wanted if path == only))
             done += fetch(some, here.root.resolve(), store, only=only, force=force, progress=progress)
     return done
 
@@ -124,8 +126,8 @@ def _fetch_at(repository: Repository, commit: str, path: str, into: Path) -> Non
     project, env, into = project_of(repository), os.environ, into.resolve()
     there, wanted = project.repository, project.path(path)
     try:
-        found = [one for one in pointers_at(there, commit) if related(one.path, wanted)]
-        if not found:
+        matches = [pointer for pointer in pointers_at(there, commit) if related(pointer.path, wanted)]
+        if not matches:
             raise BaselineError(
                 f"neither git nor DVC has {path} at {commit[:7]}.",
                 where=path,
@@ -135,7 +137,7 @@ def _fetch_at(repository: Repository, commit: str, path: str, into: Path) -> Non
             target = into / path
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=into, prefix="fetched-") as scratch:
-                fetch(found, Path(scratch).resolve(), store, only=wanted)
+                fetch(matches, Path(scratch).resolve(), store, only=wanted)
                 shutil.move(Path(scratch, wanted), target)
     except DatasetError as error:
         raise BaselineError(error.problem, where=f"{error.where} at {commit[:7]}", remedy=error.remedy) from error
@@ -154,9 +156,9 @@ def names_at(repository: Repository, commit: str, path: str) -> list[str]:
     """
     project, env = project_of(repository), os.environ
     there, top = project.repository, project.path(path)
-    wanted = [each for each in pointers_at(there, commit) if related(each.path, top)]
-    names = [each.path for each in wanted if each.path.startswith(f"{top}/")]
-    if above := [each for each in wanted if not each.path.startswith(f"{top}/")]:
+    wanted = [pointer for pointer in pointers_at(there, commit) if related(pointer.path, top)]
+    names = [pointer.path for pointer in wanted if pointer.path.startswith(f"{top}/")]
+    if above := [pointer for pointer in wanted if not pointer.path.startswith(f"{top}/")]:
         with _settings(there, _trusted(there, commit, env), env) as store:
             names += file_names(above, store)
     return [name.removeprefix(f"{project.inner}/") for name in names]
@@ -167,7 +169,9 @@ def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = 
     project, configured = work_tree_of(repository), project_of(repository).repository
     here = project.repository
     try:
-        now, then = ({one.path: one for one in some} for some in (pointers_here(here), pointers_at(here, commit)))
+        now, then = (
+            {pointer.path: pointer for pointer in some} for some in (pointers_here(here), pointers_at(here, commit))
+        )
         edited = read_file(configured.root, CONFIG, _MOST_BYTES) != configured.read(commit, CONFIG)
     except FairgateError as error:
         return [f"DVC: the pointers cannot be compared with the merge base's: {error.problem} ({error.where})"]
@@ -177,7 +181,9 @@ def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = 
     changed, releases = [], project.path("datasets")
     for path in sorted(now.keys() | then.keys(), key=lambda path: (path not in then, path)):  # new ones hide no others
         after, before = now.get(path), then.get(path)
-        if any(_is_candidates(path, one, releases) for one in mine) or (after and before and after.md5 == before.md5):
+        if any(_is_candidates(path, folder, releases) for folder in mine) or (
+            after and before and after.md5 == before.md5
+        ):
             continue
         if after and before:
             what = f"has other content than at the merge base ({before.md5[:7]}, now {after.md5[:7]})"
@@ -185,8 +191,8 @@ def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = 
             what = f"is new ({after.md5[:7]})" if after else "is no longer tracked"
         changed.append(f"{(after or then[path]).pointer}: {path} {what}")
     more = f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    found = [f"DVC: {'; '.join(changed[:_SHOWN])}{more}"] if changed else []
-    return found + ([f"DVC: this change edits {CONFIG}, which has no effect here before it is merged"] * edited)
+    lines = [f"DVC: {'; '.join(changed[:_SHOWN])}{more}"] if changed else []
+    return lines + ([f"DVC: this change edits {CONFIG}, which has no effect here before it is merged"] * edited)
 
 
 def pointers_at(repository: Repository, commit: str) -> list[Tracked]:
@@ -212,25 +218,25 @@ def pointers_over(repository: Repository, path: str, commit: str | None) -> dict
     project = work_tree_of(repository)
     there = project.repository
     known = pointers_here(there) if commit is None else pointers_at(there, commit)
-    return {each.path: each.md5 for each in known if related(each.path, project.path(path))}
+    return {pointer.path: pointer.md5 for pointer in known if related(pointer.path, project.path(path))}
 
 
 def _targeted(project: Project, target: str, known: Sequence[Tracked]) -> list[tuple[Tracked, str | None]]:
     """What a target means: the outputs of a pointer, or those at, above or below a path."""
     path = project.path(target)
     if path == ".":
-        return [(one, None) for one in known]
+        return [(pointer, None) for pointer in known]
     if is_pointer(path):
-        found = [one for one in known if one.pointer == path]
-        if not found:  # one that is not in git yet
+        matches = [pointer for pointer in known if pointer.pointer == path]
+        if not matches:  # one that is not in git yet
             root = project.repository.root.resolve()
-            found = read_pointers([path], lambda name: read_file(root, name, _MOST_BYTES))
-        if found:
-            return [(one, None) for one in found]
-    some: list[tuple[Tracked, str | None]] = [(one, path) for one in known if related(one.path, path)]
+            matches = read_pointers([path], lambda name: read_file(root, name, _MOST_BYTES))
+        if matches:
+            return [(pointer, None) for pointer in matches]
+    some: list[tuple[Tracked, str | None]] = [(pointer, path) for pointer in known if related(pointer.path, path)]
     if some:
         return some
-    near = did_you_mean(path, [*(one.path for one in known), *(one.pointer for one in known)])
+    near = did_you_mean(path, [*(pointer.path for pointer in known), *(pointer.pointer for pointer in known)])
     raise DatasetError(
         f"DVC tracks nothing called '{target}'.",
         where=target,
@@ -243,13 +249,13 @@ def _require_not_in_git(repository: Repository, wanted: Sequence[Tracked]) -> No
     names = _git(repository.root, "ls-files", "-z") or []
     folders = {name.rsplit("/", depth)[0] for name in names for depth in range(1, name.count("/") + 1)}
     files = set(names)
-    for one in wanted:
-        above = {one.path.rsplit("/", depth)[0] for depth in range(1, one.path.count("/") + 1)}
-        if one.path in files or one.path in folders or above & files:
+    for pointer in wanted:
+        above = {pointer.path.rsplit("/", depth)[0] for depth in range(1, pointer.path.count("/") + 1)}
+        if pointer.path in files or pointer.path in folders or above & files:
             raise DatasetError(
-                f"git has files at {one.path}, which DVC tracks too: nothing is written over them.",
-                where=one.pointer,
-                remedy=f"let one of both have it: `git rm -r --cached {one.path}`, or remove the pointer",
+                f"git has files at {pointer.path}, which DVC tracks too: nothing is written over them.",
+                where=pointer.pointer,
+                remedy=f"let one of both have it: `git rm -r --cached {pointer.path}`, or remove the pointer",
             )
 
 
@@ -295,9 +301,9 @@ def _is_candidates(path: str, mine: str, releases: str) -> bool:
     return mine != "." and related(path, mine) and not related(path, releases)
 
 
-def related(one: str, other: str) -> bool:
+def related(path: str, other: str) -> bool:
     """Whether two paths are the same, or one is below the other."""
-    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/") or other == "."
+    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/") or other == "."
 
 
 def _git(root: Path, *words: str) -> list[str] | None:

@@ -133,16 +133,16 @@ def columns_of(model: Model, suite: SuitePrompts) -> Columns:
     ranker = cast(SimilarityModel, model)
     cosines = dict(zip(suite.prompts, ranker.similarity([[prompt] for prompt in suite.prompts]).T, strict=True))
     scale = _scale(logits, cosines)
-    found = Columns({prompt: scale * column for prompt, column in cosines.items()}, scale, False)
-    if logits and not np.allclose(_softmax_of(found.of, suite.labels), _softmax_of(logits, suite.labels), atol=1e-6):
-        found = Columns({**cosines, **logits}, 1.0, False)
+    scaled = Columns({prompt: scale * column for prompt, column in cosines.items()}, scale, False)
+    if logits and not np.allclose(_softmax_of(scaled.of, suite.labels), _softmax_of(logits, suite.labels), atol=1e-6):
+        scaled = Columns({**cosines, **logits}, 1.0, False)
     for prompts, _ in suite.queries:
-        used = {*suite.labels, *(prompt for one, _ in suite.queries if one != prompts for prompt in one)}
+        used = {*suite.labels, *(prompt for query, _ in suite.queries if query != prompts for prompt in query)}
         own = [prompt for prompt in dict.fromkeys(prompts) if prompt not in used]
         if len(prompts) > 1 and own:
-            left_over = (ranker.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * found.scale
-            found = found.with_columns({prompt: found.of[prompt] + left_over / len(own) for prompt in own})
-    return found
+            left_over = (ranker.similarity([prompts])[:, 0] - scaled.query(prompts)) * len(prompts) * scaled.scale
+            scaled = scaled.with_columns({prompt: scaled.of[prompt] + left_over / len(own) for prompt in own})
+    return scaled
 
 
 def _softmax_of(columns: Mapping[str, Floats], prompts: Sequence[str]) -> Floats:

@@ -78,7 +78,7 @@ def look_at_dataset(dataset: Dataset, full: bool) -> list[Finding]:
     if full:
         problems = dataset.verify()
         if problems:
-            first = [trouble(area, one.what, one.where, one.remedy) for one in problems[:_SHOWN]]
+            first = [trouble(area, problem.what, problem.where, problem.remedy) for problem in problems[:_SHOWN]]
             more = f"{len(problems) - _SHOWN} more problems; `fairgate dataset verify {manifest.ref}` names them all."
             return first + ([trouble(area, more)] if len(problems) > _SHOWN else [])
         return [ok(area, f"all {manifest.n_rows:,} rows are what was released{notice}", where=str(dataset.folder))]
@@ -98,15 +98,15 @@ def look_at_dvc(root: Path) -> list[Finding]:
     here = _status(root, *target)
     if isinstance(here, Finding):
         return [here]
-    found = []
+    findings = []
     if here:
         remedy = f"run `dvc pull {' '.join(target)}`".rstrip() + "; `dvc status` says what differs"
         names = ", ".join(list(here)[:_SHOWN])
-        found.append(trouble("dvc", f"{names} is not the data that the commit names.", remedy=remedy))
+        findings.append(trouble("dvc", f"{names} is not the data that the commit names.", remedy=remedy))
     if not run([sys.executable, "-m", "dvc", "remote", "list"], root, PATIENCE).out.strip():
         remedy = "dvc remote add --default NAME URL, then `dvc push`: a fresh clone has no data without it"
-        return [*found, warning("dvc", "no remote is configured.", where=".dvc/config", remedy=remedy)]
-    return [*found, *_remote(root, target, whole=not here)]
+        return [*findings, warning("dvc", "no remote is configured.", where=".dvc/config", remedy=remedy)]
+    return [*findings, *_remote(root, target, whole=not here)]
 
 
 def _untracked(root: Path) -> list[Finding]:
@@ -147,10 +147,10 @@ def _status(root: Path, *words: str) -> dict[str, Any] | Finding:
         remedy = "check the network and the remote's address (`dvc remote list`)"
         return warning("dvc", f"DVC did not answer within {PATIENCE:g} s.", where=where, remedy=remedy)
     try:
-        said = json.loads(done.out or "null")
+        status = json.loads(done.out or "null")
     except ValueError:
-        said = None
-    if done.code != 0 or not isinstance(said, dict):
+        status = None
+    if done.code != 0 or not isinstance(status, dict):
         remedy = "run that command and read what it says; `dvc remote list` shows the addresses"
         return trouble("dvc", f"DVC could not tell: {done.said}", where=where, remedy=remedy)
-    return said
+    return status

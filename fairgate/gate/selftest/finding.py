@@ -45,7 +45,7 @@ def of_error(area: str, error: FairgateError) -> Finding:
 
 def healthy(findings: list[Finding]) -> bool:
     """Whether nothing is wrong; warnings are allowed."""
-    return all(one.level != "trouble" for one in findings)
+    return all(finding.level != "trouble" for finding in findings)
 
 
 TOOK_TOO_LONG: Final = -2

@@ -37,28 +37,31 @@ def planted(
     of another group falls by it, by a shift of the prompts that no classification uses, where there are any.
     """
     taken = _taken_from_labels(columns, suite, index, group, strength)
-    found = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in taken.items()})
+    shifted = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in taken.items()})
     if columns.probability:
-        return found
+        return shifted
     for query, subject in prompts.queries:
         free = [prompt for prompt in dict.fromkeys(query) if prompt not in prompts.labels]
         rows = np.ones(len(index), dtype=bool) if subject is None else index.subject == subject
         inside, outside = rows & group.rows, rows & ~group.rows
         if not free or not inside.any() or not outside.any():
             continue
-        before, now = columns.query(query), found.query(query)
+        before, now = columns.query(query), shifted.query(query)
         target = max(_ranks_before(before[inside], before[outside]) - strength, 0.0)
         sunk = _shift_to(target, now[inside], now[outside]) * columns.scale * len(query) / len(free)
-        found = found.with_columns({prompt: found.of[prompt] - sunk * inside for prompt in free})
-    return found
+        shifted = shifted.with_columns({prompt: shifted.of[prompt] - sunk * inside for prompt in free})
+    return shifted
 
 
 def jittered(columns: Columns, suite: str) -> Columns:
     """The columns as an innocent change leaves them: moved by a ten-thousandth of their spread."""
     rng = stream(0, "doctor", suite)
-    moved = {prompt: one + NOISE * one.std() * rng.standard_normal(len(one)) for prompt, one in columns.of.items()}
+    moved = {
+        prompt: column + NOISE * column.std() * rng.standard_normal(len(column))
+        for prompt, column in columns.of.items()
+    }
     if columns.probability:
-        moved = {prompt: np.minimum(one, 0.0) for prompt, one in moved.items()}
+        moved = {prompt: np.minimum(column, 0.0) for prompt, column in moved.items()}
     return columns.with_columns(moved)
 
 
@@ -68,7 +71,7 @@ def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: G
     Probes in which nothing can be planted are left out.
     """
     then, now = run_probes(before, index, suite), run_probes(after, index, suite)
-    found: dict[str, list[float]] = {}
+    lost_by_probe: dict[str, list[float]] = {}
     for name, scores in then.items():
         probe = name.partition("[")[0]
         kind = suite.probes[probe]
@@ -81,8 +84,8 @@ def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: G
             if not kind.ranked_words:
                 galleries = [index.subject == subject for subject in dict.fromkeys(index.subject.tolist())]
             lost = [_sunk(scores.value, now[name].value, rows, group.rows) for rows in galleries]
-        found.setdefault(probe, []).extend(lost)
-    return {probe: float(np.mean(lost)) for probe, lost in found.items()}
+        lost_by_probe.setdefault(probe, []).extend(lost)
+    return {probe: float(np.mean(lost)) for probe, lost in lost_by_probe.items()}
 
 
 def _taken_from_labels(

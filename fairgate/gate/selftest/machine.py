@@ -42,11 +42,11 @@ def look_at_machine(device: str, cache: Path | None, root: Path = Path()) -> lis
     return [python, *_packages(), *_device(device), look_at_cache(cache, root)]
 
 
-def cache_of(said: str | None) -> Path | None:
+def cache_of(choice: str | None) -> Path | None:
     """The folder for embeddings, as a gate run would choose it from what was said; None where it is off."""
-    if said == "off":
+    if choice == "off":
         return None
-    return Path(said) if said else default_cache(os.environ)
+    return Path(choice) if choice else default_cache(os.environ)
 
 
 def _packages() -> list[Finding]:
@@ -60,12 +60,12 @@ def _packages() -> list[Finding]:
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = version(wanted.name)
+            installed = version(wanted.name)
         except PackageNotFoundError:
             wrong.append(trouble("packages", f"{wanted.name} is not installed.", remedy=f'pip install "{wanted}"'))
             continue
-        if not wanted.specifier.contains(found, prereleases=True):
-            what = f"{wanted.name} is {found}, and fairgate needs {wanted.specifier}."
+        if not wanted.specifier.contains(installed, prereleases=True):
+            what = f"{wanted.name} is {installed}, and fairgate needs {wanted.specifier}."
             wrong.append(trouble("packages", what, remedy=f'pip install --upgrade "{wanted}"'))
         checked += 1
     return wrong or [ok("packages", f"all {checked} that fairgate needs are there, new enough")]
@@ -80,27 +80,27 @@ def _device(wanted: str) -> list[Finding]:
         remedy = "install the two builds that belong together: pip install --upgrade torch torchvision"
         what = f"torch or torchvision does not work: {done.said}"
         return [trouble("torch", what, remedy=f"{remedy} (only cached scores and score tables work now)")]
-    said = json.loads(done.out.splitlines()[-1])
-    built = f"CUDA {said['cuda']}" if said["cuda"] else "the CPU"
-    found = [ok("torch", f"torch {said['torch']} and torchvision {said['torchvision']} work, built for {built}")]
-    for number, (name, free, total) in enumerate(said["gpus"]):
+    facts = json.loads(done.out.splitlines()[-1])
+    built = f"CUDA {facts['cuda']}" if facts["cuda"] else "the CPU"
+    findings = [ok("torch", f"torch {facts['torch']} and torchvision {facts['torchvision']} work, built for {built}")]
+    for number, (name, free, total) in enumerate(facts["gpus"]):
         what = f"cuda:{number} is {name}, {_size(free)} of {_size(total)} free"
         if free > total / 4:
-            found.append(ok("device", what))
+            findings.append(ok("device", what))
         else:
-            found.append(warning("device", what, remedy="others use it: wait, or choose another GPU"))
+            findings.append(warning("device", what, remedy="others use it: wait, or choose another GPU"))
     try:
         chosen = find_device(wanted)
     except DeviceError as error:
-        return [*found, trouble("device", error.problem, where=f"device {wanted}", remedy=error.remedy)]
-    if chosen.is_cuda and not said["gpus"]:
+        return [*findings, trouble("device", error.problem, where=f"device {wanted}", remedy=error.remedy)]
+    if chosen.is_cuda and not facts["gpus"]:
         what = f"'{wanted}' is taken for {chosen.name}, and this torch sees no GPU."
         remedy = (
             "compare `nvidia-smi` with the CUDA version that torch was built for, or run with --fairness-device cpu"
         )
-        return [*found, trouble("device", what, remedy=remedy)]
-    seen = "" if said["gpus"] else "; no GPU is seen"
-    return [*found, ok("device", f"'{wanted}' means {chosen.name}, in {chosen.precision}{seen}")]
+        return [*findings, trouble("device", what, remedy=remedy)]
+    seen = "" if facts["gpus"] else "; no GPU is seen"
+    return [*findings, ok("device", f"'{wanted}' means {chosen.name}, in {chosen.precision}{seen}")]
 
 
 def look_at_cache(folder: Path | None, root: Path = Path()) -> Finding:
@@ -149,12 +149,12 @@ def look_at_git(root: Path, refs: list[str]) -> list[Finding]:
             return [trouble("git", what, where=str(root), remedy=remedy)]
         remedy = "runs are recorded without a commit; `git init` to have one"
         return [warning("git", what, where=str(root), remedy=remedy)]
-    found = [ok("git", f"whole history, {_said(root, 'rev-list', '--count', 'HEAD') or 'no'} commits")]
+    findings = [ok("git", f"whole history, {_said(root, 'rev-list', '--count', 'HEAD') or 'no'} commits")]
     if shallow == "true":
         remedy = "fetch all of it: `git fetch --unshallow`, in GitHub Actions `fetch-depth: 0` for actions/checkout"
         what = "the clone is shallow: merge bases and the steps of history are missing."
-        found = [(trouble if refs else warning)("git", what, str(root), remedy)]
-    return found + [_merge_base(root, ref) for ref in refs]
+        findings = [(trouble if refs else warning)("git", what, str(root), remedy)]
+    return findings + [_merge_base(root, ref) for ref in refs]
 
 
 def _merge_base(root: Path, ref: str) -> Finding:

@@ -53,10 +53,10 @@ def prove(
             prompts = suite_prompts(suite, real.dataset.manifest.subjects)
             columns = columns_of(model, prompts)
             left_out = frozenset(name for name, probe in suite.probes.items() if not can_plant(probe, index))
-            told = _left_out(suite, left_out)
-            planned = [one for one in real.planned if one.check.probe not in left_out]
-            if left_out and all(one.metric.spec.utility and not one.groupings for one in planned):
-                return told  # no check of bias remains
+            finding = _left_out(suite, left_out)
+            planned = [check for check in real.planned if check.check.probe not in left_out]
+            if left_out and all(check.metric.spec.utility and not check.groupings for check in planned):
+                return finding  # no check of bias remains
             group = group_to_harm(suite, index, run_probes(columns, index, suite), planned)
             biased = planted(columns, suite, prompts, index, group, strength)
             tables = {
@@ -70,7 +70,7 @@ def prove(
             already = _failing_anyway(suite.suite, view, replace(settings, model=tables[PLAIN]))
             lost = losses(suite, index, columns, biased, group)
             aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already, left_out)
-            return [*_findings(aim, model, columns, real), *told, *_tried(aim, bench, progress)]
+            return [*_findings(aim, model, columns, real), *finding, *_tried(aim, bench, progress)]
     except FairgateError as error:
         return [of_error(f"inject {name}", error)]
 
@@ -114,25 +114,25 @@ def _findings(aim: Planted, scorer: Model, columns: Columns, real: gate.Prepared
     images = int(aim.group.rows.sum())
     decide = f", on which {some(aim.group.checks)} can decide" if aim.group.checks else ""
     what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}{decide}: {_losses(aim)}"
-    found = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
+    findings = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
     suite, index = aim.suite, real.dataset.index
     of_model, of_table = run_probes(scorer, index, suite), run_probes(columns, index, suite)
-    apart = [name for name, one in of_model.items() if not _alike(one, of_table[name])]
+    apart = [name for name, scores in of_model.items() if not _alike(scores, of_table[name])]
     if apart:
         what = f"the table of the model's scores differs slightly from the model on {', '.join(apart)}."
         remedy = (
             "several probes share all their prompts, or a label's odds depend on which others compete; the runs below "
             "are compared with the table, not the model"
         )
-        found.append(warning(aim.area, what, remedy=remedy))
-    return found
+        findings.append(warning(aim.area, what, remedy=remedy))
+    return findings
 
 
-def _alike(one: ProbeScores, other: ProbeScores) -> bool:
-    same = one.rank is other.rank is None or (
-        one.rank is not None and other.rank is not None and np.array_equal(one.rank, other.rank)
+def _alike(own: ProbeScores, other: ProbeScores) -> bool:
+    same = own.rank is other.rank is None or (
+        own.rank is not None and other.rank is not None and np.array_equal(own.rank, other.rank)
     )
-    return bool(same and np.allclose(one.value, other.value, atol=1e-6))
+    return bool(same and np.allclose(own.value, other.value, atol=1e-6))
 
 
 def _losses(aim: Planted) -> str:
@@ -168,30 +168,30 @@ def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:
     runs = _Runs(bench.suite, progress, 6 if xdist else 5)
     runs.next("pytest on the planted bias")
     first = bench.pytest("pytest")
-    found = [first_run(aim, first)]
-    if found[0].level != "trouble" and aim.new(first):
-        found += _other_ways(aim, bench, first, runs, xdist)
+    findings = [first_run(aim, first)]
+    if findings[0].level != "trouble" and aim.new(first):
+        findings += _other_ways(aim, bench, first, runs, xdist)
     runs.next("pytest on an innocent change")
-    found.append(control(aim, bench.pytest("control", table=INNOCENT)))
-    return found
+    findings.append(control(aim, bench.pytest("control", table=INNOCENT)))
+    return findings
 
 
 def _other_ways(aim: Planted, bench: Bench, first: Trial, runs: _Runs, xdist: bool) -> list[Finding]:
     """The same run under xdist, in pipes, and without pytest."""
-    found = list[Finding]()
+    findings = list[Finding]()
     if xdist:
         runs.next("pytest -n 2")
-        found.append(same_again(aim, first, bench.pytest("xdist", "-n", "2")))
+        findings.append(same_again(aim, first, bench.pytest("xdist", "-n", "2")))
     runs.next("pytest in a pipe with pipefail")
     strict = bench.piped("pipefail", pipefail=True)
     if strict is None:
-        found.append(warning(aim.area, "pipes were not tried: there is no bash here."))
+        findings.append(warning(aim.area, "pipes were not tried: there is no bash here."))
     else:
-        found.append(same_again(aim, first, strict))
+        findings.append(same_again(aim, first, strict))
     runs.next("pytest in a pipe without")
     plain = bench.piped("pipe", pipefail=False)
     if plain is not None:
-        found.append(no_pipefail(aim, plain))
+        findings.append(no_pipefail(aim, plain))
     runs.next("fairgate check")
-    found.append(same_again(aim, first, bench.check("check")))
-    return found
+    findings.append(same_again(aim, first, bench.check("check")))
+    return findings

@@ -35,19 +35,19 @@ _FILES: Final = (
 
 def look_at_pytest(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
     """Whether pytest collects every item of the suites (`items`: how many each should have), and what is in the way."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if ini.broken is not None:
         remedy = "fix the file; pytest cannot start with it"
-        found.append(trouble(AREA, f"pytest's configuration cannot be read: {ini.broken}.", str(ini.path), remedy))
-    if not any(one.name == "fairgate" for one in entry_points(group="pytest11")):
+        findings.append(trouble(AREA, f"pytest's configuration cannot be read: {ini.broken}.", str(ini.path), remedy))
+    if not any(entry_point.name == "fairgate" for entry_point in entry_points(group="pytest11")):
         what = "fairgate is not registered with pytest: the options --fairness-* do not exist."
-        found.append(trouble(AREA, what, sys.executable, "install it, do not only put it on the path: pip install"))
+        findings.append(trouble(AREA, what, sys.executable, "install it, do not only put it on the path: pip install"))
     if items:
-        found.append(_collected(root, items, ini))
+        findings.append(_collected(root, items, ini))
     xdist = importlib.util.find_spec("xdist") is not None
     on = "is installed" if has_xdist(ini) else "is installed, and switched off"
-    found.append(ok(AREA, f"pytest-xdist {on if xdist else 'is not installed: items run one after another'}"))
-    return [*found, *_environment()]
+    findings.append(ok(AREA, f"pytest-xdist {on if xdist else 'is not installed: items run one after another'}"))
+    return [*findings, *_environment()]
 
 
 def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
@@ -91,14 +91,14 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
 
 def _suspects(ini: Ini) -> list[str]:
     """Options and variables by which pytest drops items or plugins, each with its place."""
-    found = []
+    findings = []
     places = {f"addopts in {ini.path.name}" if ini.path else "addopts": ini.get("addopts")}
     places["PYTEST_ADDOPTS"] = os.environ.get("PYTEST_ADDOPTS")
     for place, text in places.items():
-        found += [f"`{option}` ({place})" for option in _dropping(text or "")]
+        findings += [f"`{option}` ({place})" for option in _dropping(text or "")]
     if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
-        found.append("PYTEST_DISABLE_PLUGIN_AUTOLOAD is set: add `-p fairgate.interfaces.pytest_plugin.plugin`")
-    return found
+        findings.append("PYTEST_DISABLE_PLUGIN_AUTOLOAD is set: add `-p fairgate.interfaces.pytest_plugin.plugin`")
+    return findings
 
 
 def _dropping(text: str) -> list[str]:
@@ -111,18 +111,18 @@ def _dropping(text: str) -> list[str]:
         words = shlex.split(text)
     except ValueError:
         return [text]
-    found = []
+    findings = []
     for place, word in enumerate(words):
         following = words[place + 1] if place + 1 < len(words) else ""
         name = word.partition("=")[0]
         if (word == "-p" and following == "no:fairgate") or word == "-pno:fairgate":
-            found.append("-p no:fairgate")
+            findings.append("-p no:fairgate")
         elif name in _SELECTING:
             takes = "=" not in word and name not in ("--lf", "--last-failed", "--sw")
-            found.append(shlex.join([word, following] if takes else [word]))
+            findings.append(shlex.join([word, following] if takes else [word]))
         elif re.match(r"-[km].", word):
-            found.append(shlex.quote(word))
-    return found
+            findings.append(shlex.quote(word))
+    return findings
 
 
 def has_xdist(ini: Ini) -> bool:
@@ -140,19 +140,19 @@ def _environment() -> list[Finding]:
     from fairgate.tracking import redact
 
     known = {option.environment: option for option in OPTIONS.values()}
-    found = []
+    findings = []
     for name in sorted(name for name in os.environ if name.startswith("FAIRGATE_")):
         if name in _NO_OPTIONS or name.startswith("FAIRGATE_ROOT_"):
             continue
         if name not in known:
             what = f"the variable {name} is set, and fairgate does not know it."
             remedy = suggestion(name, known, f"known: {', '.join(known)}")
-            found.append(warning("environment", what, remedy=remedy))
+            findings.append(warning("environment", what, remedy=remedy))
         elif os.environ[name]:
             what = f"{name}={redact(os.environ[name])} is set: it takes the place of what suites and ini files say."
             remedy = "unset it if that is not meant; `--fairness-*` on the command line is stronger"
-            found.append(warning("environment", what, remedy=remedy))
-    return found or [ok("environment", "no FAIRGATE_* variable changes what suites say")]
+            findings.append(warning("environment", what, remedy=remedy))
+    return findings or [ok("environment", "no FAIRGATE_* variable changes what suites say")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +189,8 @@ def _options(path: Path, section: str) -> dict[str, str] | None:
     if path.suffix == ".toml":
         tool: Any = tomllib.loads(text).get("tool", {})
         own = tool.get("pytest", {})
-        found = own.get("ini_options", own)
-        return {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in found.items()} or None
+        options = own.get("ini_options", own)
+        return {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in options.items()} or None
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(text)
     if parser.has_section(section):

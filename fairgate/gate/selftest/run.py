@@ -63,9 +63,9 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
 
     progress("python, packages, device")
     device = options.device or configured("device")
-    found = look_at_machine(device or "auto", cache_of(options.cache or configured("cache")), root)
+    findings = look_at_machine(device or "auto", cache_of(options.cache or configured("cache")), root)
     if not names:
-        found.append(
+        findings.append(
             trouble("suites", "there is no suite in fairness_suites/.", remedy="see README.md for a first one")
         )
     planned: dict[str, tuple[gate.Prepared, Settings]] = {}
@@ -76,29 +76,34 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
             typed = {"device": options.device, "mlflow": options.mlflow, "cache": options.cache}
             settings = gate.settings_of(prepared, ini=ini.get, allow_pickle=options.allow_pickle, **typed)
         except FairgateError as error:
-            found.append(of_error(f"suite {name}", error))
+            findings.append(of_error(f"suite {name}", error))
             continue
         planned[name] = (prepared, settings)
-        found += look_at_suite(prepared, settings, datetime.now(UTC).date())
-        found += look_at_models(prepared, settings)
-        found += look_at_drift(prepared)
-    for ref, dataset in {one.dataset.manifest.ref: one.dataset for one, _ in planned.values()}.items():
+        findings += look_at_suite(prepared, settings, datetime.now(UTC).date())
+        findings += look_at_models(prepared, settings)
+        findings += look_at_drift(prepared)
+    for ref, dataset in {
+        definition.dataset.manifest.ref: definition.dataset for definition, _ in planned.values()
+    }.items():
         progress(f"dataset {ref}")
-        found += look_at_dataset(dataset, options.full)
+        findings += look_at_dataset(dataset, options.full)
     progress("pytest, environment")
-    found += look_at_pytest(root, {name: len(one.planned) for name, (one, _) in planned.items()}, ini)
-    found += look_at_workflows(root)
+    findings += look_at_pytest(root, {name: len(definition.planned) for name, (definition, _) in planned.items()}, ini)
+    findings += look_at_workflows(root)
     progress("git, DVC, MLflow")
     specs = [
-        text for one, settings in planned.values() for text in (settings.baseline, one.loaded.suite.anchor) if text
+        text
+        for definition, settings in planned.values()
+        for text in (settings.baseline, definition.loaded.suite.anchor)
+        if text
     ]
     named = [BaselineSpec("git", spec.removeprefix("git:")) for spec in specs if spec.startswith("git:")]
     refs = dict.fromkeys(spec.pinned[1] if spec.pinned else spec.target for spec in named)
-    found += look_at_git(root, list(refs))
-    found += look_at_dvc(root)
+    findings += look_at_git(root, list(refs))
+    findings += look_at_dvc(root)
     uri = options.mlflow or configured("mlflow") or OPTIONS["mlflow"].default
-    found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
+    findings += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
     if options.inject is not None:
         for name, (_, settings) in planned.items():
-            found += prove(name, root, settings, options.inject, progress, options.program, options.keep)
-    return found
+            findings += prove(name, root, settings, options.inject, progress, options.program, options.keep)
+    return findings

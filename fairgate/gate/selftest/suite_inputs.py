@@ -25,22 +25,22 @@ def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> l
     items, manifest = len(prepared.planned), prepared.dataset.manifest
     what = f"{len(loaded.suite.checks)} checks make {items} items on {manifest.ref} ({manifest.n_sets:,} sets)"
     shown = loaded.path.relative_to(prepared.root) if loaded.path.is_relative_to(prepared.root) else loaded.path
-    found = [ok(area, what, where=str(shown))]
-    found += [warning(area, one.problem, one.where, one.remedy) for one in advice(loaded)]
-    found += [_waiver(area, loaded, place, today) for place in range(len(loaded.suite.waivers))]
+    findings = [ok(area, what, where=str(shown))]
+    findings += [warning(area, hint.problem, hint.where, hint.remedy) for hint in advice(loaded)]
+    findings += [_waiver(area, loaded, place, today) for place in range(len(loaded.suite.waivers))]
     if settings.on_inconclusive == "warn":
         what = "thin evidence opens the gate: on_inconclusive is `warn`."
         own = loaded.suite.on_inconclusive == "warn"
         where = loaded.where("on_inconclusive") if own else "FAIRGATE_ON_INCONCLUSIVE, or the ini file"
         remedy = "use `fail` once there is a baseline with enough sets; `fairgate power` tells how many"
-        found.append(warning(area, what, where, remedy))
-    return found
+        findings.append(warning(area, what, where, remedy))
+    return findings
 
 
 def look_at_drift(prepared: gate.Prepared) -> list[Finding]:
     """Losses below the margin, each of which becomes the baseline of the next change, add up without an anchor."""
     suite = prepared.loaded.suite
-    if suite.anchor is not None or not any(one.check.no_worse_than for one in prepared.planned):
+    if suite.anchor is not None or not any(planned.check.no_worse_than for planned in prepared.planned):
         return []
     what = "no anchor: losses below the margin add up, since each of them becomes the baseline of the next change."
     remedy = f"`fairgate baseline anchor {suite.suite}` writes the line, once a baseline is merged"
@@ -83,7 +83,7 @@ def look_at_models(prepared: gate.Prepared, settings: Settings) -> list[Finding]
 
 
 def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings, role: Against) -> list[Finding]:
-    compares = any(one.check.no_worse_than for one in prepared.planned)
+    compares = any(planned.check.no_worse_than for planned in prepared.planned)
     try:
         spec = parse_baseline(text, where=role)
     except BaselineError as error:
@@ -124,21 +124,23 @@ def _record(
     record = read_results(files.results)
     where = files.origin or str(spec)
     digests = probe_digests(prepared.loaded.suite)
-    compared = {one.check.probe: digests[one.check.probe] for one in prepared.planned if one.check.no_worse_than}
+    compared = {
+        planned.check.probe: digests[planned.check.probe] for planned in prepared.planned if planned.check.no_worse_than
+    }
     gate.require_intact(prepared.dataset, settings, prepared.root, None)
     differs = mismatch(record, gate.dataset_info(prepared.dataset), [compared])
     if differs is None:
         scores = read_scores(files.scores, prepared.dataset.index)
         require_own_scores(record, scores_digest(scores), where)
         what = f"the {role} of {record.created_at[:10]} is there, of the same data and probes"
-        found = [ok(area, what, where=where)]
+        findings = [ok(area, what, where=where)]
         if lacking := sorted(gate.needs_entropy(prepared.planned, role) - record.answer_entropy.keys()):
             what = (
                 f"the {role}'s record holds no mean answer entropies of {', '.join(lacking)}: its checkpoint is scored "
                 "again for them in every run, and where it is not to be had, no regression of P(true) passes."
             )
-            found.append(warning(area, what, where=where, remedy=_MAKE))
-        return found
+            findings.append(warning(area, what, where=where, remedy=_MAKE))
+        return findings
     for version in range(METRIC_VERSION - 1, 0, -1):
         then = probe_digests(prepared.loaded.suite, metric_version=version)
         if all(record.probes.get(name) == then[name] for name in compared):

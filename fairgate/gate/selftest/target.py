@@ -65,17 +65,17 @@ def group_to_harm(
     Raises DatasetError where no check is about two groups, and where each group of one has fewer than `min_sets` sets.
     """
     everything = list(_seen(suite, index, planned))
-    seen = [one for one in everything if one.detection != Detection.BLIND] or everything
-    enough = [one for one in seen if one.sets >= suite.groups.min_sets]
+    seen = [check for check in everything if check.detection != Detection.BLIND] or everything
+    enough = [check for check in seen if check.sets >= suite.groups.min_sets]
     if not enough:
         raise _undecidable(suite, index, seen)
-    best = min(one.detection for one in enough)
-    finest = max(len(one.grouping) for one in enough if one.detection == best)
+    best = min(check.detection for check in enough)
+    finest = max(len(check.grouping) for check in enough if check.detection == best)
     value = answers[_first_probe(suite)].value
     checks: dict[tuple[Crossing, str], list[str]] = {}
-    for one in enough:
-        if (one.detection, len(one.grouping)) == (best, finest):
-            checks.setdefault((one.grouping, one.name), []).append(one.item)
+    for check in enough:
+        if (check.detection, len(check.grouping)) == (best, finest):
+            checks.setdefault((check.grouping, check.name), []).append(check.item)
 
     def order(key: tuple[Crossing, str]) -> tuple[int, float]:
         rows = _rows(index, *key)
@@ -90,26 +90,26 @@ def _seen(suite: Suite, index: Index, planned: Sequence[PlannedCheck]) -> Iterat
     """Every group of every check of two groups or more; without anchors, which planted scores are not compared with."""
     cells, chosen = Cells(index), suite.groups.attributes
     whole = tuple(index.attributes) if chosen == "each" else tuple(chosen)
-    for one in planned:
-        if one.against == "anchor":
+    for check in planned:
+        if check.against == "anchor":
             continue
-        cell = cells.of(one.subject, one.groupings)
-        for grouping in one.groupings or (whole,):
+        cell = cells.of(check.subject, check.groupings)
+        for grouping in check.groupings or (whole,):
             codes, names = index.codes(grouping)
             here = np.asarray(codes)[cell.rows]
             present = [name for code, name in enumerate(names) if (here == code).any()]
             for name in present if len(present) > 1 else ():
-                if one.check.first is None or name in (one.check.first, one.check.second):
+                if check.check.first is None or name in (check.check.first, check.check.second):
                     members = cell.set_code[here == names.index(name)]
-                    sets = len(np.unique(members)) if one.groupings else cell.n_sets
-                    yield _Seen(_detection(one), grouping, name, sets, one.item)
+                    sets = len(np.unique(members)) if check.groupings else cell.n_sets
+                    yield _Seen(_detection(check), grouping, name, sets, check.item)
 
 
-def _detection(one: PlannedCheck) -> Detection:
-    use = one.metric.spec.utility
-    if one.check.no_worse_than is None:
-        return Detection.BOUND_ON_GROUPS if one.groupings else Detection.BOUND
-    if one.groupings:
+def _detection(check: PlannedCheck) -> Detection:
+    use = check.metric.spec.utility
+    if check.check.no_worse_than is None:
+        return Detection.BOUND_ON_GROUPS if check.groupings else Detection.BOUND
+    if check.groupings:
         return Detection.USE_OF_GROUPS if use else Detection.GROUPS
     return Detection.BLIND if use else Detection.WHOLE
 
@@ -127,7 +127,7 @@ def _undecidable(suite: Suite, index: Index, seen: Sequence[_Seen]) -> DatasetEr
             where=CROSS.join(index.attributes if chosen == "each" else chosen),
             remedy="use a dataset that shows several groups",
         )
-    most = max(seen, key=lambda one: one.sets)
+    most = max(seen, key=lambda check: check.sets)
     by_group = most.detection in (Detection.GROUPS, Detection.USE_OF_GROUPS, Detection.BOUND_ON_GROUPS)
     about = f"'{most.name}', has" if by_group else "all of them, have"
     return DatasetError(

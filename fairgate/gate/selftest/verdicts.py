@@ -97,7 +97,11 @@ def control(aim: Planted, trial: Trial) -> Finding:
         remedy = f"margins of 0, or bounds that the model only just meets: `fairgate power {aim.suite.suite}`"
         return _finding("trouble", aim, trial, what, remedy)
     record = trial.record
-    thin = [one.item for one in record.checks if one.verdict == "inconclusive" and not one.waived] if record else []
+    thin = (
+        [check.item for check in record.checks if check.verdict == "inconclusive" and not check.waived]
+        if record
+        else []
+    )
     if thin:
         what = f"an innocent change is not cleared: {some(thin)} stay inconclusive."
         remedy = f"too few sets for these margins: `fairgate power {aim.suite.suite}` tells how many it takes"
@@ -124,26 +128,30 @@ def _unusable(aim: Planted, trial: Trial) -> Finding | None:
 def _not_seen(aim: Planted, trial: Trial) -> Finding:
     """No new check fails: none compares a bias, a waiver or a wide margin lets it pass, or the sets are too few."""
     checks = trial.record.checks if trial.record else []
-    compared = {one.id: one for one in aim.suite.checks if one.no_worse_than and one.probe not in aim.left_out}
-    by_group = {key for key, one in compared.items() if one.over is not None or not METRICS[one.metric].spec.utility}
-    comparing = [one for one in checks if one.id in by_group]
+    compared = {
+        check.id: check for check in aim.suite.checks if check.no_worse_than and check.probe not in aim.left_out
+    }
+    by_group = {
+        key for key, check in compared.items() if check.over is not None or not METRICS[check.metric].spec.utility
+    }
+    comparing = [check for check in checks if check.id in by_group]
     if not comparing:
         what = (
             f"nothing fails that did not without it: no check of '{aim.suite.suite}' compares a bias with the baseline "
             "(there are only bounds and checks of use), so that it cannot see this kind of change."
         )
         return _finding("warning", aim, trial, what, _COMPARE)
-    if waived := [one.item for one in checks if one.waived and one.verdict == "fail"]:
+    if waived := [check.item for check in checks if check.waived and check.verdict == "fail"]:
         what = f"{some(waived)} failed, and a waiver keeps the gate open."
         return _finding("trouble", aim, trial, what, "this regression would be merged: end the waiver, or narrow it")
-    seen = "; ".join(_margin(one, aim.group) for one in comparing[:_SHOWN])
+    seen = "; ".join(_margin(check, aim.group) for check in comparing[:_SHOWN])
     what = (
         f"{aim.strength:g} taken from {aim.group.name} went unseen: nothing fails that did not without it (exit "
         f"{trial.ran.code}). {seen}."
     )
-    if all((one.bound or 0.0) >= aim.strength for one in comparing):
+    if all((check.bound or 0.0) >= aim.strength for check in comparing):
         remedy = f"every margin is as wide as {aim.strength:g} or wider: narrow them, or plant more"
-    elif all(METRICS[compared[one.id].metric].spec.turns for one in comparing):
+    elif all(METRICS[compared[check.id].metric].spec.turns for check in comparing):
         remedy = "these see a loss only where an answer turns: `p_true` or `group_gap` with a margin sees it sooner"
     else:
         remedy = f"`fairgate power {aim.suite.suite}` tells how small a regression each check sees with these sets"
@@ -152,7 +160,9 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
 
 def _margin(check: CheckResult, group: Group) -> str:
     """`gaps[doctor]: pass, margin 0.3, moved by -0.1`: of the group that lost, where the check shows it."""
-    by_group = {one.group: one.delta for one in check.groups if one.delta is not None}
+    by_group = {
+        group_result.group: group_result.delta for group_result in check.groups if group_result.delta is not None
+    }
     lost = [by_group[name] for name in (group.name, *group.parts) if name in by_group]
     moved = lost or list(by_group.values()) or [check.delta or 0.0]
     most = min(moved) if check.better == "higher" else max(moved)
@@ -161,7 +171,9 @@ def _margin(check: CheckResult, group: Group) -> str:
 
 def _names(check: CheckResult, group: Group) -> set[str]:
     """The names by which a failing check reports the group: its own, or a part's."""
-    failed = {one.group for one in check.groups if one.verdict == "fail"} | {check.worst_group}
+    failed = {group_result.group for group_result in check.groups if group_result.verdict == "fail"} | {
+        check.worst_group
+    }
     return {name for name in (group.name, *group.parts) if name in failed}
 
 

@@ -42,17 +42,17 @@ class _Step:
 def look_at_workflows(root: Path) -> list[Finding]:
     """Steps that run the gate and lose its exit code, or that there are none."""
     files = sorted(path for path in (root / _FOLDER).glob("*.y*ml") if path.is_file())
-    found, gates = list[Finding](), list[_Step]()
+    findings, gates = list[Finding](), list[_Step]()
     for path in files:
         shown = str(_FOLDER / path.name)
         data = _read(path)
         if data is None:
             remedy = "fix it: GitHub runs nothing of it"
-            found.append(warning(AREA, "the workflow cannot be read.", where=shown, remedy=remedy))
+            findings.append(warning(AREA, "the workflow cannot be read.", where=shown, remedy=remedy))
         else:
             gates += _gates(data, shown)
     for step in gates:
-        found += _lost(step)
+        findings += _lost(step)
     if not files and (root / ".git").exists():
         remedy = (
             "on GitHub, `fairgate init` writes one (docs/use/pull-requests.md); elsewhere, see that the gate runs in CI"
@@ -60,10 +60,10 @@ def look_at_workflows(root: Path) -> list[Finding]:
         return [warning(AREA, "there is no workflow of GitHub that would run the gate.", str(_FOLDER), remedy)]
     if files and not gates:
         remedy = "copy a workflow from docs/use/pull-requests.md, and make its check required for the main branch"
-        found.append(warning(AREA, "no workflow runs the gate.", where=str(_FOLDER), remedy=remedy))
-    if gates and not found:
-        found.append(ok(AREA, f"{len(gates)} step(s) run the gate, and its exit code gets through"))
-    return found
+        findings.append(warning(AREA, "no workflow runs the gate.", where=str(_FOLDER), remedy=remedy))
+    if gates and not findings:
+        findings.append(ok(AREA, f"{len(gates)} step(s) run the gate, and its exit code gets through"))
+    return findings
 
 
 def _lost(step: _Step) -> Iterator[Finding]:
@@ -176,8 +176,8 @@ def _gates(data: Mapping[str, Any], shown: str) -> Iterator[_Step]:
     for name, job in _mapping(data.get("jobs")).items():
         job = _mapping(job)  # noqa: PLW2901 - foreign data
         steps, dvc = job.get("steps"), None
-        for number, one in enumerate(steps if isinstance(steps, list) else [], start=1):
-            step = _mapping(one)
+        for number, raw_step in enumerate(steps if isinstance(steps, list) else [], start=1):
+            step = _mapping(raw_step)
             script = str(step.get("run") or "")
             uses = str(step.get("uses") or "")
             if of_changes and dvc is None and (command := _dvc(script)):
@@ -192,14 +192,14 @@ def _gates(data: Mapping[str, Any], shown: str) -> Iterator[_Step]:
             yield _Step(where, script, step.get("shell") or _shell(job) or common, forgiven, dvc)
 
 
-def _tolerates(said: Any) -> bool:
+def _tolerates(value: Any) -> bool:
     """`continue-on-error: true`, also as text or as an expression that may come to it."""
-    return said is True or (isinstance(said, str) and said.strip().lower() not in ("", "false", "${{ false }}"))
+    return value is True or (isinstance(value, str) and value.strip().lower() not in ("", "false", "${{ false }}"))
 
 
 def _shell(part: Mapping[str, Any]) -> str | None:
-    said = _mapping(_mapping(part.get("defaults")).get("run")).get("shell")
-    return None if said is None else str(said)
+    shell = _mapping(_mapping(part.get("defaults")).get("run")).get("shell")
+    return None if shell is None else str(shell)
 
 
 def _mapping(part: Any) -> Mapping[str, Any]:

@@ -40,13 +40,13 @@ def approve(
     if record.suite != suite:
         problem = f"the report is of suite '{record.suite}', not of '{suite}'."
         raise SettingsError(problem, where=str(folder), remedy="name its folder with --from DIR")
-    wanted = [each for each in record.needs_approval if not kind or each.kind in kind]
+    wanted = [approval for approval in record.needs_approval if not kind or approval.kind in kind]
     if not wanted:
-        kinds = ", ".join(dict.fromkeys(each.kind for each in record.needs_approval))
+        kinds = ", ".join(dict.fromkeys(approval.kind for approval in record.needs_approval))
         problem = f"that run needs no approval{' of this kind' if kinds else ''}."
         raise SettingsError(problem, where=str(folder), remedy=f"kinds there: {kinds}" if kinds else "nothing to do")
-    for each in add_approvals(path, wanted, reason=reason.strip(), until=_day(until)):
-        typer.echo(f"approved: {each}")
+    for line in add_approvals(path, wanted, reason=reason.strip(), until=_day(until)):
+        typer.echo(f"approved: {line}")
     typer.echo(f"wrote {path.relative_to(root)}: merge it into the default branch by itself, then run the gate again")
 
 

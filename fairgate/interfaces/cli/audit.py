@@ -46,17 +46,17 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     run = AuditRun(root.resolve(), device, cache, allow_pickle)
     console = wide_console(120)
     with progress_line() as progress:
-        found = audit_suites(suite, model, settings, run, workers=_workers(engine, workers), progress=progress)
-    for record in found.audits:
+        audits = audit_suites(suite, model, settings, run, workers=_workers(engine, workers), progress=progress)
+    for record in audits.audits:
         if len(suite) > 1:
             console.rule(record.suite)
         for table in audit_tables(record):
             console.print(table)
             console.print()
         typer.echo("\n".join(audit_lines(record)))
-    for name, reason in found.left_out.items():
+    for name, reason in audits.left_out.items():
         typer.echo(f"{name}: no model could be measured: {reason}")
-    write_report(_files(found, report, csv, latex, several=len(suite) > 1))
+    write_report(_files(audits, report, csv, latex, several=len(suite) > 1))
 
 
 def _workers(engine: str, workers: int | None) -> tuple[str, int | None] | None:
@@ -65,13 +65,13 @@ def _workers(engine: str, workers: int | None) -> tuple[str, int | None] | None:
 
 
 def _files(
-    found: AuditCollection, report: Path | None, csv: Path | None, latex: Path | None, *, several: bool
+    audits: AuditCollection, report: Path | None, csv: Path | None, latex: Path | None, *, several: bool
 ) -> dict[Path, str]:
     """What is written, by its place."""
     from fairgate.reports import collection_html, comparison_html, render_csv, render_latex
 
     texts: dict[Path, str] = {}
-    for record in found.audits if report is not None else []:
+    for record in audits.audits if report is not None else []:
         assert report is not None
         folder = report / record.suite if several else report
         texts[folder / "audit.json"] = record.model_dump_json(indent=2) + "\n"
@@ -79,8 +79,8 @@ def _files(
         if several:
             texts |= {folder / "audit.csv": render_csv(record), folder / "audit.tex": render_latex(record)}
     if report is not None and several:
-        texts[report / "audits.json"] = found.model_dump_json(indent=2) + "\n"
-        texts[report / "audits.html"] = collection_html(found)
+        texts[report / "audits.json"] = audits.model_dump_json(indent=2) + "\n"
+        texts[report / "audits.html"] = collection_html(audits)
     name = "audits" if several else "audit"
-    texts |= dict.fromkeys(filter(None, [csv, report and report / f"{name}.csv"]), render_csv(*found.audits))
-    return texts | dict.fromkeys(filter(None, [latex, report and report / f"{name}.tex"]), render_latex(*found.audits))
+    texts |= dict.fromkeys(filter(None, [csv, report and report / f"{name}.csv"]), render_csv(*audits.audits))
+    return texts | dict.fromkeys(filter(None, [latex, report and report / f"{name}.tex"]), render_latex(*audits.audits))

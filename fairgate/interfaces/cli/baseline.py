@@ -47,10 +47,10 @@ def diff(
     """How two baselines differ: checkpoint, data, and each check's value. Nothing is decided here."""
     from fairgate.reports import difference_lines, difference_table
 
-    one = _read(before, suite, root.resolve(), mlflow)
+    earlier = _read(before, suite, root.resolve(), mlflow)
     other = _read(now, suite, root.resolve(), mlflow)
-    typer.echo("\n".join(difference_lines(one, other)))
-    wide_console(100).print(difference_table(one, other))
+    typer.echo("\n".join(difference_lines(earlier, other)))
+    wide_console(100).print(difference_table(earlier, other))
 
 
 @baseline_app.command()

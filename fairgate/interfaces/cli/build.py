@@ -88,18 +88,18 @@ def _offload(text: str, engine: str, device: str) -> Offload:
     """Raises SettingsError for what is none, and where there is no GPU whose memory could be spared."""
     from fairgate.models.checkpoints import find_device
 
-    found = next((how for how in get_args(Offload) if how == text), None)
-    if found is None:
+    offload = next((how for how in get_args(Offload) if how == text), None)
+    if offload is None:
         raise SettingsError(
             f"--offload is '{text}'.", where="--offload", remedy=f"choose one of {', '.join(get_args(Offload))}"
         )
-    if found != "none" and engine == "local" and not find_device(device).is_cuda:
+    if offload != "none" and engine == "local" and not find_device(device).is_cuda:
         raise SettingsError(
             f"--offload {text} spares the memory of a GPU, and this build runs on a CPU.",
             where="--offload",
             remedy="leave it out, or name the GPU: --device cuda",
         )
-    return cast(Offload, found)
+    return cast(Offload, offload)
 
 
 @build_app.command()
@@ -113,9 +113,9 @@ def preflight(
     from fairgate.builds import preflight_of, read_build
     from fairgate.interfaces.cli.build_display import show_preflight
 
-    found = preflight_of(read_build(name, params), out)
-    show_preflight(name, found)
-    if found.missing:
+    needed = preflight_of(read_build(name, params), out)
+    show_preflight(name, needed)
+    if needed.missing:
         raise typer.Exit(1)
 
 
@@ -130,5 +130,5 @@ def status(
     from fairgate.builds import build_names
     from fairgate.interfaces.cli.build_display import show_status
 
-    for each in [name] if name else build_names(params):
-        show_status(each, params, out, limit)
+    for build in [name] if name else build_names(params):
+        show_status(build, params, out, limit)

@@ -37,16 +37,22 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     except (ModelError, RecipeError) as error:
         ground = None
         notes.append(f"whether anything is stale is not known here: {error.problem}")
-    for each in part_states(factory, ground):
-        tally = each.tally
-        chosen = "" if each.chosen is None else f"{each.chosen:,}" + (f" of {each.wanted:,}" if each.short else "")
+    for part_state in part_states(factory, ground):
+        tally = part_state.tally
+        chosen = (
+            ""
+            if part_state.chosen is None
+            else f"{part_state.chosen:,}" + (f" of {part_state.wanted:,}" if part_state.short else "")
+        )
         dropped = "\n".join(f"{harmless(reason)} {count:,}" for reason, count in tally.reasons.most_common())
         work = "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items()))
-        numbers = [f"{number:,}" for number in (each.shards, tally.started, tally.kept)]
-        cells = [harmless(each.subject), each.part, each.state, *numbers, chosen, dropped, work]
+        numbers = [f"{number:,}" for number in (part_state.shards, tally.started, tally.kept)]
+        cells = [harmless(part_state.subject), part_state.part, part_state.state, *numbers, chosen, dropped, work]
         rows.append([*cells, f"{tally.seconds:,.1f}"])
-        if each.stale:
-            notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")
+        if part_state.stale:
+            notes.append(
+                f"{part_state.subject}, {part_state.part}: made otherwise ({part_state.stale}); it would be set aside"
+            )
     console.print(text_table(columns, rows, title=title))
     for note in notes:
         console.print(escape(harmless(note)), soft_wrap=True)
@@ -54,45 +60,52 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         console.print(f"dataset: {escape(str(factory.places.dataset))}", soft_wrap=True)
 
 
-def show_preflight(name: str, found: Preflight) -> None:
+def show_preflight(name: str, preflight: Preflight) -> None:
     """Print what a build reads, what fetches the rest, and what it will cost."""
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
     rows = []
-    for need in found.needs:
+    for need in preflight.needs:
         size = published(need.source) if need.model else None
         numbers = ("", "", "") if size is None else (size.licence, f"{size.disk:.1f}", f"{size.memory:.1f}")
         cells = (need.name, harmless(need.source), ", ".join(need.parts) if need.model else "", *numbers)
         rows.append([*cells, "no" if need.problem else "yes"])
     console.print(text_table(_READS, rows, title=f"{name}: what it reads"))
-    for problem, (names, remedy) in found.remedies.items():
+    for problem, (names, remedy) in preflight.remedies.items():
         console.print(escape(f"{names}: {problem}"), soft_wrap=True)
         console.print(escape(f"  {remedy}"), soft_wrap=True)
-    if found.missing_disk > found.free_disk:
-        console.print(f"models to fetch need {found.missing_disk:.0f} GB; {found.free_disk:.0f} GB of disk are free")
-    if found.work:
+    if preflight.missing_disk > preflight.free_disk:
+        console.print(
+            f"models to fetch need {preflight.missing_disk:.0f} GB; {preflight.free_disk:.0f} GB of disk are free"
+        )
+    if preflight.work:
         rows = []
-        for one in found.work:
-            pictures = "?" if one.pictures is None else f"{one.pictures:,}"
-            total = "?" if one.pictures is None else f"{one.pictures * one.evaluations:,}"
-            rows.append([one.part, one.role, pictures, f"{one.evaluations:,}", total])
+        for work in preflight.work:
+            pictures = "?" if work.pictures is None else f"{work.pictures:,}"
+            total = "?" if work.pictures is None else f"{work.pictures * work.evaluations:,}"
+            rows.append([work.part, work.role, pictures, f"{work.evaluations:,}", total])
         console.print(text_table(_WORK, rows, title="what it will do, at most: filters end parts earlier"))
-    if found.estimates:
+    if preflight.estimates:
         rows = []
-        for each in found.estimates:
-            card = (each.gpu.name, str(each.gpu.memory), f"{found.memory:.1f}", "yes" if each.fits else "no")
-            spent = (f"{each.hours:,.1f}", f"{each.kilowatt_hours:,.1f}") if each.fits else ("", "")
+        for estimate in preflight.estimates:
+            card = (
+                estimate.gpu.name,
+                str(estimate.gpu.memory),
+                f"{preflight.memory:.1f}",
+                "yes" if estimate.fits else "no",
+            )
+            spent = (f"{estimate.hours:,.1f}", f"{estimate.kilowatt_hours:,.1f}") if estimate.fits else ("", "")
             rows.append([*card, *spent])
         console.print(text_table(_COST, rows, title="on one GPU, computed and not measured"))
         console.print(
             "a batch that does not fit is halved; `needs` is of batches of 8 (docs/use/building.md)", soft_wrap=True
         )
-    if found.ways:
+    if preflight.ways:
         rows = [
-            [way.settings, f"{way.memory:.1f}", "-" if way.card is None else f"{way.card} GB"] for way in found.ways
+            [way.settings, f"{way.memory:.1f}", "-" if way.card is None else f"{way.card} GB"] for way in preflight.ways
         ]
         console.print(text_table(_FITS, rows, title="memory of a GPU that it needs, computed and not measured"))
-    for line in found.unknown:
+    for line in preflight.unknown:
         console.print(escape(f"not counted: {line}"), soft_wrap=True)
 
 
@@ -200,10 +213,10 @@ class _Line:
 
     def summary(self, *, ended: bool = False) -> str:
         """One line of words; of what has ended, no time left."""
-        found = f" ({self._found} found)" if self._found else ""
+        reused = f" ({self._found} found)" if self._found else ""
         drops = ", ".join(f"{reason} {count:,}" for reason, count in self._reasons.most_common(4))
         of = f" of {self._wanted:,}" if self._wanted is not None else ""
-        words = [f"{self._finished:,} shards{found}", f"{self._kept:,}{of} sets kept"]
+        words = [f"{self._finished:,} shards{reused}", f"{self._kept:,}{of} sets kept"]
         words += [f"dropped: {drops}"] if drops else []
         words += [f"{self._images / self._seconds:.2f} images/s"] if self._images and self._seconds else []
         left = None if ended else self._left()

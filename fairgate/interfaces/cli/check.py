@@ -82,8 +82,8 @@ def gated(prepared: Prepared, settings: Settings, *, first_baseline: bool = Fals
         evaluation = gate.evaluate(prepared, settings, progress=progress)
     console.print(terminal_table(evaluation.record, console.width))
     # before what is slow: a server may not answer, and MLflow's tables take seconds to make
-    said = terminal_summary(evaluation.record, first_baseline=first_baseline, report=settings.report)
-    typer.echo("\n".join([*said, *evaluation.messages]))
+    lines = terminal_summary(evaluation.record, first_baseline=first_baseline, report=settings.report)
+    typer.echo("\n".join([*lines, *evaluation.messages]))
     before = len(evaluation.messages)
     evaluation = gate.publish(evaluation, prepared, settings)
     for message in evaluation.messages[before:]:

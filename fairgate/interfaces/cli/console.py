@@ -33,7 +33,7 @@ def _options_of(text: str, options: Collection[str]) -> str:
     """A message with the command's own names of options: `--model` for pytest's `--fairness-model`."""
     if "pytest" in text:
         return text
-    return _OF_PYTEST.sub(lambda found: f"--{found[1]}" if f"--{found[1]}" in options else found[0], text)
+    return _OF_PYTEST.sub(lambda match: f"--{match[1]}" if f"--{match[1]}" in options else match[0], text)
 
 
 @contextmanager

@@ -52,9 +52,9 @@ def pull(
         done = fetch(Repository(root.resolve()), targets or (), base=base, force=force, progress=progress)
     if not done:
         typer.echo("DVC tracks nothing here")
-    for one in done:
-        what = f"{one.fetched:,} fetched ({one.bytes / 1e6:,.1f} MB)" if one.fetched else "nothing to fetch"
-        typer.echo(f"{one.path}: {one.files:,} file(s), {what}  [{one.pointer}]")
+    for fetched in done:
+        what = f"{fetched.fetched:,} fetched ({fetched.bytes / 1e6:,.1f} MB)" if fetched.fetched else "nothing to fetch"
+        typer.echo(f"{fetched.path}: {fetched.files:,} file(s), {what}  [{fetched.pointer}]")
 
 
 @dataset_app.command()
@@ -127,9 +127,9 @@ def prompts(
         checked_template(template, "word")
     except ValueError as error:
         raise DatasetError(f"{error}.", where="--template", remedy="write one as `a photo of {a_word}`") from error
-    if twice := [one for one in word if word.count(one) > 1]:
+    if twice := [entry for entry in word if word.count(entry) > 1]:
         raise DatasetError(f"the word '{twice[0]}' is given twice.", where="--word", remedy="give each word once")
-    asked = {one: filled(template, "word", one) for one in word}
+    asked = {entry: filled(template, "word", entry) for entry in word}
     manifest = write_prompts(asked, seeds, name, root=root, version=version, licence=licence)
     describe(manifest)
     typer.echo(f"written as {root / manifest.name / manifest.version}")

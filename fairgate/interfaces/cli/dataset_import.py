@@ -63,8 +63,8 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         refuse_existing(root / name / version)
     columns = ImportColumns(_attributes(attribute), subject, subject_column, image_column, set_column, member_column)
     plan = plan_import(labels, images, columns, ColumnGrouping.parse(bin or (), merge or ()))
-    for what, said in plan.notes.items():
-        typer.echo(f"{plan.table.name}: {what.replace('_', ' ')} {said}", err=True)
+    for what, note in plan.notes.items():
+        typer.echo(f"{plan.table.name}: {what.replace('_', ' ')} {note}", err=True)
     if plan.images_found_by == "file name":
         typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
     if preview:

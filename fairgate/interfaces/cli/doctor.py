@@ -47,27 +47,27 @@ def doctor(
             if not aside.is_terminal and not what.endswith("images"):  # a log wants the steps, not each batch
                 typer.echo(f"fairgate doctor: {what}", err=True)
 
-        found = examine(root.resolve(), chosen, progress)
-    console.print(_table(found))
-    counts = {level: sum(one.level == level for one in found) for level in _MARKS}
+        findings = examine(root.resolve(), chosen, progress)
+    console.print(_table(findings))
+    counts = {level: sum(finding.level == level for finding in findings) for level in _MARKS}
     typer.echo(f"\n{counts['ok']} ok, {counts['warning']} warning(s), {counts['trouble']} in trouble")
-    if not healthy(found):
+    if not healthy(findings):
         raise typer.Exit(FOUND)
 
 
-def _table(found: list[Finding]) -> Table:
+def _table(findings: list[Finding]) -> Table:
     from rich.text import Text
 
     from fairgate.ground.errors import clean
     from fairgate.reports import text_table
 
     rows, before = [], ""
-    for one in found:
-        text = Text(clean(one.what, 2000))
-        for name, part in (("ran:   ", one.ran), ("where: ", one.where), ("remedy:", one.remedy)):
+    for finding in findings:
+        text = Text(clean(finding.what, 2000))
+        for name, part in (("ran:   ", finding.ran), ("where: ", finding.where), ("remedy:", finding.remedy)):
             if part:
                 text.append(f"\n{name} {clean(part, 2000)}", style="" if name == "remedy:" else "dim")
-        area = "" if one.area == before else clean(one.area, 60)
-        rows.append((_MARKS[one.level], area, text))
-        before = one.area
+        area = "" if finding.area == before else clean(finding.area, 60)
+        rows.append((_MARKS[finding.level], area, text))
+        before = finding.area
     return text_table(("", "looked at", "~found"), rows)

@@ -125,7 +125,7 @@ def _notice(published: Published, which: str, part: PublishedPart) -> None:
         "source": source.address + (f" at {source.commit}" if isinstance(source, HubFiles) and source.commit else ""),
         **({"to get it": source.how} if not isinstance(source, HubFiles | WebFiles) else {}),
         "part": f"{which}: {part.about}",
-        "other parts": "; ".join(f"{name}: {one.about}" for name, one in published.parts.items() if name != which),
+        "other parts": "; ".join(f"{name}: {other.about}" for name, other in published.parts.items() if name != which),
         "size": part.size,
         "sets": "counterfactual" if published.counterfactual else "not counterfactual: each image is a set of its own",
         "checksums": sums,

@@ -58,7 +58,7 @@ def fit(
         codes, named = release.index.codes(attribute)
     with progress_line() as show:
         backbone = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
-        found = fit_head(
+        head = fit_head(
             backbone,
             np.asarray(codes, dtype=np.int64),
             named,
@@ -72,8 +72,8 @@ def fit(
     path = root / out
     with writing("the head", str(out)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_head(path, found)
-    typer.echo(f"head: {path}, of {', '.join(found.labels or ())}")
+        write_head(path, head)
+    typer.echo(f"head: {path}, of {', '.join(head.labels or ())}")
     joined = "&" if "?" in model else "?"
     words = ["fairgate", "check", "SUITE", "--model", f"{model}{joined}head={out}"]
     typer.echo("judge it on another release:")

@@ -39,16 +39,16 @@ def history(
     if out is not None and out.suffix.lower() not in (".html", ".png"):
         raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")
     runs = past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
-    found = suite_history(suite, runs, check=check, metric=metric, subject=subject)
+    past = suite_history(suite, runs, check=check, metric=metric, subject=subject)
     console = wide_console(140)
-    typer.echo(f"{found.suite}: {span_words(found)}")
-    console.print(history_table(found))
-    typer.echo("\n".join(terminal_lines(found)))
+    typer.echo(f"{past.suite}: {span_words(past)}")
+    console.print(history_table(past))
+    typer.echo("\n".join(terminal_lines(past)))
     if out is not None:
         with writing("the picture", str(out)):
             out.parent.mkdir(parents=True, exist_ok=True)
             if out.suffix.lower() == ".html":
-                out.write_text(history_html(found), encoding="utf-8")
+                out.write_text(history_html(past), encoding="utf-8")
             else:
-                draw(found, out)
+                draw(past, out)
         typer.echo(f"drawn: {out}")

@@ -106,19 +106,19 @@ def _all_of(unknown: Sequence[SettingsError]) -> SettingsError:
     if len(unknown) == 1:
         return unknown[0]
     problems, remedies = (
-        list(filter(None, each)) for each in zip(*((e.problem, e.remedy) for e in unknown), strict=True)
+        list(filter(None, texts)) for texts in zip(*((e.problem, e.remedy) for e in unknown), strict=True)
     )
     where = ", ".join(dict.fromkeys(e.where for e in unknown if e.where))
-    said = " ".join(f"{number}. {text}" for number, text in enumerate(problems, 1))
+    numbered = " ".join(f"{number}. {text}" for number, text in enumerate(problems, 1))
     remedy = "; ".join(f"{number}. {text}" for number, text in enumerate(remedies, 1))
-    return SettingsError(f"{len(unknown)} things cannot be seen: {said}", where=where, remedy=remedy)
+    return SettingsError(f"{len(unknown)} things cannot be seen: {numbered}", where=where, remedy=remedy)
 
 
 def _require_plain(root: Path, paths: Sequence[str]) -> None:
     """Raises SettingsError where a link of the checkout would lead what is written somewhere else."""
     for path in paths:
         steps = [root / path, *(root / path).parents]
-        if linked := [one for one in steps[: len(Path(path).parts)] if one.is_symlink()]:
+        if linked := [step for step in steps[: len(Path(path).parts)] if step.is_symlink()]:
             raise SettingsError(
                 "a file that is to be written is behind a link.",
                 where=str(linked[-1]),

@@ -51,7 +51,7 @@ def clip_clip(
     labels, _ = release.index.codes(attribute)
     with progress_line() as show:
         scorer = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
-        found = fit_clip_clip(
+        mitigation = fit_clip_clip(
             scorer,
             labels,
             attribute=attribute,
@@ -59,7 +59,7 @@ def clip_clip(
             fingerprint=fingerprint,
             drop=drop,
         )
-    _write(out, found, model, root)
+    _write(out, mitigation, model, root)
 
 
 @mitigate_app.command()
@@ -79,8 +79,8 @@ def projection(
     from fairgate.models import fit_projection
 
     pairs = [_pair(text) for text in pair or ()]
-    found = fit_projection(model, prompt, pairs=pairs, strength=strength, device=device or "auto", base=root)
-    _write(out, found, model, root)
+    mitigation = fit_projection(model, prompt, pairs=pairs, strength=strength, device=device or "auto", base=root)
+    _write(out, mitigation, model, root)
 
 
 @mitigate_app.command("prompt-array")
@@ -120,31 +120,31 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
         captioned, kept = fitted(keep)
         subjects = captioned.index.subject.tolist()
         known = list(dict.fromkeys(subjects))
-        words = [one.replace("_", " ") for one in known]
-        found = fit_prompt_array(
+        words = [subject.replace("_", " ") for subject in known]
+        mitigation = fit_prompt_array(
             judged(pictures.index.codes(attribute)[0]),
-            kept(np.array([known.index(one) for one in subjects])),
+            kept(np.array([known.index(subject) for subject in subjects])),
             attribute=attribute,
             prompts=prompt,
-            captions=[template.replace("{a_subject}", with_article(one)).replace("{subject}", one) for one in words],
+            captions=[template.replace("{a_subject}", with_article(word)).replace("{subject}", word) for word in words],
             training=ArrayTraining(tokens, steps, rate, weight, seed),
         )
-    _write(out, found, model, root)
+    _write(out, mitigation, model, root)
 
 
 def _pair(text: str) -> tuple[str, str]:
-    one, bar, other = (part.strip() for part in text.partition("|"))
-    if not (one and bar and other) or one == other:
+    first, bar, other = (part.strip() for part in text.partition("|"))
+    if not (first and bar and other) or first == other:
         raise SettingsError(f"'{text}' is no pair.", where="--pair", remedy="write 'a male doctor | a female doctor'")
-    return one, other
+    return first, other
 
 
-def _write(out: Path, found: Mitigation, model: str, root: Path) -> None:
+def _write(out: Path, mitigation: Mitigation, model: str, root: Path) -> None:
     """To `out`, a path from the repository's root; how to judge it is printed."""
     path = root / out
     with writing("the mitigation", str(out)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, (found.model_dump_json(indent=2) + "\n").encode())
+        atomic_write(path, (mitigation.model_dump_json(indent=2) + "\n").encode())
     typer.echo(f"mitigation: {path}")
     words = ["fairgate", "check", "SUITE", "--model", f"debiased:{out}?model={model}", "--baseline", f"model:{model}"]
     typer.echo("judge it against its origin:")

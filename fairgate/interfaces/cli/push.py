@@ -139,7 +139,7 @@ def _suite(folder: Path, record: RunRecord) -> list[Path]:
     """The suite file, where it means what the record was made with."""
     from fairgate.suites import load_suite
 
-    path = next((one for one in folder.iterdir() if one.name == f"{record.suite}.yaml" and one.is_file()), None)
+    path = next((entry for entry in folder.iterdir() if entry.name == f"{record.suite}.yaml" and entry.is_file()), None)
     if path is None:
         return []
     try:

@@ -56,20 +56,20 @@ def review(
     )
     from fairgate.reports import render_review
 
-    found = find_build(build)
+    recipe = find_build(build)
     if figures:
-        records, judged = reviewed(found, reviews, _zero_shot(matcher, ask, device))
+        records, judged = reviewed(recipe, reviews, _zero_shot(matcher, ask, device))
         if not records:
             raise DatasetError(
-                "nobody reviewed the build.", where=str(found.records(reviews)), remedy="leave --figures out to begin"
+                "nobody reviewed the build.", where=str(recipe.records(reviews)), remedy="leave --figures out to begin"
             )
-        typer.echo(review_section(found.dataset, records, judged))
+        typer.echo(review_section(recipe.dataset, records, judged))
         return
-    drawn = draw_sample(found.dataset, sample)
-    opened = opened_line(found.dataset, drawn, rater)
-    with Keeper(found.records(reviews), opened, found.dataset.manifest) as keeper:
-        session = Session(found.dataset, drawn, keeper)
-        with ReviewServer(session, render_review(found.dataset.manifest, INSTRUCTIONS), port) as server:
+    drawn = draw_sample(recipe.dataset, sample)
+    opened = opened_line(recipe.dataset, drawn, rater)
+    with Keeper(recipe.records(reviews), opened, recipe.dataset.manifest) as keeper:
+        session = Session(recipe.dataset, drawn, keeper)
+        with ReviewServer(session, render_review(recipe.dataset.manifest, INSTRUCTIONS), port) as server:
             _serve(server, browser=browser)
         words = ["--rater", rater, "--sample", str(sample), *(["--port", str(port)] if port else [])]
         words += [] if browser else ["--no-browser"]
@@ -140,7 +140,7 @@ def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroS
             )
         return None
     sentences = {}
-    for said in ask or []:
-        attribute, equals, sentence = said.partition("=")
+    for question in ask or []:
+        attribute, equals, sentence = question.partition("=")
         sentences[attribute] = sentence if equals else SENTENCE
     return ZeroShot(matcher, device, sentences)

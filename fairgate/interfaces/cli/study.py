@@ -138,8 +138,8 @@ def _command_line(ctx: typer.Context) -> str:
         if isinstance(value, bool):
             words += [param.opts[0] if value else param.secondary_opts[0]]
         else:
-            each = value if isinstance(value, list | tuple) else [value]
-            words += [word for one in each for word in (param.opts[0], str(one))]
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [word for given in values for word in (param.opts[0], str(given))]
     return shlex.join(["fairgate", *words[1:]])
 
 

@@ -87,7 +87,9 @@ def reader(
     root = root.resolve()
     loaded, data = load_suite(suite_path(name, root), root), open_dataset(dataset, root / "datasets")
     readers = {
-        key: one.reader for key, one in loaded.suite.probes.items() if isinstance(one, GenerationProbe) and one.reader
+        key: settings.reader
+        for key, settings in loaded.suite.probes.items()
+        if isinstance(settings, GenerationProbe) and settings.reader
     }
     if len(readers) != 1 if probe is None else probe not in readers:
         raise SuiteError(
@@ -96,15 +98,15 @@ def reader(
             remedy="name one of them with --probe; a table of labels has no reader, and is measured by who made it",
         )
     key = probe or next(iter(readers))
-    found = readers[key]
-    dataset_has(found.attribute, f"the reader of probe '{key}' perceives", data.manifest, loaded.where("probes", key))
-    opened = found.over_pictures(partial(open_scorer, device=device or "auto", base=root), data)
-    counts = found.confusion(opened, data.index.attributes[found.attribute])
+    chosen = readers[key]
+    dataset_has(chosen.attribute, f"the reader of probe '{key}' perceives", data.manifest, loaded.where("probes", key))
+    opened = chosen.over_pictures(partial(open_scorer, device=device or "auto", base=root), data)
+    counts = chosen.confusion(opened, data.index.attributes[chosen.attribute])
     if empty := [group for group, row in counts.items() if not sum(row.values())]:
         raise SuiteError(
             f"dataset '{data.manifest.ref}' has no picture of '{empty[0]}', which the reader perceives.",
             where=loaded.where("probes", key, "reader"),
-            remedy=f"call the groups as the dataset does: {', '.join(data.manifest.attributes[found.attribute])}",
+            remedy=f"call the groups as the dataset does: {', '.join(data.manifest.attributes[chosen.attribute])}",
         )
     typer.echo(f"measured: {json.dumps(counts)}")
 
@@ -145,18 +147,18 @@ def _text(
         remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
         remedy += "and name your reader in it; of photographs, import them with --attribute"
         raise SettingsError(what, where=data.manifest.name, remedy=remedy)
-    said = {"model": model, "baseline": baseline}
+    given = {"model": model, "baseline": baseline}
     if "detect" in can:
         if truth is not None or beside:
             what = "a detector's suite has no labels."
             raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
         boxes = data.index.boxes() is not None
-        return new_detection_suite(name, data.manifest, data.index, boxes=boxes, **said)
+        return new_detection_suite(name, data.manifest, data.index, boxes=boxes, **given)
     if "predict" in can and "log_probabilities" not in can:
         if beside:
             what = "a suite of predictions has the model's own labels."
             raise SettingsError(what, where=model, remedy="leave out --beside")
-        return new_prediction_suite(name, data.manifest, data.index, truth=truth, **said)
+        return new_prediction_suite(name, data.manifest, data.index, truth=truth, **given)
     if "answer" in can and "log_probabilities" not in can:
         what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
         remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"
@@ -165,9 +167,9 @@ def _text(
         require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
     answered = bool(_ANSWERING & set(schemes(model)))  # a label is what such a model says next
     by_label = answered or getattr(opened, "texts_read_by", "") == "labels"
-    said["template"] = "{label}" if by_label else "a photo of {a_label}"
+    given["template"] = "{label}" if by_label else "a photo of {a_label}"
     searches = "similarity" in can
-    return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **said)
+    return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **given)
 
 
 def first_suite(

@@ -66,7 +66,7 @@ class TrainerFairness(TrainerCallback):  # type: ignore[misc] # mypy does not fo
     def _saved(self, folder: Path) -> str:
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         model.save_pretrained(folder)
-        for one in (self.trainer.processing_class, self.processor):
-            if one is not None:
-                one.save_pretrained(folder)
+        for processor in (self.trainer.processing_class, self.processor):
+            if processor is not None:
+                processor.save_pretrained(folder)
         return f"{self.scheme}:{folder}"

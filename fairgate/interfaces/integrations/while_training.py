@@ -121,8 +121,8 @@ class TrainingJudge:
             return Judged(False, {}, f"{self.suite}: not judged: {type(error).__name__}: {error}")
         metrics = {f"fairgate/{self.suite}/{name}": value for name, value in metric_values(record).items()}
         closing = "; ".join(f"{check.item}: {check.reason}" for check in record.closing[:5])
-        said = f"{self.suite}: {verdict_words(record)} ({totals(record)}){f': {closing}' if closing else ''}"
-        return Judged(record.ok, metrics, said, record)
+        headline = f"{self.suite}: {verdict_words(record)} ({totals(record)}){f': {closing}' if closing else ''}"
+        return Judged(record.ok, metrics, headline, record)
 
     def _cache(self) -> Path:
         if self.cache is not None:

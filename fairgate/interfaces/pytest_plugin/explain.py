@@ -30,7 +30,8 @@ def explain_check(check: CheckResult) -> list[str]:
 def worst_set_line(worst: WorstSet) -> str:
     """`worst set doctor-0012: light × male 0.91, dark × female 0.22 (nurse)`."""
     members = ", ".join(
-        f"{one.group} {number(one.value)}" + (f" ({one.predicted})" if one.predicted else "") for one in worst.members
+        f"{member.group} {number(member.value)}" + (f" ({member.predicted})" if member.predicted else "")
+        for member in worst.members
     )
     return f"worst set {worst.set_id}: {members}"
 
@@ -49,16 +50,16 @@ def _shown(check: CheckResult) -> list[GroupResult]:
     return [group for group in groups if id(group) in shown]
 
 
-def _group_line(check: CheckResult, one: GroupResult) -> str:
-    worst = one.verdict == "fail" or (one.group == check.worst_group and not check.failing_groups)
-    mark = SYMBOL[one.verdict] if one.verdict else " "
-    parts = [f"  {'>' if worst else ' '} {clean(one.group, 80):<24} {mark}", f"now {number(one.value)}"]
-    if one.baseline is not None:
-        parts.append(f"baseline {number(one.baseline)}")
-    if one.delta is not None:
-        parts.append(f"delta {signed(one.delta)} [{number(one.delta_lo)}, {number(one.delta_hi)}]")
-    elif one.lo is not None:
-        parts.append(f"[{number(one.lo)}, {number(one.hi)}]")
-    small = check.min_sets is not None and one.n_sets < check.min_sets
-    parts.append(f"{one.n_sets} sets" + (f", too few to judge (groups.min_sets: {check.min_sets})" if small else ""))
+def _group_line(check: CheckResult, group: GroupResult) -> str:
+    worst = group.verdict == "fail" or (group.group == check.worst_group and not check.failing_groups)
+    mark = SYMBOL[group.verdict] if group.verdict else " "
+    parts = [f"  {'>' if worst else ' '} {clean(group.group, 80):<24} {mark}", f"now {number(group.value)}"]
+    if group.baseline is not None:
+        parts.append(f"baseline {number(group.baseline)}")
+    if group.delta is not None:
+        parts.append(f"delta {signed(group.delta)} [{number(group.delta_lo)}, {number(group.delta_hi)}]")
+    elif group.lo is not None:
+        parts.append(f"[{number(group.lo)}, {number(group.hi)}]")
+    small = check.min_sets is not None and group.n_sets < check.min_sets
+    parts.append(f"{group.n_sets} sets" + (f", too few to judge (groups.min_sets: {check.min_sets})" if small else ""))
     return "  ".join(parts)

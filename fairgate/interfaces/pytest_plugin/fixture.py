@@ -27,12 +27,12 @@ class Measured(float):
         return self
 
     def __repr__(self) -> str:
-        one = self.result
-        where = f" for {one.subject}" if one.subject else ""
-        interval = no_interval_words(one) or f"[{number(one.lo)}, {number(one.hi)}]"
-        notes = "".join(f"; {words}" for words in (null_words(one), tie_words(one)) if words)
-        text = f"{one.metric_with_k}{where} = {number(one.value)} {interval} over {one.n_sets} sets{notes}"
-        return f"{text}; {worst_set_line(one.worst_sets[0])}" if one.worst_sets else text
+        result = self.result
+        where = f" for {result.subject}" if result.subject else ""
+        interval = no_interval_words(result) or f"[{number(result.lo)}, {number(result.hi)}]"
+        notes = "".join(f"; {words}" for words in (null_words(result), tie_words(result)) if words)
+        text = f"{result.metric_with_k}{where} = {number(result.value)} {interval} over {result.n_sets} sets{notes}"
+        return f"{text}; {worst_set_line(result.worst_sets[0])}" if result.worst_sets else text
 
 
 class Fairness:
@@ -112,7 +112,9 @@ class ScoredProbe:
         further arguments the metric's other settings.
         """
         known = () if alias.startswith("_") else METRICS.values()
-        metric = next((one for one in known if alias in (one.spec.alias, one.spec.name)), None)
+        metric = next(
+            (metric_class for metric_class in known if alias in (metric_class.spec.alias, metric_class.spec.name)), None
+        )
         if metric is None:
             near = None if alias.startswith("_") else did_you_mean(alias, _aliases())
             raise AttributeError("; ".join(filter(None, [f"a probe measures no '{alias}'", near])))
@@ -146,4 +148,4 @@ class ScoredProbe:
 
 
 def _aliases() -> list[str]:
-    return [one.spec.alias for one in METRICS.values()]
+    return [metric.spec.alias for metric in METRICS.values()]

@@ -65,7 +65,7 @@ class GateSession:
         for name in wanted:
             self._prepare(name)
         if everything:
-            places = [place for one in self.prepared.values() for place in one.places]
+            places = [place for prepared in self.prepared.values() for place in prepared.places]
             missing = sorted(set(gate.suites_of_bases(self.root, self._bases(), places)) - set(wanted))
             for name in missing:
                 self._prepare(name)
@@ -99,7 +99,7 @@ class GateSession:
     def _settings_of(self, prepared: gate.Prepared) -> Settings:
         """The options of this run, resolved for a suite."""
         option = self.config.getoption
-        typed: dict[str, str | None] = {key: option(one.flag) for key, one in OPTIONS.items()}
+        typed: dict[str, str | None] = {key: option(entry.flag) for key, entry in OPTIONS.items()}
         settings = gate.settings_of(prepared, ini=self._ini, allow_pickle=option("fairness_allow_pickle"), **typed)
         if option("fairness_update_baseline") and gate.first_baseline(prepared, settings, typed["baseline"]):
             self.first_baselines.add(prepared.loaded.name)
@@ -143,8 +143,8 @@ class GateSession:
         from _pytest.junitxml import xml_key
 
         if (file := self.config.stash.get(xml_key, None)) is not None:
-            for one in self.evaluations.values():
-                for name, value in junit_suite_properties(one.record):
+            for evaluation in self.evaluations.values():
+                for name, value in junit_suite_properties(evaluation.record):
                     file.add_global_property(name, value)
 
     def exit_status(self, status: int) -> int:
@@ -155,7 +155,7 @@ class GateSession:
             return status
         if status == pytest.ExitCode.TESTS_FAILED and self._not_judged and not self._failed:
             return NO_VERDICT
-        runs = [one.record for one in self.evaluations.values()]
+        runs = [evaluation.record for evaluation in self.evaluations.values()]
         if status == pytest.ExitCode.OK and any(all(check.waived for check in run.checks) for run in runs):
             return NO_VERDICT
         asks = status == pytest.ExitCode.OK and any(run.needs_approval for run in runs)
@@ -203,17 +203,17 @@ class GateSession:
         write = terminalreporter.write_line
         width, color = terminalreporter._tw.fullwidth, terminalreporter.hasmarkup
         width = width if terminalreporter.isatty else max(width, 120)  # a log has room
-        for name, one in self.evaluations.items():
-            words, good = verdict_words(one.record), one.record.ok
+        for name, evaluation in self.evaluations.items():
+            words, good = verdict_words(evaluation.record), evaluation.record.ok
             terminalreporter.section(f"fairness suite {name}: {words}", red=not good, green=good)
             console = Console(file=io.StringIO(), width=width, force_terminal=color, no_color=not color)
             with console.capture() as captured:
-                console.print(terminal_table(one.record, width))
+                console.print(terminal_table(evaluation.record, width))
             terminalreporter.write(captured.get())
-            summary = terminal_summary(one.record, first_baseline=name in self.first_baselines)
-            for line in [*summary, *one.messages]:
+            summary = terminal_summary(evaluation.record, first_baseline=name in self.first_baselines)
+            for line in [*summary, *evaluation.messages]:
                 write(line)
-            tell_github(one.record, write, warn=write)
+            tell_github(evaluation.record, write, warn=write)
 
     def _evaluate_once(self, suite: str, path: Path) -> None:
         """Evaluate, unless another worker has; only one does it at a time.
@@ -223,9 +223,9 @@ class GateSession:
         from filelock import FileLock
 
         trouble: OSError | None = None
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             try:
-                held.enter_context(FileLock(path.with_suffix(".lock")))
+                stack.enter_context(FileLock(path.with_suffix(".lock")))
                 if path.is_file():
                     self._take(suite, *json.loads(path.read_bytes()))
                     return
@@ -274,7 +274,7 @@ class GateSession:
 
     def _keep(self, name: str, evaluation: gate.Evaluation) -> list[str]:
         prepared, option = self.prepared[name], self.config.getoption
-        missing = [one.item for one in prepared.everything if (name, one.item) not in self.ran]
+        missing = [planned.item for planned in prepared.everything if (name, planned.item) not in self.ran]
         if missing:
             raise BaselineError(
                 f"only a part of the suite was run: {len(missing)} of {len(prepared.everything)} items were not "

@@ -46,19 +46,19 @@ def suite_history(
 
 def _anchors(runs: Sequence[PastRun]) -> dict[tuple[str, str], str]:
     """The stems of comparisons with the anchor, by question and subject."""
-    found: dict[tuple[str, str], str] = {}
+    names: dict[tuple[str, str], str] = {}
     for run in runs:
         for stem in run.metrics:
             question = run.questions.get(_part(stem))
             if question is not None and question.against == "anchor" and stem.count("/") == 1:
-                found[question.digest, _about(stem)] = stem
-    return found
+                names[question.digest, _about(stem)] = stem
+    return names
 
 
 def _told_once(wanted: dict[str, Question]) -> dict[str, Question]:
     """Of the stems that measure one number, the one that is held to a bound, else the first."""
     chosen: dict[tuple[str, str], str] = {}
-    for stem, question in sorted(wanted.items(), key=lambda one: not one[1].held):
+    for stem, question in sorted(wanted.items(), key=lambda entry: not entry[1].held):
         chosen.setdefault((question.digest, _about(stem)), stem)
     return {stem: question for stem, question in wanted.items() if stem in chosen.values()}
 
@@ -73,15 +73,17 @@ def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subj
                 known.setdefault(stem, run.questions[part])
     name, bracket, about = (check or "").partition("[")
     only = safe_part(name) if check else None
-    abouts = {safe_part(one) for one in (about.removesuffix("]") if bracket else None, subject) if one is not None}
-    found = {
+    abouts = {
+        safe_part(label) for label in (about.removesuffix("]") if bracket else None, subject) if label is not None
+    }
+    questions = {
         stem: question
-        for stem, question in sorted(known.items(), key=lambda one: _order(one[0]))
+        for stem, question in sorted(known.items(), key=lambda entry: _order(entry[0]))
         if only in (None, _part(stem)) and abouts <= {_about(stem)} and metric in (None, question.metric_with_k)
     }
-    if not found:
+    if not questions:
         raise _nothing(known, check=check, metric=metric, subject=subject)
-    return found
+    return questions
 
 
 def _nothing(known: dict[str, Question], **selection: str | None) -> SettingsError:
@@ -142,7 +144,7 @@ def _shared_commits(runs: Sequence[PastRun]) -> set[str | None]:
     for run in runs:
         if run.model is not None:
             models.setdefault(run.commit, set()).add(run.model)
-    return {commit for commit, found in models.items() if len(found) > 1}
+    return {commit for commit, fingerprints in models.items() if len(fingerprints) > 1}
 
 
 def _cut(before: PastRun | None, run: PastRun, part: str) -> str | None:
