@@ -88,8 +88,9 @@ def init(
     if not dvc:
         typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
         typer.echo("with DVC the workflow also fetches them: track them, delete the workflow, and run this again")
-    typer.echo(f"set the bounds of {FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
-    typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
+    if not (root / FOLDER / "baselines" / name).is_dir():
+        typer.echo(f"set the bounds of {FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
+        typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
 
 
 def _found(unknown: list[SettingsError], find: Callable[[], T]) -> T | None:
