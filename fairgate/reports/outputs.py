@@ -53,7 +53,7 @@ def _checked(name: str, thing: Any) -> Output:
         raise TypeError("it is no fairgate.reports.Output")
     if thing.name != name:
         raise TypeError(f"its name is '{thing.name}'")
-    if not _FILE.fullmatch(thing.file):
+    if len(thing.file) > 80 or not _FILE.fullmatch(thing.file):
         raise TypeError(f"its file {thing.file!r:.80} is no plain name in small letters with a suffix")
     if not thing.when or not set(thing.when) <= set(get_args(Occasion)):
         raise TypeError(f"it is written on {thing.when!r:.80}, which are no occasions")
