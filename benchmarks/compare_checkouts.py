@@ -161,7 +161,8 @@ def rows_of(path: Path) -> list[str]:
 
 def fairgate(checkout: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the command line of a checkout's code."""
-    return run(checkout, cwd, "-c", "from fairgate.interfaces.cli.main import app; app()", *words)
+    home = "interfaces.cli" if (checkout / "fairgate" / "interfaces").is_dir() else "cli"  # 0.2.0 has it at the top
+    return run(checkout, cwd, "-c", f"from fairgate.{home}.main import app; app()", *words)
 
 
 def run(checkout: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
