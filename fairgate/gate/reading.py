@@ -43,7 +43,7 @@ class Tempered:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CandidateReading:
     """The candidate's scores on a definition's probes, read in one way: `swapped` names what is the baseline's of
     tokenizer and preprocessing (empty: the candidate reads as it is). `tempered` is by what it is compared with."""
 
@@ -58,7 +58,7 @@ class Answers:
     and anchor (`others`) as far as there are any. It is read as the baseline reads, or without one as the anchor
     (`against`); `withheld` says why it cannot be."""
 
-    readings: tuple[Reading, ...]
+    readings: tuple[CandidateReading, ...]
     others: Mapping[Against, Scores]
     against: Against = "baseline"
     withheld: str | None = None
@@ -97,7 +97,9 @@ def strictest(variants: Sequence[CheckResult], swapped: Sequence[str], against: 
     return check.model_copy(update={"reason": reason})
 
 
-def compared(planned: PlannedCheck, result: CheckResult, reading: Reading, withheld: str | None) -> CheckResult:
+def compared(
+    planned: PlannedCheck, result: CheckResult, reading: CandidateReading, withheld: str | None
+) -> CheckResult:
     """A result that is inconclusive instead of a pass, if not all was compared: a regression of P(true) at the other's
     label temperature, or any regression in another reading."""
     if planned.against is not None and planned.against in reading.tempered and planned.metric.spec.tempered:

@@ -20,7 +20,7 @@ from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.edited_records import Recomputed, recompute
 from fairgate.gate.models import Progress, model_info, open_model, registered
 from fairgate.gate.preparation import Definition, Prepared, require_intact
-from fairgate.gate.reading import Answers, Reading, Scores, decided, tempered
+from fairgate.gate.reading import Answers, CandidateReading, Scores, decided, tempered
 from fairgate.gate.runs import CandidateRun, ComparedRun
 from fairgate.gate.saved_run import SavedRun, bring_back, record_of
 from fairgate.gate.tables import edited
@@ -122,14 +122,14 @@ def _answers(run: CandidateRun, place: int, others: Mapping[Against, ComparedRun
     whose, swap = next(swaps, ("baseline", Counterpart()))
     ways = {"": run.scores[place], **{part: own[place] for part, own in swap.answers.items()}}
 
-    planned, readings = run.prepared.definitions[place].planned, list[Reading]()
+    planned, readings = run.prepared.definitions[place].planned, list[CandidateReading]()
     for part, own in ways.items():
         at_theirs = {
             against: tempered(planned, own, other.entropies[place], against, other.no_entropy)
             for against, other in others.items()
             if not other.info.unchanged  # else the two are one checkpoint
         }
-        readings.append(Reading(own, at_theirs, part))
+        readings.append(CandidateReading(own, at_theirs, part))
     theirs = {against: other.scores[place] for against, other in others.items()}
     return Answers(tuple(readings), theirs, whose, swap.withheld)
 

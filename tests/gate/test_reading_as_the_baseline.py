@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from fairgate.gate.counterparts import counterpart
-from fairgate.gate.reading import Reading, compared, strictest
+from fairgate.gate.reading import CandidateReading, compared, strictest
 from fairgate.ground.errors import ModelError
 from fairgate.models import Model, open_scorer
 from fairgate.records import CheckResult, GroupResult, ModelInfo, Verdict
@@ -68,7 +68,7 @@ def test_of_several_swaps_the_hardest_counts_and_is_named() -> None:
 
 def test_only_comparisons_lose_their_pass_where_the_baselines_tokenizer_is_not_to_be_had() -> None:
     results = [check("pass"), check("fail", 1), check("pass", rule="at_least")]
-    planned, reading = Mock(against=None), Reading({}, {})
+    planned, reading = Mock(against=None), CandidateReading({}, {})
     found = [compared(planned, one, reading, "because") for one in results]
     assert [one.verdict for one in found] == ["inconclusive", "fail", "pass"]
     assert found[0].reason == "pass it is; because"

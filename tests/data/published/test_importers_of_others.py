@@ -43,7 +43,7 @@ def test_it_is_listed_described_and_made_a_release_by_the_command(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert f" {NAME} " in CliRunner().invoke(app, ["dataset", "get"]).stdout
+    assert f"\n{NAME} " in CliRunner().invoke(app, ["dataset", "get"]).stdout
     described = CliRunner().invoke(app, ["dataset", "get", NAME]).stdout
     assert "CC0-1.0" in described
     assert "importer    team-fairness 1.0 sha256:" in described

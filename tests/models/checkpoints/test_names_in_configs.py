@@ -65,7 +65,7 @@ def test_what_is_read_was_hashed_and_no_hub_is_asked(kind: str, folders: dict[st
     package = Path(HERE).parents[2] / "fairgate"
     environment = {
         **os.environ,
-        "PYTHONPATH": f"{HERE.parent / 'models'}:{HERE.parents[2]}",
+        "PYTHONPATH": f"{HERE.parent}:{HERE.parents[2]}",
         "HOME": str(tmp_path),
         "TMPDIR": str(tmp_path),
     }
