@@ -301,8 +301,7 @@ class _Comparison:
         )
 
     def _baseline_files(self, base: BaseCommit) -> None:
-        """Records and checkpoints that are compared with and that this change edits: read at the merge base, or
-        reported."""
+        """What is compared with and edited by this change (records, checkpoints): read at the merge base, or reported."""
         for text in self._compared():
             kind, _, target = text.partition(":")
             if kind == "model":
