@@ -301,7 +301,7 @@ class _Comparison:
         )
 
     def _baseline_files(self, base: BaseCommit) -> None:
-        """What is compared with and edited by this change (records, checkpoints): read at the merge base, or reported."""
+        """What this change edits and is compared with (records, checkpoints): read at the merge base, or reported."""
         for text in self._compared():
             kind, _, target = text.partition(":")
             if kind == "model":
