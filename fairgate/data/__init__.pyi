@@ -25,6 +25,7 @@ from .grouping import group_sizes as group_sizes
 from .image_import import ImportPlan as ImportPlan
 from .image_import import import_images as import_images
 from .image_import import plan_import as plan_import
+from .image_import import write_prompts as write_prompts
 from .import_rows import ImportColumns as ImportColumns
 from .labels import Labels as Labels
 from .labels import inside as inside
@@ -43,7 +44,6 @@ from .manifest import Text as Text
 from .manifest import check_name as check_name
 from .manifest import read_manifest as read_manifest
 from .parquet_footer import require_sound_footer as require_sound_footer
-from .prompts import write_prompts as write_prompts
 from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset
 from .releases import release as release

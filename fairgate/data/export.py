@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from fairgate.data.card import SPLIT, dataset_card
 from fairgate.data.dataset import Dataset
-from fairgate.data.folder_rows import FILE_NAME
+from fairgate.data.label_rows import FILE_NAME
 from fairgate.data.labels import inside
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE
 from fairgate.data.shard_reader import encoded

@@ -1,17 +1,19 @@
-"""Importing photographs with labels, or labels alone: data that no recipe made."""
+"""Releases that no recipe made: of photographs with labels, of labels alone, and of prompts without pictures."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from fairgate.data.grouping import ColumnGrouping, GroupSize, group_sizes
 from fairgate.data.import_rows import FoundRows, ImportColumns, RowReader
 from fairgate.data.manifest import Manifest, check_name
 from fairgate.data.releases import ROOT
+from fairgate.data.rows import MEMBER
 from fairgate.data.shards import UnreadableRow
 from fairgate.data.tables import LabelTable, open_table
 from fairgate.data.writer import refuse_existing, write_dataset
@@ -204,4 +206,66 @@ def _look_up(table: LabelTable, images_dir: Path, found: FoundRows) -> str:
         f"{len(absent):,} of {len(paths):,} images are not in the folder; the first is '{absent[0]}'.",
         where=f"{images_dir / absent[0]} ({table.place(found.lines[paths.index(absent[0])])})",
         remedy="give the folder that the labels' paths start from, or take lines without an image out",
+    )
+
+
+MOST_SEEDS: Final = 1_000_000
+
+
+def write_prompts(
+    prompts: Mapping[str, str],
+    seeds: int,
+    name: str,
+    *,
+    root: Path = ROOT,
+    version: str = "v1",
+    licence: str = "unknown",
+) -> Manifest:
+    """Make `root/name/version` of `prompts`, by what each is about (its subject): `seeds` rows for every one.
+
+    A row is a set of its own, `SUBJECT-SEED` with the member `only`, its caption the prompt. It records no attribute:
+    who is painted is perceived later. Raises DatasetError for no prompt or seed, and for subjects or prompts alike.
+    """
+    check_name(name, version)
+    target = root / name / version
+    refuse_existing(target)
+    if not prompts or not 1 <= seeds <= MOST_SEEDS:
+        raise DatasetError(
+            f"{len(prompts)} prompts with {seeds:,} seeds make no release.",
+            where=str(target),
+            remedy=f"give at least one word (`--word doctor`), and 1 to {MOST_SEEDS:,} seeds",
+        )
+    if blank := [subject for subject, prompt in prompts.items() if not subject.strip() or not prompt.strip()]:
+        raise DatasetError(f"the word {blank[0]!r} or its prompt is blank.", where=str(target), remedy="give it a text")
+    shown: dict[str, str] = {}
+    for subject, prompt in prompts.items():
+        plain = " ".join(unicodedata.normalize("NFC", prompt).split())
+        if (other := shown.setdefault(plain, subject)) != subject:
+            raise DatasetError(
+                f"'{other}' and '{subject}' have the same prompt, '{plain}'.",
+                where=str(target),
+                remedy="give each word once",
+            )
+
+    def rows() -> Iterator[dict[str, object]]:
+        for subject, prompt in prompts.items():
+            for seed in range(seeds):
+                yield {
+                    "set_id": f"{subject}-{seed}",
+                    "member": MEMBER,
+                    "subject": subject,
+                    "caption": prompt,
+                    "seed": str(seed),
+                }
+
+    return write_dataset(
+        target,
+        rows(),
+        name=name,
+        version=version,
+        attributes={},
+        recipe={"kind": "prompts", "prompts": dict(prompts), "seeds": seeds},
+        licence=licence,
+        counterfactual=False,
+        about="Prompts for models that make pictures, each with as many seeds. There are no pictures.",
     )

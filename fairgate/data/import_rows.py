@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from fairgate.data.cells import TableLine, text_of
 from fairgate.data.dataset import Index
 from fairgate.data.grouping import ColumnGrouping
+from fairgate.data.label_rows import TableLine, text_of
 from fairgate.data.labels import inside, unique_ids
 from fairgate.data.rows import MEMBER, OWN_COLUMNS, check_attributes
 from fairgate.data.tables import LabelTable

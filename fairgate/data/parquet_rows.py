@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.data.arrow_columns import batch_texts, is_text
-from fairgate.data.cells import TableLine, picture_of, plain
+from fairgate.data.label_rows import TableLine, picture_of, plain
 from fairgate.data.labels import reading
 from fairgate.data.manifest import MAX_ROWS
 from fairgate.data.parquet_footer import require_sound_footer

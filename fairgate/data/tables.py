@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairgate.data.cells import TableLine, picture_of, plain
-from fairgate.data.folder_rows import METADATA, CsvRows, FolderRows, JsonRows
+from fairgate.data.label_rows import METADATA, CsvRows, FolderRows, JsonRows, TableLine, picture_of, plain
 from fairgate.data.labels import NamedColumns, read_labels
 from fairgate.data.parquet_rows import ParquetRows
 from fairgate.data.tar_rows import TarRows

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from fairgate.data.cells import TableLine, plain
+from fairgate.data.label_rows import TableLine, plain
 from fairgate.data.labels import inside, reading
 from fairgate.data.manifest import MAX_ROWS
 from fairgate.ground.errors import DatasetError, listed

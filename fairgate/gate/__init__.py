@@ -7,11 +7,10 @@ from fairgate.gate.bases import suites_of_bases
 from fairgate.gate.definitions import hold
 from fairgate.gate.edited_records import verify_record
 from fairgate.gate.evaluation import Evaluation, evaluate
-from fairgate.gate.models import Progress, open_model
 from fairgate.gate.preparation import Prepared, prepare, require_intact, settings_of
 from fairgate.gate.publishing import clear_report, publish
 from fairgate.gate.reading import needs_entropy
-from fairgate.gate.runs import dataset_info
+from fairgate.gate.runs import Progress, dataset_info, open_model
 from fairgate.gate.saved_run import saved_record
 from fairgate.gate.scoring import Scored, decide_one, score
 from fairgate.gate.update_baseline import first_baseline, keep_baseline, refuse_update

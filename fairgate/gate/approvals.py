@@ -1,7 +1,8 @@
 """Changes that a person has to weigh: listed in the record, and closed until the default branch approves them.
 
 An approval binds a suite, a kind of change, and the digests of what there was before and is now, until a day: it clears
-neither the way back nor the next change. What a branch approves itself does not count.
+neither the way back nor the next change. What a branch approves itself does not count. An anchor is a commit: its name
+is for people, and a tag that moves moves no anchor.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
-from fairgate.gate.baselines import Repository
+from fairgate.gate.baselines import RESULTS, SCORES, BaselineSpec, Repository, parse_baseline
 from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
 from fairgate.gate.preparation import Approving, Prepared
 from fairgate.gate.runs import ComparedRun
@@ -27,6 +29,7 @@ from fairgate.suites import (
     load_text,
     weaker,
 )
+from fairgate.version import __version__
 
 NOTHING = "none"
 """The digest of what is not there."""
@@ -155,3 +158,75 @@ def _short(text: str | None) -> str:
     if text is None:
         return "(not there)"
     return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def record_approval(folder: str, prepared: Prepared, what: str) -> NeededApproval:
+    """It binds both files of the record in a folder of the repository, before and now."""
+    base = prepared.compared.commit if prepared.compared is not None else "HEAD"
+    before = [Repository(prepared.root).read(base, f"{folder}/{name}") for name in (RESULTS, SCORES)]
+    now = [_bytes(prepared.root / folder / name) for name in (RESULTS, SCORES)]
+    digests = (sha256_bytes(b"\0".join(map(_named, files))) if any(files) else None for files in (before, now))
+    return _needed("record", f"the edited record in {folder} {what}", *digests)
+
+
+def _named(content: bytes | None) -> bytes:
+    return b"" if content is None else sha256_bytes(content).encode()
+
+
+def _bytes(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+PINNED_FROM = (0, 4)
+"""The version from which on an anchor without a commit is an error; before, it is a warning."""
+
+
+def moved_anchor(spec: BaselineSpec, repository: Repository) -> list[NeededApproval]:
+    """The approval that an anchor needs whose tag is another commit by now than the pinned one, which is compared with.
+
+    A branch is meant to move, and a tag that this clone does not have says nothing.
+    """
+    if spec.pinned is None:
+        return []
+    name, commit = spec.pinned
+    now = repository.tag(name)
+    what = f"the tag {name} is {now or '':.7} here, and the anchor is pinned to {commit:.7}, which is compared with"
+    return [] if now in (None, commit) else [_needed("anchor", what, commit, now)]
+
+
+def edited_anchor(
+    before: str | None, now: str | None, repository: Repository, base: BaseCommit
+) -> list[NeededApproval]:
+    """The approval that another `anchor:` than a base's needs; none for one that is added, or pinned where it was: to a
+    commit of the base's history, since who may push can move a tag to a commit of their own first."""
+    if before is None or before == now:
+        return []
+    old, new = parse_baseline(before), None if now is None else parse_baseline(now)
+    if new is not None and new.pinned is not None and new.pinned[0] == old.target and old.pinned is None:
+        try:
+            if repository.tip(old.target) == new.pinned[1] and repository.has(new.pinned[1], base.commit):
+                return []
+        except BaselineError:
+            pass
+    what = f"the suite's anchor is {now or 'taken away'}, and {before} at {base.words}"
+    return [_needed("anchor", what, *(text and sha256_bytes(text.encode()) for text in (before, now)))]
+
+
+def unpinned_anchors(suites: Sequence[LoadedSuite], repository: Repository) -> list[str]:
+    """A line to paste for each anchor of a suite that names a tag or branch alone.
+
+    Raises BaselineError from version `PINNED_FROM` on.
+    """
+    lines = []
+    for suite in suites:
+        spec = parse_baseline(suite.suite.anchor or "none")
+        if spec.kind != "git" or spec.pinned is not None:
+            continue
+        line = f"anchor: {spec}@{repository.tip(spec.target)}"
+        remedy = f"write `{line}` (`fairgate baseline anchor {suite.name} {spec.target}` does)"
+        problem = f"the anchor '{spec}' names no commit, and who may push can move a tag."
+        if tuple(map(int, __version__.split(".")[:2])) >= PINNED_FROM:
+            raise BaselineError(problem, where=suite.where("anchor"), remedy=remedy)
+        version = ".".join(map(str, PINNED_FROM))
+        lines.append(f"{suite.where('anchor')}: {problem} From version {version} on that is an error: {remedy}")
+    return list(dict.fromkeys(lines))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairgate.data import Dataset
-from fairgate.gate.anchors import edited_anchor
-from fairgate.gate.approvals import another_suite, approving, other_model, weaker_definition
+from fairgate.gate.approvals import another_suite, approving, edited_anchor, other_model, weaker_definition
 from fairgate.gate.base_data import BaseReleases, edited_dataset, other_dataset
 from fairgate.gate.baselines import Repository, baseline_folder
 from fairgate.gate.bases import (

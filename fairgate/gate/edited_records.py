@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from fairgate.gate.approvals import record_approval
 from fairgate.gate.baselines import record_in_folder, require_own_scores
-from fairgate.gate.models import Progress, model_info, open_model, packages
 from fairgate.gate.preparation import Prepared, require_intact
 from fairgate.gate.reading import Scores
-from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import (
     differences,
     other_environment,
@@ -18,7 +17,7 @@ from fairgate.gate.reproduction import (
     unlike,
     wrong_entropies,
 )
-from fairgate.gate.runs import CandidateRun, dataset_info
+from fairgate.gate.runs import CandidateRun, Progress, dataset_info, model_info, open_model, packages
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.models import Model, local_paths
 from fairgate.models.checkpoints import judging

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fairgate.gate.anchors import unpinned_anchors
-from fairgate.gate.approvals import comparisons, weigh
+from fairgate.gate.approvals import comparisons, unpinned_anchors, weigh
 from fairgate.gate.base_data import judged_on_both
 from fairgate.gate.baselines import Repository, changed_pointers, environment_warnings
-from fairgate.gate.models import Progress, packages
 from fairgate.gate.preparation import Prepared, every_check
 from fairgate.gate.reading import Scores, decided
-from fairgate.gate.runs import ComparedRun, dataset_info, entropies_of
+from fairgate.gate.runs import ComparedRun, Progress, dataset_info, entropies_of, packages
 from fairgate.gate.scoring import Scored, score
 from fairgate.ground.errors import FairgateError, NoVerdict
 from fairgate.models import local_paths

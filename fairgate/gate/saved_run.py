@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from fairgate.gate.approvals import record_approval
 from fairgate.gate.baselines import (
     RESULTS,
     BaselineSpec,
@@ -22,12 +23,10 @@ from fairgate.gate.baselines import (
     require_own_scores,
     require_same_declaration,
 )
-from fairgate.gate.models import model_info, tracking_uri
 from fairgate.gate.preparation import Definition
 from fairgate.gate.reading import Scores, needs_entropy
-from fairgate.gate.record_approvals import record_approval
 from fairgate.gate.reproduction import differences, other_environment, require_reproduced
-from fairgate.gate.runs import CandidateRun, ComparedRun, dataset_info, entropies_of
+from fairgate.gate.runs import CandidateRun, ComparedRun, dataset_info, entropies_of, model_info, tracking_uri
 from fairgate.ground.errors import BaselineError, FairgateError
 from fairgate.models import Model, local_paths
 from fairgate.models.checkpoints import is_rooted, judging

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from fairgate.gate.anchors import moved_anchor
+from fairgate.gate.approvals import moved_anchor
 from fairgate.gate.baselines import (
     Repository,
     baseline_folder,
@@ -16,12 +16,10 @@ from fairgate.gate.baselines import (
     require_another_checkpoint,
     scores_in_common,
 )
-from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.edited_records import Recomputed, recompute
-from fairgate.gate.models import Progress, model_info, open_model, registered
 from fairgate.gate.preparation import Definition, Prepared, require_intact
-from fairgate.gate.reading import Answers, CandidateReading, Scores, decided, tempered
-from fairgate.gate.runs import CandidateRun, ComparedRun
+from fairgate.gate.reading import Answers, CandidateReading, Counterpart, Scores, counterpart, decided, tempered
+from fairgate.gate.runs import CandidateRun, ComparedRun, Progress, model_info, open_model, registered
 from fairgate.gate.saved_run import SavedRun, bring_back, record_of
 from fairgate.gate.tables import edited
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict, SuiteError, did_you_mean

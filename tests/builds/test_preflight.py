@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairgate.builds import Ground, preflight_of
-from fairgate.builds.memory import Way
+from fairgate.builds.preflight import Way
 from fairgate.builds.recipes import open_recipe
 from fairgate.ground.errors import ModelError
 from fairgate.interfaces.cli.main import app

@@ -7,8 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from fairgate.gate.counterparts import counterpart
-from fairgate.gate.reading import CandidateReading, compared, strictest
+from fairgate.gate.reading import CandidateReading, compared, counterpart, strictest
 from fairgate.ground.errors import ModelError
 from fairgate.models import Model, open_scorer
 from fairgate.records import CheckResult, GroupResult, ModelInfo, Verdict

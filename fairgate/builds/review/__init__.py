@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from fairgate.builds.review.builds import FinishedBuild, find_build, release_or_build, review_command
 from fairgate.builds.review.figures import figures_of, percent
 from fairgate.builds.review.instructions import INSTRUCTIONS
 from fairgate.builds.review.marks import Keeper, read_records
-from fairgate.builds.review.releasing import ReleaseOptions, release, reviewed
+from fairgate.builds.review.releasing import (
+    FinishedBuild,
+    ReleaseOptions,
+    find_build,
+    release,
+    release_or_build,
+    review_command,
+    reviewed,
+)
 from fairgate.builds.review.sample import Sample, draw_sample
 from fairgate.builds.review.section import review_section
 from fairgate.builds.review.server import ReviewServer

@@ -17,8 +17,7 @@ from fairgate.builds.review.agreement import (
 )
 from fairgate.builds.review.instructions import QUALITIES
 from fairgate.builds.review.marks import Key, Record
-from fairgate.builds.review.rows import read_rows
-from fairgate.builds.review.sample import ImageItem, Sample, SetItem
+from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_rows
 from fairgate.data import CROSS, Dataset, is_text
 from fairgate.ground.errors import StatisticsError
 from fairgate.ground.number_format import ABSENT

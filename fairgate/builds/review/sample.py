@@ -1,17 +1,26 @@
-"""Which images a person looks at: the same for every rater, as many of each subject and group as can be."""
+"""Which images a person looks at, the same for every rater, as many of each subject and group as can be; their rows."""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from fairgate.builds.steps import picture
 from fairgate.data import Dataset, Manifest
+from fairgate.ground.errors import DatasetError
 from fairgate.ground.randomness import stream
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 
 SCENE_EVERY: Final = 10
 """After so many images, a whole set is shown."""
@@ -152,3 +161,44 @@ def _sets(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[SetIt
     for first in in_turn[:size]:
         mixed = stream(0, *names, "members", index.set_id[first]).permutation(members)
         yield SetItem(index.set_id[first], tuple(first + int(place) for place in mixed))
+
+
+def read_rows(dataset: Dataset, rows: Iterable[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Row number -> column -> value. Raises DatasetError where a shard is missing, unreadable or too short."""
+    wanted, found, end = sorted(set(rows)), dict[int, dict[str, Any]](), 0
+    for shard in dataset.manifest.shards:
+        start, end = end, end + shard.rows
+        inside = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
+        if not inside:
+            continue
+        parquet = dataset.parquet(shard)
+        sizes = (parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups))
+        for group, (first, after) in enumerate(pairwise(accumulate(sizes, initial=start))):
+            here = [row for row in inside if first <= row < after]
+            if here:
+                table = dataset.read_group(parquet, shard, group, columns=list(columns))
+                found |= {row: table.slice(row - first, 1).to_pylist()[0] for row in here}
+        if inside[-1] not in found:
+            raise dataset.unreadable(shard, ValueError("rows are missing"))
+    return found
+
+
+def read_picture(dataset: Dataset, row: int) -> Image:
+    """The picture of a row, RGB. Raises DatasetError where it is not there or does not decode."""
+    stored = read_rows(dataset, [row], ["image.bytes"])[row].get("image")
+    where, remedy = f"{dataset.folder}, row {row}", "make the build again, or `dvc pull` it"
+    if not isinstance(stored, dict) or not isinstance(stored.get("bytes"), bytes):
+        raise DatasetError("the picture is not there.", where=where, remedy=remedy)
+    try:
+        return picture(stored["bytes"])
+    except DatasetError as error:
+        raise DatasetError(f"the picture cannot be read: {error.problem}", where=where, remedy=remedy) from error
+
+
+def read_png(dataset: Dataset, row: int) -> bytes:
+    """The same as a PNG of its pixels alone: whatever else its file says (a prompt, a camera) stays out."""
+    buffer = io.BytesIO()
+    bare = read_picture(dataset, row)
+    bare.info = {}  # a colour profile would be written along
+    bare.save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from fairgate.builds.review.instructions import QUALITIES, SCENES, instructions_digest
 from fairgate.builds.review.marks import Keeper, Mark, Opened, Perceived, Quality, SceneMark, Withdrawn, is_perception
-from fairgate.builds.review.rows import read_png
-from fairgate.builds.review.sample import ImageItem, Sample, SetItem
+from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_png
 from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError, SettingsError
 from fairgate.version import __version__

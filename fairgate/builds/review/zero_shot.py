@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fairgate.builds.review.rows import read_picture
+from fairgate.builds.review.sample import read_picture
 from fairgate.data import Dataset
 from fairgate.ground.errors import SettingsError, did_you_mean
 

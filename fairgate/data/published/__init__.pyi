@@ -6,9 +6,9 @@ from .contract import PublishedRow as PublishedRow
 from .contract import Reading as Reading
 from .contract import WebFile as WebFile
 from .contract import WebFiles as WebFiles
+from .importing import DATASETS as DATASETS
 from .importing import Obtained as Obtained
+from .importing import find_published as find_published
 from .importing import get_published as get_published
-from .registry import DATASETS as DATASETS
-from .registry import find_published as find_published
 from .source_files import SourceFiles as SourceFiles
 from .source_files import read_image as read_image

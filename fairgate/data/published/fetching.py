@@ -1,18 +1,22 @@
-"""Downloads: repositories of the hub at a full commit, single files over HTTP, and lists of strangers' addresses."""
+"""Downloads: repositories of the hub at a full commit, single files over HTTP, and lists of strangers' addresses, whose
+pictures are verified, and counted by what came of each."""
 
 from __future__ import annotations
 
+import csv
 import io
 import ipaddress
 import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -28,8 +32,11 @@ from urllib.request import (
 
 from fairgate.data import inside
 from fairgate.data.published.contract import HubFiles, WebFile
+from fairgate.data.published.source_files import ENDINGS
+from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import sha256_file
+from fairgate.ground.pixels import UnreadableImage, decode
 from fairgate.version import __version__
 
 PATIENCE = 60.0
@@ -261,3 +268,65 @@ def _require(url: str, is_allowed: Callable[[str], bool]) -> None:
         raise Refused("not an http(s) address")
     if not is_allowed(host):
         raise Refused("the host is not on the public internet")
+
+
+LARGEST: Final = 32 << 20
+SECONDS: Final = 60.0
+AT_ONCE: Final = 8
+REPORT: Final = "fetched.csv"
+FETCHED: Final = "fetched"
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def fetch_pictures(
+    wanted: Sequence[tuple[str, str]],
+    into: Path,
+    progress: Progress | None = None,
+    is_allowed: Callable[[str], bool] | None = None,
+) -> Counter[str]:
+    """Fetch (name, address) pairs as `into/NAME.jpg` and the like, and count what came of each.
+
+    What is there is not fetched again. What does not decode as a picture is not kept. `into/fetched.csv` says what
+    came of every address, for a spreadsheet: a cell that would be a formula begins with '.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    here = {path.stem for path in into.iterdir() if path.suffix in ENDINGS.values()}
+
+    def one(entry: tuple[str, str]) -> str:
+        name, url = entry
+        return FETCHED if name in here else _fetch(name, url, into, is_allowed)
+
+    outcomes: list[str] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for outcome in pool.map(one, wanted):
+            outcomes.append(outcome)
+            if progress is not None:
+                progress(len(outcomes), len(wanted))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("name", "address", "outcome"))
+    writer.writerows(map(_cell, (*pair, said)) for pair, said in zip(wanted, outcomes, strict=True))
+    atomic_write(into / REPORT, text.getvalue().encode())
+    return Counter(outcomes)
+
+
+def _cell(text: str) -> str:
+    """A stranger's text, with a ' before what a spreadsheet would take for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _fetch(name: str, url: str, into: Path, is_allowed: Callable[[str], bool] | None) -> str:
+    """Fetch one picture; what came of it."""
+    try:
+        data = fetch_image(url, most=LARGEST, seconds=SECONDS, is_allowed=is_allowed)
+        kind = decode(data).format or ""
+        if kind not in ENDINGS:
+            raise UnreadableImage(f"no ending for {kind}")
+        atomic_write(into / f"{name}{ENDINGS[kind]}", data)
+    except UnreadableImage:
+        return "not a picture"
+    except Refused as error:
+        return str(error)
+    except (OSError, HTTPException, ValueError) as error:
+        return reason_of(error)[:100]
+    return FETCHED

@@ -11,8 +11,7 @@ from typing import Final
 
 from fairgate.data import inside, reading
 from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.pictures_by_address import ABSENT
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data.published.source_files import ABSENT, SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import read_bounded
 

@@ -1,4 +1,7 @@
-"""From a published dataset's name to a release: fetch or be given the files, compare them, write rows."""
+"""From a published dataset's name to a release: fetch or be given the files, compare them, write rows.
+
+Every dataset registers itself when it is imported; installed packages add theirs.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,50 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from fairgate.data import ROOT, Manifest, check_name, read_manifest, refuse_existing, versions, write_dataset
-from fairgate.data.published.contract import ByHand, HubFiles, Published, PublishedPart, Reading, Source, WebFiles
-from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, newest_commit
-from fairgate.data.published.pictures_by_address import fetch_pictures
-from fairgate.data.published.registry import DATASETS, find_published
+from fairgate.data.published.contract import (
+    REGISTERED,
+    ByHand,
+    HubFiles,
+    Published,
+    PublishedPart,
+    Reading,
+    Source,
+    WebFiles,
+)
+from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, fetch_pictures, newest_commit
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.hashing import digest, sha256_file
+
+_OWN = (
+    "fairface",
+    "utkface",
+    "social_counterfactuals",
+    "pairs",
+    "visogender",
+    "coco_people",
+    "genderbias_vl",
+    "pata",
+    "chicago_faces",
+    "bbq_v",
+)
+"""Each is a module of this package."""
+
+DATASETS = REGISTERED.with_modules({name: f"{__package__}.{name}" for name in _OWN})
+"""What `fairgate dataset get` knows."""
+
+
+def find_published(name: str) -> Published:
+    """A dataset by name. Raises DatasetError for one that is not known."""
+    if name not in DATASETS:
+        raise DatasetError(
+            f"'{name}' is no published dataset that fairgate knows.",
+            remedy=suggestion(
+                name, DATASETS, f"known: {', '.join(DATASETS)}; others come in by `fairgate dataset import`"
+            ),
+        )
+    return DATASETS[name]
+
 
 KIND = "published"
 ORIGIN = "source"

@@ -18,8 +18,7 @@ from fairgate.data.published.contract import (
     WebFiles,
     register,
 )
-from fairgate.data.published.pictures_by_address import ABSENT, pictures_by_name
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data.published.source_files import ABSENT, SourceFiles, pictures_by_name, read_image
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import read_bounded
 

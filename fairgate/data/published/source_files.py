@@ -9,11 +9,11 @@ import stat
 import tarfile
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Final
 
 from fairgate.data import TarHeader, inside, reading
 from fairgate.ground.errors import DatasetError, listed
@@ -267,3 +267,22 @@ def _copy(source: IO[bytes], target: Path, most: int) -> int:
     except FileExistsError:
         raise ValueError(f"'{target.name}' is in it twice") from None
     return written
+
+
+ABSENT: Final = "image is not there"
+ENDINGS: Final = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp", "TIFF": ".tif"}
+
+
+def pictures_by_name(files: SourceFiles) -> Mapping[str, Path]:
+    """Pictures of a folder by their name without its ending. Raises DatasetError where two share theirs."""
+    found: dict[str, Path] = {}
+    for tail, path in files.by_tail(1).items():
+        name, ending = Path(tail).stem, Path(tail).suffix.lower()
+        if ending not in {*ENDINGS.values(), ".jpeg"}:
+            continue
+        if name in found:
+            raise DatasetError(
+                f"two pictures are called '{name}'.", where=f"{found[name]} and {path}", remedy="keep one of the two"
+            )
+        found[name] = path
+    return found

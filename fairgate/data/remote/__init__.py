@@ -1,10 +1,9 @@
 """Files that DVC tracks, fetched without running DVC: pointers are read as data, and every object is checked first."""
 
-from fairgate.data.remote.config import open_store
 from fairgate.data.remote.fetching import Fetched, Progress, fetch, file_names
 from fairgate.data.remote.place import read_file
 from fairgate.data.remote.pointers import Tracked, is_pointer, read_pointers
-from fairgate.data.remote.store import Store
+from fairgate.data.remote.store import Store, open_store
 
 __all__ = [
     "Fetched",

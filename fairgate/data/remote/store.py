@@ -1,17 +1,23 @@
-"""Where objects are read from: DVC's own cache on this machine, then a remote."""
+"""Where objects are read from: DVC's own cache on this machine, then a remote.
+
+DVC's configuration is read at a trusted commit and never from the branch.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
+from urllib.parse import urlparse
 
-from fairgate.ground.errors import DatasetError
+from fairgate.ground.errors import DatasetError, FairgateError
 
 _CHUNK = 1 << 20
 
@@ -125,3 +131,129 @@ def _unread(place: ObjectSource, md5: str, why: str) -> DatasetError:
         remedy="check the address and the login (environment variables, or `dvc remote modify --global`); for S3 and "
         "others DVC needs a package of its own (dvc-s3, dvc-gs, dvc-azure, dvc-ssh). What is fetched already stays",
     )
+
+
+CONFIG = ".dvc/config"
+_FILES = (
+    *("credentialpath", "configpath", "keyfile", "cert_path", "key_path", "ssl_verify"),
+    *("gdrive_user_credentials_file", "gdrive_service_account_json_file_path"),
+)
+"""Options of a remote that name a file which decides what runs or who is believed."""
+
+Read = Callable[[str], bytes | None]
+
+
+@contextlib.contextmanager
+def open_store(root: Path, read: Read | None, *, own_settings: bool, shown: str) -> Iterator[Store]:
+    """The caches and remotes of a repository.
+
+    `read` returns files of the commit whose configuration counts (None: the one of this working tree does). Files that
+    the configuration names inside the repository come from that commit too. `own_settings` adds `.dvc/config.local`.
+    While the block runs, the working folder is an empty one: a configured command with a relative path finds nothing
+    of the branch. Raises DatasetError where there is no usable configuration; `shown` names it.
+    """
+    root = root.resolve()
+    with tempfile.TemporaryDirectory(prefix="fairgate-dvc-") as scratch:
+        # deep, so that a remote's `../../storage` stays below `scratch` and is recognised
+        home = root if read is None else Path(scratch).resolve().joinpath(*"abcdefgh", "repository")
+        if read is not None:
+            text = read(CONFIG)
+            if text is None:
+                raise DatasetError(
+                    f"there is no {CONFIG} at {shown}, and one that a change brings does not count.",
+                    where=shown,
+                    remedy=f"merge {CONFIG} by itself first (`dvc remote add`), reviewed; or name the commit whose "
+                    "configuration counts: --base REF",
+                )
+            _write(home / CONFIG, text)
+        try:
+            config = _configured(root, home, Path(scratch).resolve(), read, own_settings)
+            places = _places(config, root / ".dvc" / "cache")
+        except FairgateError:
+            raise
+        except Exception as error:  # of DVC, its schema and its parsers
+            raise DatasetError(
+                f"the configuration of DVC cannot be used: {error}.",
+                where=f"{CONFIG} at {shown}",
+                remedy="look at it with `dvc remote list` and `dvc config --list`",
+            ) from error
+        before = dict(os.environ)  # DVC's S3 sets AWS_CONFIG_FILE to a file of this block
+        try:
+            with contextlib.chdir(scratch):
+                yield Store(places)
+        finally:
+            for name in os.environ.keys() - before.keys():
+                del os.environ[name]
+
+
+def _configured(root: Path, home: Path, scratch: Path, read: Read | None, own_settings: bool) -> dict[str, Any]:
+    """The sections of the configuration, of system and user first, with every path where it belongs."""
+    from dvc.config import Config, merge
+
+    config = Config(dvc_dir=str(home / ".dvc"), local_dvc_dir=str(scratch / "none"), validate=False)
+    if read is not None:
+        sections = [(config["cache"], ("dir",), ()), *((one, ("url",), _FILES) for one in config["remote"].values())]
+        for options, places, files in sections:
+            for key in places:
+                if Path(options.get(key) or "").is_relative_to(scratch):
+                    options[key] = os.path.normpath(root / os.path.relpath(options[key], home))
+            for key in files:
+                _bring(options, key, root, home, read)
+    if own_settings:
+        merge(config, Config(local_dvc_dir=str(root / ".dvc"), validate=False))
+    return dict(config)
+
+
+def _bring(options: dict[str, Any], key: str, root: Path, home: Path, read: Read) -> None:
+    """A file that a remote's option names inside the repository, from the commit whose configuration counts."""
+    value = str(options.get(key) or "")
+    if not value or value.lower() in ("true", "false"):
+        return
+    path = Path(value) if Path(value).is_absolute() else home / value
+    if path.is_relative_to(home):
+        name = path.relative_to(home).as_posix()
+        content = read(name)
+        if content is not None:
+            _write(path, content)
+            options[key] = str(path)
+            return
+    elif not path.resolve().is_relative_to(root):
+        return
+    raise DatasetError(
+        f"the remote's `{key}` names a file of the repository that is not in the commit whose configuration counts.",
+        where=CONFIG,
+        remedy="commit it there, name a file outside of the repository by its absolute path, or give the login by "
+        "environment variables",
+    )
+
+
+def _places(config: Mapping[str, Any], cache: Path) -> dict[str | None, tuple[ObjectSource, ...]]:
+    here = Folder("DVC's cache on this machine", Path(config["cache"].get("dir") or cache))
+    places: dict[str | None, tuple[ObjectSource, ...]] = {}
+    for name, options in config["remote"].items():
+        if any(str(options.get(key)).lower() == "true" for key in ("version_aware", "worktree")):
+            continue  # cloud versioning keeps files by name, not by content
+        url = options["url"]
+        by_path = not urlparse(url).scheme
+        remote: ObjectSource = Folder(f"remote '{name}'", Path(url)) if by_path else _remote(config, name)
+        places[name] = (here, remote)
+    default = (config["core"].get("remote") or "").lower()
+    if default and default not in places:
+        raise ValueError(f"the default remote '{default}' is not configured, or uses cloud versioning")
+    places[None] = places[default] if default else (here,)
+    return places
+
+
+def _remote(config: Mapping[str, Any], name: str) -> Remote:
+    def make() -> tuple[Any, str]:
+        from dvc.fs import get_cloud_fs
+
+        kind, options, path = get_cloud_fs(config, name=name)
+        return kind(**options), path
+
+    return Remote(name, make)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)

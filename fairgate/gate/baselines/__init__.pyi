@@ -3,19 +3,19 @@ from fairgate.records import SCORES as SCORES
 from fairgate.records import RecordFiles as RecordFiles
 
 from .compare import BaselineSpec as BaselineSpec
+from .compare import baseline_folder as baseline_folder
 from .compare import dataset_notices as dataset_notices
 from .compare import environment_warnings as environment_warnings
 from .compare import mismatch as mismatch
 from .compare import parse_baseline as parse_baseline
+from .compare import record_in_folder as record_in_folder
+from .compare import record_in_git as record_in_git
 from .compare import require_another_checkpoint as require_another_checkpoint
 from .compare import require_nothing_vanished as require_nothing_vanished
 from .compare import require_own_scores as require_own_scores
 from .compare import require_same_declaration as require_same_declaration
 from .compare import scores_in_common as scores_in_common
 from .git import Repository as Repository
-from .record_files import baseline_folder as baseline_folder
-from .record_files import record_in_folder as record_in_folder
-from .record_files import record_in_git as record_in_git
 from .releases import content_digest as content_digest
 from .releases import release_at as release_at
 from .releases import same_data as same_data

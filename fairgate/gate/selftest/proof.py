@@ -12,13 +12,24 @@ from pathlib import Path
 import numpy as np
 
 from fairgate import gate
-from fairgate.gate.selftest.columns import Columns, columns_of, suite_prompts
 from fairgate.gate.selftest.finding import Finding, Progress, of_error, ok, warning
-from fairgate.gate.selftest.inject import can_plant, jittered, losses, planted
+from fairgate.gate.selftest.inject import Columns, can_plant, columns_of, jittered, losses, planted, suite_prompts
 from fairgate.gate.selftest.pytest_setup import has_xdist, read_ini
 from fairgate.gate.selftest.target import group_to_harm
-from fairgate.gate.selftest.trial import BIASED, INNOCENT, PLAIN, Bench, Trial, make_view
-from fairgate.gate.selftest.verdicts import Planted, control, first_run, no_pipefail, same_again, some
+from fairgate.gate.selftest.trial import (
+    BIASED,
+    INNOCENT,
+    PLAIN,
+    Bench,
+    Planted,
+    Trial,
+    control,
+    first_run,
+    make_view,
+    no_pipefail,
+    same_again,
+    some,
+)
 from fairgate.ground.errors import FairgateError, SettingsError
 from fairgate.models import Model
 from fairgate.probes import ProbeScores

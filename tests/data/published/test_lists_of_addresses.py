@@ -10,8 +10,9 @@ import pytest
 from small_originals import drawn
 
 from fairgate.data.published import find_published
+from fairgate.data.published.fetching import fetch_pictures
 from fairgate.data.published.pata import REPEATED
-from fairgate.data.published.pictures_by_address import ABSENT, fetch_pictures
+from fairgate.data.published.source_files import ABSENT
 from fairgate.data.published.visogender import NO_ADDRESS
 from fairgate.ground.errors import DatasetError
 from fairgate.probes.question_items import items_of

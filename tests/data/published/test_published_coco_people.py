@@ -10,7 +10,7 @@ import pytest
 from small_originals import drawn
 
 from fairgate.data.published.coco_people import UNSURE
-from fairgate.data.published.pictures_by_address import ABSENT
+from fairgate.data.published.source_files import ABSENT
 from fairgate.ground.errors import DatasetError
 
 LABELS = """\

@@ -11,7 +11,7 @@ import pytest
 from small_originals import drawn
 
 from fairgate.data.published.genderbias_vl import ALONE, TREES
-from fairgate.data.published.pictures_by_address import ABSENT
+from fairgate.data.published.source_files import ABSENT
 from fairgate.ground.errors import DatasetError
 
 KEYS = [("Waiter", "female", "3_1.png"), ("Waiter", "male", "5_2.png"), ("Civil_engineer", "male", "1_0.png")]

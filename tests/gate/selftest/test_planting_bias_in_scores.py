@@ -13,8 +13,7 @@ from toy_repository import SUITE, Toy, members
 
 from fairgate import gate
 from fairgate.gate import open_model
-from fairgate.gate.selftest.columns import Columns, columns_of, suite_prompts
-from fairgate.gate.selftest.inject import jittered, losses, planted
+from fairgate.gate.selftest.inject import Columns, columns_of, jittered, losses, planted, suite_prompts
 from fairgate.gate.selftest.proof import prove
 from fairgate.gate.selftest.target import Group, group_to_harm
 from fairgate.ground.errors import DatasetError, ModelError
