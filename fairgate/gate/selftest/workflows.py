@@ -1,12 +1,14 @@
-"""Whether a GitHub workflow runs the gate, and passes its exit code on."""
+"""Whether a GitHub workflow runs the gate, and passes its exit code on.
+
+Scripts are read line by line as text, and not as a shell would: plain commands are judged, and what is none is named.
+"""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from fairgate.gate.selftest.finding import Finding, ok, trouble, warning
@@ -14,15 +16,24 @@ from fairgate.gate.selftest.finding import Finding, ok, trouble, warning
 AREA: Final = "workflows"
 _FOLDER: Final = Path(".github/workflows")
 _MOST_BYTES: Final = 1 << 20
-_DVC: Final = ("pull", "fetch", "checkout", "repro", "exp", "get", "import", "import-url", "update")
+_QUOTED: Final = re.compile(r"""('[^'\n]*'|"(?:\\.|[^"\\\n])*")|(?<!\S)#[^\n]*""")
+"""A quoted text (group 1) or a comment."""
+_GATE: Final = re.compile(r"(?:^|\s)--fairness-suite|(?:^|[\s/;&|(])fairgate\s+(?:check|demo)(?!\S)")
+_DVC: Final = re.compile(
+    r"(?:^|[\s/;&|(])dvc(?:\s+-\S*)*\s+(pull|fetch|checkout|repro|exp|get|import|import-url|update)(?![\w-])"
+)
 """Commands of DVC that read a remote or write files as the branch's configuration and pointers say."""
-_COMPARISONS: Final = ("-eq", "-ne", "-le", "-lt", "==", "!=", "=")
+_FORGIVEN: Final = re.compile(r"\|\|\s*(?:true|:|echo|exit\s+0)(?![\w.])")
+_PIPE: Final = re.compile(r"(?<![|>])\|(?!\|)")
+_UNCLEAR: Final = re.compile(r"\|\||(?<![&<>])&(?![&>])|^\s*(?:if|while|until|!)\s|\$\(|`|<<")
+"""What may lose the exit code of a command on the same line, or not."""
+_SWITCHED: Final = re.compile(r"(?:^|[\s;&])(?:set\s+\+\w*e|trap\s)", re.MULTILINE)
+"""What may lose the exit code of every command of a script."""
 _TREATED: Final = {
     "3": "that is no verdict, and a checkpoint that cannot be read passes",
     "10": "a change that somebody has to approve is merged without that",
 }
 """Exit codes that a step may not treat on its own, and what happens if it does."""
-_OPERATORS: Final = frozenset("();<>|&")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +63,7 @@ def look_at_workflows(root: Path) -> list[Finding]:
         else:
             gates += _gates(data, shown)
     for step in gates:
-        findings += _lost(step)
+        findings += list(_lost(step)) or _unclear(step)
     if not files and (root / ".git").exists():
         remedy = (
             "on GitHub, `fairgate init` writes one (docs/use/pull-requests.md); elsewhere, see that the gate runs in CI"
@@ -71,17 +82,16 @@ def _lost(step: _Step) -> Iterator[Finding]:
     if step.forgiven:
         what = "the gate runs with `continue-on-error`: it can fail and nothing is red."
         yield trouble(AREA, what, step.where, "remove continue-on-error from the step and its job")
-    words = [word for line in _lines(step.script) for word in line]
+    bare = _without_quotes(step.script)
     for code, meaning in _TREATED.items():
-        if not _tests_for(code, words):
-            continue
-        what = f"the step treats exit code {code} on its own: {meaning}."
-        yield trouble(AREA, what, step.where, "let every exit code but 0 fail the step")
-    for line in filter(_runs_gate, _lines(step.script)):
-        if _forgives(line):
+        if _tests_for(code, bare):
+            what = f"the step treats exit code {code} on its own: {meaning}."
+            yield trouble(AREA, what, step.where, "let every exit code but 0 fail the step")
+    for line in filter(_GATE.search, bare.splitlines()):
+        if _FORGIVEN.search(line):
             what = "a command after `||` hides the failing gate."
-            yield trouble(AREA, what, step.where, f"let it fail: `{' '.join(line)[:120]}`")
-        elif any(_is_pipe(word) for word in line) and "pipefail" not in step.script and step.shell != "bash":
+            yield trouble(AREA, what, step.where, f"let it fail: `{' '.join(line.split())[:120]}`")
+        elif _PIPE.search(line) and "pipefail" not in step.script and step.shell != "bash":
             what = "a pipe hides the failing gate: the step's shell has no pipefail."
             yield trouble(AREA, what, step.where, "say `shell: bash`, or write `set -o pipefail` first")
     if step.dvc is not None:
@@ -91,81 +101,40 @@ def _lost(step: _Step) -> Iterator[Finding]:
         yield trouble(AREA, what, where, remedy)
 
 
-class _Words(shlex.shlex):
-    """Words and operators of a line of shell. Unlike shlex's own, a `#` inside a word begins no comment."""
-
-    def __init__(self, line: str) -> None:
-        super().__init__(line, posix=True, punctuation_chars=True)
-        self.whitespace_split = True
-
-    @property
-    def commenters(self) -> str:
-        """Between words alone."""
-        return "#" if getattr(self, "state", None) == " " else ""
-
-    @commenters.setter
-    def commenters(self, _given: str) -> None:
-        pass
+def _unclear(step: _Step) -> Iterator[Finding]:
+    """Parts of a step that are not plain commands, of which nobody here knows whether the exit code gets through."""
+    bare = _without_quotes(step.script)
+    parts = [line.strip() for line in bare.splitlines() if _GATE.search(line) and _UNCLEAR.search(line)]
+    parts += [match[0].strip() for match in _SWITCHED.finditer(bare)]
+    for part in parts:
+        what = f"whether the gate's exit code gets through is not judged: `{part[:120]}` is no plain command."
+        yield warning(AREA, what, step.where, "run the gate as a command of its own, as the last of the step")
 
 
-def _lines(script: str) -> Iterator[list[str]]:
-    """Words of each command line: continued lines and quotes over several lines are one, comments are left out."""
-    waiting = ""
-    for line in script.replace("\\\n", " ").splitlines():
-        waiting += line
-        try:
-            words = list(_Words(waiting))
-        except ValueError:  # a quote that is not closed yet
-            waiting += "\n"
-            continue
-        yield words
-        waiting = ""
-    yield from (line.split() for line in waiting.splitlines())  # never closed: such as an apostrophe in a here-document
+def _without_quotes(script: str) -> str:
+    """A script without comments and with continued lines joined; of quoted texts only single words are left."""
+
+    def word(match: re.Match[str]) -> str:
+        inner = (match[1] or "")[1:-1]
+        return inner if re.fullmatch(r"[\w./:=@+${}-]*", inner) else "''"
+
+    return _QUOTED.sub(word, script.replace("\\\n", " "))
 
 
-def _is_command(word: str, name: str) -> bool:
-    return PurePosixPath(word).name == name
-
-
-def _is_pipe(word: str) -> bool:
-    return _OPERATORS.issuperset(word) and "|" in word.replace("||", "").replace(">|", "")
-
-
-def _runs_gate(words: Sequence[str]) -> bool:
-    return any(word.startswith("--fairness-suite") for word in words) or any(
-        _is_command(word, "fairgate") and after in ("check", "demo") for word, after in pairwise(words)
-    )
-
-
-def _forgives(words: Sequence[str]) -> bool:
-    """`|| true`, `|| :`, `|| exit 0`, `|| echo ...`."""
-    after = [words[place + 1 : place + 3] for place, word in enumerate(words) if word == "||"]
-    return any(rest[:1] in (["true"], [":"], ["echo"]) or rest == ["exit", "0"] for rest in after)
-
-
-def _tests_for(code: str, words: Sequence[str]) -> bool:
+def _tests_for(code: str, bare: str) -> bool:
     """`[ $? -eq 3 ]`, `((status==3))`, `case $status in 0|3)`."""
-    in_case = False
-    for word, after in pairwise([*words, ""]):
-        in_case = in_case or word == "case"
-        if (word in _COMPARISONS and after == code) or word.endswith((f"=={code}", f"!={code}")):
-            return True
-        if in_case and word == code and after[:1] in ("|", ")"):
-            return True
-    return False
+    compared = rf"\s(?:-eq|-ne|-le|-lt|=)\s+{code}(?![\w.])|[=!]=\s*{code}(?![\w.])"
+    return re.search(rf"{compared}|(?<!\S)case\s[\s\S]*?[\s|(]{code}\s*[|)]", bare) is not None
 
 
 def _dvc(script: str) -> str | None:
     """The first command of DVC that a script runs and that obeys a branch, also one in quotes (`sh -c "dvc pull"`)."""
-    for words in _lines(script):
-        if words[:1] == ["echo"]:
+    for line in script.replace("\\\n", " ").splitlines():
+        uncommented = _QUOTED.sub(lambda match: match[1] or "", line)
+        if re.match(r"\s*echo\s[^;&|]*$", uncommented):
             continue
-        for place, word in enumerate(words):
-            rest = [after for after in words[place + 1 :] if not after.startswith("-")]
-            if _is_command(word, "dvc") and rest[:1] and rest[0] in _DVC:
-                return f"dvc {rest[0]}"
-            if len(word.split()) > 1 and (inside := _dvc(word)) is not None:
-                return inside
+        if match := _DVC.search(re.sub(r"[\"']", " ", uncommented)):
+            return f"dvc {match[1]}"
     return None
 
 
@@ -183,9 +152,9 @@ def _gates(data: Mapping[str, Any], shown: str) -> Iterator[_Step]:
             if of_changes and dvc is None and (command := _dvc(script)):
                 dvc = (f"{shown}, job {name}, step {number}", command)
             # Not an action in a folder of this project: that one reports what others judged.
-            by_action = _is_command(uses.partition("@")[0], "fairgate")
+            by_action = uses.partition("@")[0].rpartition("/")[2] == "fairgate"
             by_action = by_action or (uses == "./" and "suite" in _mapping(step.get("with")))
-            if not by_action and not any(map(_runs_gate, _lines(script))):
+            if not by_action and not _GATE.search(_without_quotes(script)):
                 continue
             forgiven = any(_tolerates(part.get("continue-on-error")) for part in (step, job))
             where = f"{shown}, job {name}, step {number}"

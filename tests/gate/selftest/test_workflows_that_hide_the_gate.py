@@ -66,12 +66,34 @@ def test_an_exit_code_that_is_lost_is_trouble(tmp_path: Path, text: str, says: s
         job(f"{RUN}\n      - run: echo done || true\n"),
         job(f"{RUN}\n        continue-on-error: false\n"),
         job("      - run: |\n          fairgate check jobs --device=3 # 3) no\n          echo 3\n"),
+        job("      - run: |\n          cd x && fairgate check jobs > log 2>&1\n"),
+        job("      - run: |\n          '$ENV/bin/fairgate' check jobs # || true\n"),
     ],
 )
 def test_an_exit_code_that_gets_through_is_fine(tmp_path: Path, text: str) -> None:
     workflow(tmp_path, text)
     (one,) = look_at_workflows(tmp_path)
     assert (one.level, one.what) == ("ok", "1 step(s) run the gate, and its exit code gets through")
+
+
+@pytest.mark.parametrize(
+    ("script", "part"),
+    [
+        ("fairgate check jobs || status=$?", "fairgate check jobs || status=$?"),
+        ("if fairgate check jobs; then echo x; fi", "if fairgate check jobs; then echo x; fi"),
+        ("! fairgate check jobs", "! fairgate check jobs"),
+        ('echo "a" $(fairgate check jobs)', "echo a $(fairgate check jobs)"),
+        ("fairgate check jobs &", "fairgate check jobs &"),
+        ("set +e\n          fairgate check jobs", "set +e"),
+        ("trap 'exit 0' EXIT\n          fairgate check jobs", "trap"),
+    ],
+)
+def test_a_part_that_is_not_judged_is_named(tmp_path: Path, script: str, part: str) -> None:
+    workflow(tmp_path, job(f"      - run: |\n          {script}\n"))
+    (one,) = look_at_workflows(tmp_path)
+    assert one.level == "warning"
+    assert f"not judged: `{part}` is no plain command" in one.what
+    assert one.where == ".github/workflows/gate.yml, job gate, step 2"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +105,8 @@ def test_an_exit_code_that_gets_through_is_fine(tmp_path: Path, text: str) -> No
         "python -m dvc fetch && echo done",
         "dvc repro",
         "(cd x; dvc exp run)",
+        'sh -c "dvc pull"',
+        "echo a; dvc pull",
     ],
 )
 @pytest.mark.parametrize("gate", [RUN, "      - uses: ours/fairgate@abc"])
