@@ -23,7 +23,9 @@ from fairgate.ground.number_format import ABSENT
 from fairgate.records import DROPS_FILE, YIELD_FILE, BuildYield
 from fairgate.reports import share_words
 
-_MOST_ROWS: Final = 200
+_MOST_SLICES: Final = 200
+_MOST_YIELDS: Final = 100
+_MAX_BYTES: Final = 64 << 20
 
 
 def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures) -> str:
@@ -97,10 +99,9 @@ def _slices(rows: Sequence[ShareRow], attributes: Sequence[str]) -> str:
             f"{row.shares['good'].of:,}",
             *(percent(row.shares[column]) for column in shown),
         ]
-        for row in rows[:_MOST_ROWS]
+        for row in rows
     ]
-    more = f"\n\n{len(rows) - _MOST_ROWS:,} more are not shown." if len(rows) > _MOST_ROWS else ""
-    return table(["", "images", *map(_named, shown)], lines) + more
+    return _cut(["", "images", *map(_named, shown)], lines, _MOST_SLICES, "are not shown")
 
 
 def _named(column: str) -> str:
@@ -173,10 +174,6 @@ def _open(dataset: Dataset, figures: Figures) -> Iterable[str]:
         f"{whole if has_sets(manifest) else ''}. What filters had dropped before is not in "
         "the dataset and was not looked at either: nothing here says how much of it was good."
     )
-
-
-_MOST_ROWS: Final = 100
-_MAX_BYTES: Final = 64 << 20
 
 
 def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
@@ -267,6 +264,8 @@ def _passed(yields: BuildYield) -> list[list[str]]:
     ]
 
 
-def _cut(head: list[str], rows: list[list[str]]) -> str:
-    more = f"\n\n{len(rows) - _MOST_ROWS:,} more lines are in the build's own files." if len(rows) > _MOST_ROWS else ""
-    return table(head, rows[:_MOST_ROWS]) + more
+def _cut(
+    head: list[str], rows: list[list[str]], most: int = _MOST_YIELDS, where: str = "lines are in the build's own files"
+) -> str:
+    more = f"\n\n{len(rows) - most:,} more {where}." if len(rows) > most else ""
+    return table(head, rows[:most]) + more
