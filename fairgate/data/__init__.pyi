@@ -3,10 +3,6 @@ from fairgate.ground.pixels import decode as decode
 from fairgate.ground.pixels import pixels_of as pixels_of
 from fairgate.ground.pixels import require_bounded as require_bounded
 
-from .arrow_columns import arrow_file as arrow_file
-from .arrow_columns import is_text as is_text
-from .arrow_columns import numbers as numbers
-from .arrow_columns import texts as texts
 from .caption_streams import CaptionFile as CaptionFile
 from .caption_streams import caption_files as caption_files
 from .caption_streams import picture_within as picture_within
@@ -43,7 +39,11 @@ from .manifest import Shard as Shard
 from .manifest import Text as Text
 from .manifest import check_name as check_name
 from .manifest import read_manifest as read_manifest
-from .parquet_footer import require_sound_footer as require_sound_footer
+from .parquet_file import arrow_file as arrow_file
+from .parquet_file import is_text as is_text
+from .parquet_file import numbers as numbers
+from .parquet_file import open_parquet as open_parquet
+from .parquet_file import texts as texts
 from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset
 from .releases import release as release
@@ -52,7 +52,6 @@ from .rows import MEMBER as MEMBER
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
 from .rows import skeleton as skeleton
-from .shard_reader import GROUP_BYTES as GROUP_BYTES
 from .sheet import contact_sheet as contact_sheet
 from .sheet import picture_rows as picture_rows
 from .tar_rows import TarHeader as TarHeader

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.data.arrow_columns import batch_texts, is_text
 from fairgate.data.labels import inside, read_labels, reading
-from fairgate.data.parquet_footer import require_sound_footer
-from fairgate.data.shard_reader import GROUP_BYTES
+from fairgate.data.parquet_file import PICTURES, batch_texts, batches, encoded, is_text, open_parquet, parquet_reading
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.hashing import read_bounded
 
@@ -24,8 +21,7 @@ ENDINGS = (".parquet", ".csv", ".csv.gz", ".jsonl")
 LONGEST_LINE = 1 << 24
 """Bytes of a line of JSON: a caption and what is said about it."""
 MAX_PICTURE = 64 << 20
-_BATCH = 1 << 14
-_PICTURES = 8
+_WHAT = "the file of captions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +48,17 @@ class CaptionFile:
         wanted, found, start = set(rows), dict[int, bytes](), 0
         if not wanted or self.image is None or not self.path.name.lower().endswith(".parquet"):
             return found
-        with _parquet_of(self.path):
-            parquet = self._opened([])
+        with parquet_reading(_WHAT, self.path):
+            parquet = self._opened()
             for group in range(parquet.num_row_groups):
                 stop = start + parquet.metadata.row_group(group).num_rows
-                if wanted.isdisjoint(range(start, stop)):
-                    start = stop
-                    continue
-                self._require_bounded(parquet, group, [self.image])
-                # Few rows at once: a dictionary of pictures may be repeated in every row.
-                for batch in parquet.iter_batches(_PICTURES, row_groups=[group], columns=[self.image]):
+                here = [] if wanted.isdisjoint(range(start, stop)) else [group]
+                for batch in batches(parquet, [self.image], PICTURES, here):
                     for row in wanted.intersection(range(start, start + len(batch))):
-                        if (picture := _encoded(batch.column(0)[row - start].as_py())) is not None:
+                        if (picture := encoded(batch.column(0)[row - start].as_py())) is not None:
                             found[row] = picture
                     start += len(batch)
+                start = stop
         return found
 
     def _csv(self) -> Iterator[tuple[int, str, str | None]]:
@@ -78,7 +71,7 @@ class CaptionFile:
 
     def _json(self) -> Iterator[tuple[int, str, str | None]]:
         with (
-            reading("the file of captions", self.path, "a file with one JSON object a line"),
+            reading(_WHAT, self.path, "a file with one JSON object a line"),
             self.path.open("rb") as lines,
         ):
             row = 0
@@ -95,41 +88,24 @@ class CaptionFile:
                 row += 1
 
     def _parquet(self) -> Iterator[tuple[int, str, str | None]]:
-        with _parquet_of(self.path):
-            parquet, row = self._opened([self.caption, self.image or self.caption]), 0
+        with parquet_reading(_WHAT, self.path):
+            parquet, row = self._opened(), 0
             schema = parquet.schema_arrow
             if not is_text(schema.field(self.caption).type):
                 raise ValueError(f"column '{self.caption}' holds no text")
             paths = self.image is not None and is_text(schema.field(self.image).type)
             columns = [self.caption, *([self.image] if paths and self.image else [])]
-            for group in range(parquet.num_row_groups):
-                self._require_bounded(parquet, group, columns)
-                for batch in parquet.iter_batches(_BATCH, row_groups=[group], columns=columns):
-                    batch.validate(full=True)
-                    captions = batch_texts(batch.column(self.caption))
-                    pictures = batch_texts(batch.column(self.image)) if paths else [None] * len(captions)
-                    for caption, picture in zip(captions, pictures, strict=True):
-                        yield row, caption, picture
-                        row += 1
+            for batch in batches(parquet, columns):
+                captions = batch_texts(batch.column(self.caption))
+                pictures = batch_texts(batch.column(self.image)) if paths else [None] * len(captions)
+                for caption, picture in zip(captions, pictures, strict=True):
+                    yield row, caption, picture
+                    row += 1
 
-    def _opened(self, coded: Sequence[str]) -> Any:
-        """An open Parquet file, with texts as codes of its different texts."""
-        import pyarrow.parquet as pq
-
-        require_sound_footer(self.path)
-        schema = pq.read_schema(self.path)
-        if len(set(schema.names)) < len(schema.names):
-            raise ValueError("a column is there twice")
-        self._require(schema.names)
-        return pq.ParquetFile(self.path, read_dictionary=[name for name in coded if is_text(schema.field(name).type)])
-
-    def _require_bounded(self, parquet: Any, group: int, columns: Sequence[str]) -> None:
-        facts = parquet.metadata.row_group(group)
-        for column in map(facts.column, range(facts.num_columns)):
-            if column.path_in_schema.partition(".")[0] in columns and column.total_uncompressed_size > GROUP_BYTES:
-                raise ValueError(
-                    f"column '{column.path_in_schema}' unpacks to {column.total_uncompressed_size >> 20:,} MB"
-                )
+    def _opened(self) -> Any:
+        parquet = open_parquet(self.path)
+        self._require(parquet.schema_arrow.names)
+        return parquet
 
     def _require(self, names: Sequence[str]) -> None:
         for wanted in (self.caption, *([self.image] if self.image else [])):
@@ -139,23 +115,6 @@ class CaptionFile:
                     where=str(self.path),
                     remedy=suggestion(wanted, names, f"columns: {', '.join(names)}"),
                 )
-
-
-@contextmanager
-def _parquet_of(path: Path) -> Iterator[None]:
-    """Raises DatasetError where the block cannot read a Parquet file."""
-    import pyarrow as pa
-
-    with reading("the file of captions", path, "a Parquet file"):
-        try:
-            yield
-        except pa.ArrowException as error:
-            raise ValueError(str(error)) from error
-
-
-def _encoded(value: Any) -> bytes | None:
-    held = value.get("bytes") if isinstance(value, dict) else value
-    return held if isinstance(held, bytes) else None
 
 
 def caption_files(path: Path, caption: str, image: str | None = None) -> list[CaptionFile]:

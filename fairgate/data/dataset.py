@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairgate.data.arrow_columns import numbers, texts
 from fairgate.data.manifest import CROSS, HARMFUL, PULL, Shard, read_manifest
+from fairgate.data.parquet_file import encoded, numbers, texts
 from fairgate.data.rows import TEXT_COLUMNS
-from fairgate.data.shard_reader import ShardReader, encoded, require_bounded
+from fairgate.data.shard_reader import ShardReader, require_bounded
 from fairgate.ground.errors import DatasetError, first_harmful, suggestion
 from fairgate.ground.seals import SealedNotes
 

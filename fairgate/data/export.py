@@ -16,7 +16,7 @@ from fairgate.data.dataset import Dataset
 from fairgate.data.label_rows import FILE_NAME
 from fairgate.data.labels import inside
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE
-from fairgate.data.shard_reader import encoded
+from fairgate.data.parquet_file import encoded
 from fairgate.data.shards import writing
 from fairgate.data.tar_rows import PICTURES
 from fairgate.data.writer import new_folder

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from fairgate.data.caption_streams import picture_within
 from fairgate.data.labels import Labels, reading
+from fairgate.data.parquet_file import encoded
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import sha256_file
 
@@ -73,10 +74,8 @@ def text_of(value: object) -> str:
 
 def picture_of(value: object) -> tuple[bytes | None, str | None]:
     """Bytes and path of a picture as frames and Parquet hold it: bytes, or `{"bytes": ..., "path": ...}`."""
-    if isinstance(value, dict):
-        data, name = value.get("bytes"), value.get("path")
-        return data if isinstance(data, bytes) else None, name if isinstance(name, str) else None
-    return (value, None) if isinstance(value, bytes) else (None, None)
+    name = value.get("path") if isinstance(value, dict) else None
+    return encoded(value), name if isinstance(name, str) else None
 
 
 METADATA = ("metadata.csv", "metadata.jsonl")

@@ -1,7 +1,4 @@
-"""The shards of a dataset on disk: hashed, opened and read a row group at a time, as their manifest promises.
-
-A kilobyte of Parquet can promise a terabyte of table: what would unpack to more than it should is not read.
-"""
+"""The shards of a dataset on disk: hashed, opened and read a row group at a time, as their manifest promises."""
 
 from __future__ import annotations
 
@@ -10,14 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.data.arrow_columns import arrow_file, is_text
 from fairgate.data.manifest import PULL, Manifest, Shard
-from fairgate.data.parquet_footer import require_sound_footer
+from fairgate.data.parquet_file import GROUP_BYTES, open_parquet
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import require_regular, sha256_file
 
-GROUP_BYTES = 1 << 30
-"""What one row group of a shard may hold unpacked; the writer closes one at 4 MiB, a single large set may exceed it."""
 SPARE_ROWS = 10_000_000
 """Rows that a shard may hold beyond what the manifest says and still be opened, so that `verify` counts them. A few
 bytes of Parquet can promise billions."""
@@ -52,17 +46,11 @@ class ShardReader:
         Raises DatasetError when the shard is missing or unreadable, or promises more than a dataset holds.
         """
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         path = self.folder / shard.file
         require_regular(path, DatasetError)
         try:
-            require_sound_footer(path)
-            schema = pq.read_schema(arrow_file(path))
-            if len(set(schema.names)) < len(schema.names):
-                raise ValueError("a column is there twice")
-            text = [field.name for field in schema if is_text(field.type)]
-            parquet = pq.ParquetFile(arrow_file(path), read_dictionary=text)
+            parquet = open_parquet(path)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
         if parquet.metadata.num_rows > shard.rows + SPARE_ROWS:
@@ -96,12 +84,6 @@ class ShardReader:
             where=str(self.folder / shard.file),
             remedy=f"{PULL}, or see what changed with `fairgate dataset verify {self.manifest.ref}`",
         )
-
-
-def encoded(image: object) -> bytes | None:
-    """The bytes of a stored image; of anything else none."""
-    held = image.get("bytes") if isinstance(image, dict) else None
-    return held if isinstance(held, bytes) else None
 
 
 def require_bounded(parquet: Any, group: int) -> None:

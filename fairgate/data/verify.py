@@ -12,8 +12,9 @@ from importlib.metadata import version
 from typing import Any, Final, Literal
 
 from fairgate.data.manifest import PULL, Counts, Manifest, Shard
+from fairgate.data.parquet_file import encoded
 from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
-from fairgate.data.shard_reader import ShardReader, encoded
+from fairgate.data.shard_reader import ShardReader
 from fairgate.data.shards import ContentHash
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import digest

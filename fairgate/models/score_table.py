@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import arrow_file, is_text, numbers, require_sound_footer, texts
+from fairgate.data import arrow_file, is_text, numbers, open_parquet, texts
 from fairgate.ground.csv_separator import find_separator
 from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful, listed
 from fairgate.models.contract import Floats, ImageIndex, Rows
@@ -214,16 +214,11 @@ def _read_parquet(path: Path, images: int) -> Any:
 
     Columns of other kinds than text and numbers are not read.
     """
-    import pyarrow.parquet as pq
-
-    require_sound_footer(path)
-    facts = pq.read_metadata(arrow_file(path))
-    schema = pq.read_schema(arrow_file(path))
-    _require_plain_names(schema.names)
-    _require_bounded(facts, images)
-    text = [field.name for field in schema if is_text(field.type)]
-    plain = [field.name for field in schema if is_text(field.type) or _is_number(field.type)]
-    table = pq.ParquetFile(arrow_file(path), read_dictionary=text).read(columns=plain).select(plain)
+    parquet = open_parquet(path)
+    _require_plain_names(parquet.schema_arrow.names)
+    _require_bounded(parquet.metadata, images)
+    plain = [field.name for field in parquet.schema_arrow if is_text(field.type) or _is_number(field.type)]
+    table = parquet.read(columns=plain).select(plain)
     table.validate(full=True)  # a damaged page can hold codes of texts that there are not
     return table
 

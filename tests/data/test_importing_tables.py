@@ -273,7 +273,7 @@ def test_sets_that_are_not_whole_are_refused(take, sets, options, problem):
     ("table", "problem"),
     [
         (pa.table({"file": pa.array([], pa.string()), "gender": pa.array([], pa.string())}), "no rows"),
-        (pa.table({"file": ["1.png"], "gender": ["x" * 70_000]}), "more than 65,536 characters"),
+        (pa.table({"file": ["1.png"], "gender": ["x" * 70_000]}), "at most 65,536 are read"),
         (pa.table([["1.png"], ["M"], ["M"]], names=["file", "gender", "gender"]), "there twice"),
         (pa.table({"file": [b"1"], "image": [b"2"], "gender": ["M"]}), "2 columns hold pictures"),
     ],
@@ -285,7 +285,7 @@ def test_parquet_that_is_no_table_of_labels_is_refused(take, tmp_path, table, pr
 
 
 def test_a_column_of_parquet_that_unpacks_to_too_much_is_refused(take, pictured, monkeypatch):
-    monkeypatch.setattr("fairgate.data.parquet_rows.GROUP_BYTES", 50)
+    monkeypatch.setattr("fairgate.data.parquet_file.GROUP_BYTES", 50)
     with pytest.raises(DatasetError, match="unpacks to 0 MB: write smaller row groups"):
         take(pictured(), attributes=["gender"])
 

@@ -48,12 +48,12 @@ def use_footer(world: World, data: bytes) -> None:
     from pyarrow import parquet as pq
 
     from fairgate.data.labels import reading
-    from fairgate.data.parquet_footer import require_sound_footer
+    from fairgate.data.parquet_file import require_sound
 
     path = world.root / "f.parquet"
     path.write_bytes(b"PAR1" + data + len(data).to_bytes(4, "little") + b"PAR1")
     with reading("the footer", path, "a footer"):
-        require_sound_footer(path)
+        require_sound(path)
     try:
         facts = pq.read_metadata(path)
     except (OSError, ValueError):

@@ -100,7 +100,7 @@ def _of_tables(paths: list[Path], split: str) -> Reading:
     named = True
     for number, path in enumerate(paths):
         table = HubTable(path)
-        own = all(table.class_names(attribute) for attribute in GROUPS)
+        own = GROUPS.keys() <= table.class_names().keys()
         named = named and own
         for row, values in table.rows(tuple(GROUPS)):
             groups = {name: values[name] if own else _by_card(name, values[name]) for name in GROUPS}

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairgate.data import GROUP_BYTES, reading
-from fairgate.data.arrow_columns import is_text
-from fairgate.data.parquet_footer import require_sound_footer
+from fairgate.data.parquet_file import (
+    LONGEST_TEXT,
+    PICTURES,
+    ROWS,
+    batch_texts,
+    batches,
+    class_names,
+    encoded,
+    is_text,
+    named,
+    open_parquet,
+    parquet_reading,
+)
 from fairgate.ground.errors import DatasetError, listed, suggestion
-
-LONGEST_TEXT = 1 << 16
-_BATCH = 1 << 14
-_PICTURES = 8
-"""Pictures that are unpacked at once: a dictionary of pictures may be repeated in every row."""
 
 
 @dataclass
@@ -34,43 +38,30 @@ class HubTable:
 
         Raises DatasetError for a file that cannot be read, or lacks a column.
         """
-        with _parquet_of(self.path):
-            parquet, row = self._opened(), 0
-            names = {column: self.class_names(column) for column in columns}
+        with self._reading():
+            parquet, row, names = self._opened(), 0, self.class_names()
             self._require((*columns, self.image), parquet.schema_arrow.names)
-            for group in range(parquet.num_row_groups):
-                self._require_bounded(parquet, group, columns)
-                for batch in parquet.iter_batches(_BATCH, row_groups=[group], columns=list(columns)):
-                    batch.validate(full=True)
-                    held = {column: _plain(batch.column(column), names[column]) for column in columns}
-                    for values in zip(*held.values(), strict=True):
-                        yield row, dict(zip(held, values, strict=True))
-                        row += 1
+            for batch in batches(parquet, columns):
+                cells = {column: _plain(batch.column(column), column, names) for column in columns}
+                for values in zip(*cells.values(), strict=True):
+                    yield row, dict(zip(cells, values, strict=True))
+                    row += 1
 
-    def class_names(self, column: str) -> list[str] | None:
-        """The names of a column's class ids, as the file itself says them; None where it does not."""
-        with _parquet_of(self.path):
-            described = (self._opened().schema_arrow.metadata or {}).get(b"huggingface")
-            features = json.loads(described)["info"]["features"] if described else {}
-            entry = features.get(column) if isinstance(features, dict) else None
-            names = entry.get("names") if isinstance(entry, dict) else None
-            if names is None:
-                return None
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise ValueError(f"the names of the classes of '{column}' are no list of texts")
-            return names
+    def class_names(self) -> dict[str, list[str]]:
+        """The names of class ids by column, as far as the file itself says them."""
+        with self._reading():
+            return class_names(self._opened().schema_arrow)
 
     def picture(self, row: int) -> bytes:
         """The encoded picture of a row. Raises DatasetError where there is none."""
-        with _parquet_of(self.path):
-            if self._at is None or self._at[0] > row or row - self._at[0] > _BATCH:
+        with self._reading():
+            if self._at is None or self._at[0] > row or row - self._at[0] > ROWS:
                 self._at = self._from(row)
-            for at, held in self._at[1]:
+            for at, stored in self._at[1]:
                 self._at = (at + 1, self._at[1])
                 if at == row:
-                    found = held.as_py()
-                    content = found.get("bytes") if isinstance(found, dict) else found
-                    if not isinstance(content, bytes):
+                    content = encoded(stored.as_py())
+                    if content is None:
                         raise ValueError(f"row {row} holds no picture")
                     return content
             raise ValueError(f"there is no row {row}")
@@ -86,24 +77,16 @@ class HubTable:
         return start, self._pictures(parquet, start, group)
 
     def _pictures(self, parquet: Any, row: int, first: int) -> Iterator[tuple[int, Any]]:
-        for group in range(first, parquet.num_row_groups):
-            self._require_bounded(parquet, group, [self.image])
-            for batch in parquet.iter_batches(_PICTURES, row_groups=[group], columns=[self.image]):
-                batch.validate(full=True)
-                for value in batch.column(0):
-                    yield row, value
-                    row += 1
+        for batch in batches(parquet, [self.image], PICTURES, range(first, parquet.num_row_groups)):
+            for value in batch.column(0):
+                yield row, value
+                row += 1
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return parquet_reading("the table", self.path, "a Parquet file as it was published")
 
     def _opened(self) -> Any:
-        import pyarrow.parquet as pq
-
-        if self._parquet is None:
-            require_sound_footer(self.path)
-            schema = pq.read_schema(self.path)
-            if len(set(schema.names)) < len(schema.names):
-                raise ValueError("a column is there twice")
-            text = [field.name for field in schema if is_text(field.type)]
-            self._parquet = pq.ParquetFile(self.path, read_dictionary=text)
+        self._parquet = self._parquet or open_parquet(self.path)
         return self._parquet
 
     def _require(self, columns: Sequence[str], names: Sequence[str]) -> None:
@@ -115,42 +98,10 @@ class HubTable:
                 remedy=suggestion(missing[0], names, there) if len(missing) == 1 else there,
             )
 
-    def _require_bounded(self, parquet: Any, group: int, columns: Sequence[str]) -> None:
-        facts = parquet.metadata.row_group(group)
-        for column in map(facts.column, range(facts.num_columns)):
-            if column.path_in_schema.partition(".")[0] in columns and column.total_uncompressed_size > GROUP_BYTES:
-                raise ValueError(
-                    f"column '{column.path_in_schema}' unpacks to {column.total_uncompressed_size >> 20:,} MB"
-                )
 
-
-def _plain(column: Any, names: list[str] | None) -> list[Any]:
-    """A batch of a column; equal texts are one string, since a file may repeat a long one in every row."""
-    import pyarrow as pa
-
-    if not pa.types.is_dictionary(column.type):
-        return [_named(value, names) for value in column.to_pylist()]
-    texts = column.dictionary.to_pylist()
-    if longest := next((text for text in texts if text is not None and len(text) > LONGEST_TEXT), None):
-        raise ValueError(f"a text has {len(longest):,} characters; at most {LONGEST_TEXT:,} are read")
-    return [None if code is None else texts[code] for code in column.indices.to_pylist()]
-
-
-def _named(value: Any, names: list[str] | None) -> Any:
-    if names is None or value is None:
-        return value
-    if not isinstance(value, int) or not 0 <= value < len(names):
-        raise ValueError(f"class {value!r} has no name; {len(names)} are named")
-    return names[value]
-
-
-@contextmanager
-def _parquet_of(path: Path) -> Iterator[None]:
-    """Raises DatasetError where the block cannot read a Parquet file."""
-    import pyarrow as pa
-
-    with reading("the table", path, "a Parquet file as it was published"):
-        try:
-            yield
-        except (pa.ArrowException, KeyError, TypeError) as error:
-            raise ValueError(str(error)) from error
+def _plain(column: Any, name: str, names: Mapping[str, Sequence[str]]) -> list[Any]:
+    """A batch of a column: its texts, names of class ids, or numbers."""
+    if is_text(column.type):
+        return batch_texts(column, None, LONGEST_TEXT)
+    ids: list[Any] = column.to_pylist()
+    return named(ids, names[name], name) if name in names else ids
