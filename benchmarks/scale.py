@@ -36,7 +36,7 @@ from fairgate.builds.shards import encode
 from fairgate.builds.steps import Drop, Meter, SetRows, Step, Trace
 from fairgate.builds.steps.pictures import picture
 from fairgate.data import read_dataset
-from fairgate.data.writer import SHARD_BYTES
+from fairgate.data.releases import SHARD_BYTES
 from fairgate.engines.local import LocalEngine
 
 SIDE = 16

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from imported_photographs import import_images
 
 from fairgate import gate
-from fairgate.data import import_images
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import resolve
 

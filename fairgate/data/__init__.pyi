@@ -19,7 +19,6 @@ from .grouping import ColumnGrouping as ColumnGrouping
 from .grouping import GroupSize as GroupSize
 from .grouping import group_sizes as group_sizes
 from .image_import import ImportPlan as ImportPlan
-from .image_import import import_images as import_images
 from .image_import import plan_import as plan_import
 from .image_import import write_prompts as write_prompts
 from .import_rows import ImportColumns as ImportColumns
@@ -46,8 +45,10 @@ from .parquet_file import open_parquet as open_parquet
 from .parquet_file import texts as texts
 from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset
+from .releases import refuse_existing as refuse_existing
 from .releases import release as release
 from .releases import versions as versions
+from .releases import write_dataset as write_dataset
 from .rows import MEMBER as MEMBER
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
@@ -56,5 +57,3 @@ from .sheet import contact_sheet as contact_sheet
 from .sheet import picture_rows as picture_rows
 from .tar_rows import TarHeader as TarHeader
 from .verify import Problem as Problem
-from .writer import refuse_existing as refuse_existing
-from .writer import write_dataset as write_dataset

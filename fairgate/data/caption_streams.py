@@ -70,22 +70,15 @@ class CaptionFile:
             yield row, fields[self.caption], fields[self.image] if self.image else None
 
     def _json(self) -> Iterator[tuple[int, str, str | None]]:
-        with (
-            reading(_WHAT, self.path, "a file with one JSON object a line"),
-            self.path.open("rb") as lines,
-        ):
-            row = 0
-            while line := lines.readline(LONGEST_LINE + 1):
-                if len(line) > LONGEST_LINE:
-                    raise ValueError(f"line {row + 1} has more than {LONGEST_LINE >> 20} MB")
-                found = json.loads(line)
-                if not isinstance(found, dict) or not isinstance(found.get(self.caption, ""), str | None):
-                    raise ValueError(f"line {row + 1} is no object with a text '{self.caption}'")
-                if row == 0:
-                    self._require(list(found))
-                picture = found.get(self.image) if self.image else None
-                yield row, found.get(self.caption) or "", picture if isinstance(picture, str) else None
-                row += 1
+        for row, (number, fields) in enumerate(json_lines(self.path, _WHAT, LONGEST_LINE)):
+            if row == 0:
+                self._require(list(fields))
+            caption, picture = fields.get(self.caption), fields.get(self.image) if self.image else None
+            if not isinstance(caption, str | None):
+                raise DatasetError(
+                    f"'{self.caption}' is no text.", where=f"{self.path}:{number}", remedy="give a text, or null"
+                )
+            yield row, caption or "", picture if isinstance(picture, str) else None
 
     def _parquet(self) -> Iterator[tuple[int, str, str | None]]:
         with parquet_reading(_WHAT, self.path):
@@ -115,6 +108,23 @@ class CaptionFile:
                     where=str(self.path),
                     remedy=suggestion(wanted, names, f"columns: {', '.join(names)}"),
                 )
+
+
+def json_lines(path: Path, what: str, longest: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number, object) of each line of JSON Lines but empty ones. Raises DatasetError, also for a line of more bytes
+    than `longest`; `what` names the file."""
+    with reading(what, path, "a file with one JSON object a line"), path.open("rb") as lines:
+        number = 0
+        while line := lines.readline(longest + 1):
+            number += 1
+            if len(line) > longest:
+                raise ValueError(f"line {number} has more than {longest:,} bytes")
+            if not line.strip():
+                continue
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
+                raise ValueError(f"line {number} is no object")
+            yield number, fields
 
 
 def caption_files(path: Path, caption: str, image: str | None = None) -> list[CaptionFile]:

@@ -17,9 +17,9 @@ from fairgate.data.label_rows import FILE_NAME
 from fairgate.data.labels import inside
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE
 from fairgate.data.parquet_file import encoded
+from fairgate.data.releases import new_folder
 from fairgate.data.shards import writing
 from fairgate.data.tar_rows import PICTURES
-from fairgate.data.writer import new_folder
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.pixels import opened
 

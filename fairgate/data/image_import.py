@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -12,56 +12,27 @@ from typing import Any, Final
 from fairgate.data.grouping import ColumnGrouping, GroupSize, group_sizes
 from fairgate.data.import_rows import FoundRows, ImportColumns, RowReader
 from fairgate.data.manifest import Manifest, check_name
-from fairgate.data.releases import ROOT
+from fairgate.data.releases import ROOT, refuse_existing, write_dataset
 from fairgate.data.rows import MEMBER
 from fairgate.data.shards import UnreadableRow
 from fairgate.data.tables import LabelTable, open_table
-from fairgate.data.writer import refuse_existing, write_dataset
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import require_regular
 
 Progress = Callable[[int, int], None]
 
 
-def import_images(  # noqa: PLR0913 -- one keyword per command line option
-    labels: Path | str | Any,
-    images_dir: Path | None,
-    name: str,
-    *,
-    attributes: Sequence[str] | Mapping[str, Sequence[str]],
-    subject: str | None = None,
-    subject_column: str | None = None,
-    image_column: str | None = None,
-    set_column: str | None = None,
-    member_column: str | None = None,
-    grouping: ColumnGrouping | None = None,
-    root: Path = ROOT,
-    version: str = "v1",
-    licence: str = "unknown",
-    progress: Progress | None = None,
-) -> Manifest:
-    """Make `root/name/version` from a table of labels and a folder of images; without a folder, labels only.
-
-    `labels` is a file (`open_table` says which) or a frame of pandas. Without `set_column` and `member_column`, each
-    image is a set of its own. Bytes are stored untouched, the image's `path` as the table spells it (a table of scores
-    is joined on that). Groups of an attribute are those of the table in natural order, or as given in a mapping;
-    `grouping` makes them of numbers or of other names, and what was recorded is stored as `label_NAME`. Other columns
-    come along. Images are looked for under `images_dir` by path; where not one of the table's paths is found that way,
-    by file name alone, and the recipe in the manifest says which.
-    `progress(done, total)` is called for each row. Raises DatasetError naming file and line.
-    """
-    check_name(name, version)
-    refuse_existing(root / name / version)
-    declared = attributes if isinstance(attributes, Mapping) else {attribute: [] for attribute in attributes}
-    columns = ImportColumns(declared, subject, subject_column, image_column, set_column, member_column)
-    plan = plan_import(labels, images_dir, columns, grouping)
-    return plan.write(name, root=root, version=version, licence=licence, progress=progress)
-
-
 def plan_import(
     labels: Path | str | Any, images_dir: Path | None, columns: ImportColumns, grouping: ColumnGrouping | None = None
 ) -> ImportPlan:
-    """Read a table once, and check everything but the pictures; nothing is written. Raises DatasetError."""
+    """Read a table of labels once, and check everything but the pictures; nothing is written.
+
+    `labels` is a file (`open_table` says which) or a frame of pandas; without `images_dir`, labels alone are imported,
+    or the pictures that the table brings. Images are looked for under `images_dir` by path; if not one of the paths is
+    found that way, by file name alone, and the recipe in the manifest says which. Bytes are stored untouched, the
+    image's `path` as the table spells it (a table of scores is joined on that). `grouping` makes groups of numbers or
+    of other names, and what was recorded is stored as `label_NAME`. Raises DatasetError naming file and line.
+    """
     table = open_table(labels)
     reader = RowReader.of(table, columns, grouping or ColumnGrouping(), pictures=images_dir is None)
     lineage = table.rows.lineage()

@@ -3,15 +3,14 @@ Face's ImageFolder)."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from fairgate.data.caption_streams import picture_within
-from fairgate.data.labels import Labels, reading
+from fairgate.data.caption_streams import json_lines, picture_within
+from fairgate.data.labels import Labels
 from fairgate.data.parquet_file import encoded
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import sha256_file
@@ -81,36 +80,27 @@ def picture_of(value: object) -> tuple[bytes | None, str | None]:
 METADATA = ("metadata.csv", "metadata.jsonl")
 FILE_NAME = "file_name"
 LONGEST_LINE = 1 << 20
+_WHAT = "the label file"
+
+
+def lineage_of(*files: Path) -> dict[str, str]:
+    """SHA-256 of the files of a table, by a name for each."""
+    return {"labels" if len(files) == 1 else f"labels/{path.name}": sha256_file(path) for path in files}
 
 
 @dataclass(frozen=True)
-class CsvRows:
+class CsvRows(Labels):
     """Lines of a CSV file."""
 
-    labels: Labels
     picture_column: str | None = None
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self.labels.path
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Those of the header that have a name."""
-        return self.labels.columns
 
     def lines(self, pictures: bool) -> Iterator[TableLine]:  # noqa: ARG002 -- of other tables
         """Every line but empty ones."""
-        return (TableLine(number, fields) for number, fields in self.labels)
-
-    def place(self, line: int) -> str:
-        """`labels.csv:12`"""
-        return self.labels.place(line)
+        return (TableLine(number, fields) for number, fields in self)
 
     def lineage(self) -> dict[str, str]:
         """Of the file."""
-        return {"labels": sha256_file(self.labels.path)}
+        return lineage_of(self.path)
 
 
 @dataclass(frozen=True)
@@ -125,7 +115,7 @@ class JsonRows:
     @staticmethod
     def open(path: Path) -> JsonRows:
         """Read the first line. Raises DatasetError where there is none."""
-        first = next(_objects(path), None)
+        first = next(json_lines(path, _WHAT, LONGEST_LINE), None)
         if first is None:
             raise DatasetError("the label file is empty.", where=str(path), remedy="give an object per image")
         nested = tuple(name for name, value in first[1].items() if isinstance(value, list | dict))
@@ -133,7 +123,7 @@ class JsonRows:
 
     def lines(self, pictures: bool) -> Iterator[TableLine]:  # noqa: ARG002 -- of other tables
         """Every line. Raises DatasetError for one that has a column which the first one has not."""
-        for number, said in _objects(self.path):
+        for number, said in json_lines(self.path, _WHAT, LONGEST_LINE):
             if odd := [name for name in said if name not in (*self.columns, *self.left_out)]:
                 raise DatasetError(
                     f"the line has a column '{odd[0]}', which the first one has not.",
@@ -148,7 +138,7 @@ class JsonRows:
 
     def lineage(self) -> dict[str, str]:
         """Of the file."""
-        return {"labels": sha256_file(self.path)}
+        return lineage_of(self.path)
 
 
 @dataclass(frozen=True)
@@ -194,18 +184,3 @@ class FolderRows:
     def lineage(self) -> dict[str, str]:
         """Of the metadata; the pictures come in with the content."""
         return self.metadata.lineage()
-
-
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    with reading("the label file", path, "a file with one JSON object a line"), path.open("rb") as lines:
-        number = 0
-        while line := lines.readline(LONGEST_LINE + 1):
-            number += 1
-            if len(line) > LONGEST_LINE:
-                raise ValueError(f"line {number} has more than {LONGEST_LINE:,} bytes")
-            if not line.strip():
-                continue
-            said = json.loads(line)
-            if not isinstance(said, dict):
-                raise ValueError(f"line {number} is no object")
-            yield number, said

@@ -77,13 +77,16 @@ def _file(path: Path) -> LabelTable:
 
 
 def _lines_of(path: Path) -> CsvRows | JsonRows:
-    return JsonRows.open(path) if path.suffix.lower() == ".jsonl" else CsvRows(read_labels(path))
+    if path.suffix.lower() == ".jsonl":
+        return JsonRows.open(path)
+    labels = read_labels(path)
+    return CsvRows(path, labels.columns, labels.separator)
 
 
 def _notes(rows: CsvRows | JsonRows) -> dict[str, str]:
     if isinstance(rows, JsonRows):
         return {"left_out": listed(rows.left_out, 20)} if rows.left_out else {}
-    return {} if rows.labels.separator == "," else {"separated_by": SEPARATOR_NAMES[rows.labels.separator]}
+    return {} if rows.separator == "," else {"separated_by": SEPARATOR_NAMES[rows.separator]}
 
 
 def _several(named: Path, files: Sequence[Path]) -> LabelTable:

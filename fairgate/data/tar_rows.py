@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from fairgate.data.label_rows import TableLine, plain
+from fairgate.data.label_rows import TableLine, lineage_of, plain
 from fairgate.data.labels import inside, reading
 from fairgate.data.manifest import MAX_ROWS
 from fairgate.ground.errors import DatasetError, listed
-from fairgate.ground.hashing import sha256_file
 
 PICTURES: Final = frozenset({"jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm"})
 LARGEST_PICTURE = 64 << 20
@@ -93,9 +92,7 @@ class TarRows:
 
     def lineage(self) -> dict[str, str]:
         """Of every archive."""
-        if len(self.files) == 1:
-            return {"labels": sha256_file(self.files[0])}
-        return {f"labels/{path.name}": sha256_file(path) for path in self.files}
+        return lineage_of(*self.files)
 
 
 @dataclass

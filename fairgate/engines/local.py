@@ -1,8 +1,9 @@
-"""The engine of one machine: a thread per worker, each on its device, in this process.
+"""What an engine is (tasks in, results out, in any order; it knows nothing of recipes or files), and the local one.
 
-Models are opened one after the other, before the first worker begins: diffusers and transformers change torch for the
-whole process while they load (parameters on no device, another default type). Every operation computes on one thread:
-sums then have one order, however many workers there are.
+The local one has a thread per worker, each on its device, in this process. Models are opened one after the other,
+before the first worker begins: diffusers and transformers change torch for the whole process while they load
+(parameters on no device, another default type). Every operation computes on one thread: sums then have one order,
+however many workers there are.
 """
 
 from __future__ import annotations
@@ -14,10 +15,39 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Protocol
 
-from fairgate.engines.contract import Bench, Task, Work
+Work = Callable[[Any], Any]
+"""Turns a task's payload into its result. It lives in one worker and keeps that worker's models."""
+
+Bench = Callable[[str], Work]
+"""Sets up a worker on a device ("cpu", "cuda:0", "mps"): opens models there. It and its payloads can be pickled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One piece of work. `index` orders tasks; what comes out must depend on the payload alone."""
+
+    index: int
+    payload: Any
+
+
+class Engine(Protocol):
+    """Runs tasks on workers. Exceptions of the work and of `done` stop the run and reach the caller."""
+
+    name: str
+
+    def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
+        """Take tasks lazily and in order, a few ahead of what is running; call `done(task, result)`, in this process.
+
+        Once `done` returns False no further task is taken; those that run are finished or abandoned.
+        """
+
+    def close(self) -> None:
+        """Let go of what is held between runs (a cluster). Called once, at the end."""
+
 
 _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fairgate.engines.contract import Bench, Task, Work
-from fairgate.engines.local import opened
+from fairgate.engines.local import Bench, Task, Work, opened
 from fairgate.ground.errors import DeviceError, RecipeError, SettingsError, harmless
 from fairgate.version import __version__
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairgate.data import Dataset
 from fairgate.gate.approvals import another_suite, approving, edited_anchor, other_model, weaker_definition
-from fairgate.gate.base_data import BaseReleases, edited_dataset, other_dataset
+from fairgate.gate.base_data import TABLES, BaseReleases, edited, edited_dataset, edited_tables, other_dataset
 from fairgate.gate.baselines import Repository, baseline_folder
 from fairgate.gate.bases import (
     THERE,
@@ -21,7 +21,6 @@ from fairgate.gate.bases import (
     suites_at,
 )
 from fairgate.gate.preparation import Definition, Prepared, planned_on
-from fairgate.gate.tables import TABLES, edited, edited_tables
 from fairgate.ground.errors import NoVerdict, SuiteError, listed
 from fairgate.models import local_paths, published_models, schemes, uri_options
 from fairgate.records import DefinitionChange, GateDefinition, NeededApproval, OtherDefinition

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from fairgate.gate.approvals import moved_anchor
+from fairgate.gate.base_data import edited
 from fairgate.gate.baselines import (
     Repository,
     baseline_folder,
@@ -21,7 +22,6 @@ from fairgate.gate.preparation import Definition, Prepared, require_intact
 from fairgate.gate.reading import Answers, CandidateReading, Counterpart, Scores, counterpart, decided, tempered
 from fairgate.gate.runs import CandidateRun, ComparedRun, Progress, model_info, open_model, registered
 from fairgate.gate.saved_run import SavedRun, bring_back, record_of
-from fairgate.gate.tables import edited
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict, SuiteError, did_you_mean
 from fairgate.models import Model, local_paths
 from fairgate.models.checkpoints import judging

@@ -206,26 +206,14 @@ def import_images(  # noqa: PLR0913 - the options of a command
     table holds (bytes, or Hugging Face's `{"bytes": ..., "path": ...}`). `bins` makes groups of numbers, `{"age":
     "0-19,20-39,40-"}`, and `merge` one group of several, `{"race": {"Latino_Hispanic": "other"}}`. Raises DatasetError.
     """
-    from fairgate.data import Bins, ColumnGrouping
-    from fairgate.data import import_images as imported
+    from fairgate.data import Bins, ColumnGrouping, ImportColumns, plan_import
 
     grouping = ColumnGrouping({column: Bins.parse(written) for column, written in (bins or {}).items()}, merge or {})
     releases = Path(root).resolve() / "datasets"
-    imported(
-        labels,
-        None if images is None else Path(images),
-        name,
-        attributes=attributes,
-        subject=subject,
-        subject_column=subject_column,
-        image_column=image_column,
-        set_column=set_column,
-        member_column=member_column,
-        grouping=grouping,
-        root=releases,
-        version=version,
-        licence=licence,
-    )
+    declared = attributes if isinstance(attributes, Mapping) else {attribute: [] for attribute in attributes}
+    columns = ImportColumns(declared, subject, subject_column, image_column, set_column, member_column)
+    plan = plan_import(labels, None if images is None else Path(images), columns, grouping)
+    plan.write(name, root=releases, version=version, licence=licence)
     return _open_dataset(f"{name}@{version}", releases)
 
 

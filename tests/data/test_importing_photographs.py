@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from imported_photographs import import_images
 
-from fairgate.data import import_images, open_dataset
+from fairgate.data import open_dataset
 from fairgate.data.labels import unique_ids
 from fairgate.ground.errors import DatasetError
 

@@ -10,9 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from imported_photographs import import_images
 
 import fairgate
-from fairgate.data import ColumnGrouping, ImportColumns, import_images, open_dataset, plan_import
+from fairgate.data import ColumnGrouping, ImportColumns, open_dataset, plan_import
 from fairgate.ground.errors import DatasetError
 
 TABLE = {

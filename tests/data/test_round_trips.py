@@ -11,8 +11,9 @@ import tarfile
 import datasets
 import pandas as pd
 import pytest
+from imported_photographs import import_images
 
-from fairgate.data import export_dataset, import_images, open_dataset
+from fairgate.data import export_dataset, open_dataset
 from fairgate.ground.errors import DatasetError
 
 SETS = {"set_column": "set_id", "member_column": "member", "subject_column": "subject"}

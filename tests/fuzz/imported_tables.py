@@ -87,7 +87,9 @@ def use(name: str) -> Callable[[World, bytes], None]:
     """Import it; accepted means: the release verifies."""
 
     def imported(world: World, data: bytes) -> None:
-        from fairgate.data import import_images, open_dataset
+        from imported_photographs import import_images
+
+        from fairgate.data import open_dataset
 
         root: Path = world.root / "imported"
         shutil.rmtree(root, ignore_errors=True)

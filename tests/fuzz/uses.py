@@ -263,7 +263,7 @@ def addresses(world: World, data: bytes) -> None:
 def labels(world: World, data: bytes) -> None:
     import shutil
 
-    from fairgate.data import import_images
+    from imported_photographs import import_images
 
     shutil.rmtree(world.root / "imported", ignore_errors=True)
     path = placed(world.root / "labels.csv", data)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from imported_photographs import import_images
 from toy_repository import rows
 
 from fairgate import gate
-from fairgate.data import import_images, write_dataset
+from fairgate.data import write_dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.studies.power import suite_power

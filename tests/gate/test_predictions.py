@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from imported_photographs import import_images
 
 from fairgate import gate
-from fairgate.data import import_images, write_dataset
+from fairgate.data import write_dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import resolve

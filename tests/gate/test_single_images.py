@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from imported_photographs import import_images
 
 from fairgate import gate
-from fairgate.data import import_images
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import resolve
 

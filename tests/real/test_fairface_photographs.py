@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from fairface import GENDERS, PHOTOGRAPHS, RACES, Example, by_id, example
+from imported_photographs import import_images
 
-from fairgate.data import import_images
 from fairgate.records import RunRecord
 
 pytestmark = [

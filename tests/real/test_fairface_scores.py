@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 from fairface import GENDERS, RACES, SCORES, Example, by_id, example, groups_of, published_accuracy, scores_table
+from imported_photographs import import_images
 
-from fairgate.data import import_images
 from fairgate.records import RunRecord
 
 pytestmark = [

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from fairface import RACES, REAL
+from imported_photographs import import_images
 
 from fairgate import gate
-from fairgate.data import import_images
 from fairgate.records import CROSS, CheckResult, RunRecord
 from fairgate.suites import resolve
 

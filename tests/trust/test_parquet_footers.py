@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from imported_photographs import import_images
 from toy_repository import Toy
 from trust_world import check, shut
 
-from fairgate.data import CaptionFile, import_images, open_dataset
+from fairgate.data import CaptionFile, open_dataset
 from fairgate.data.parquet_file import require_sound
 from fairgate.ground.errors import DatasetError
 

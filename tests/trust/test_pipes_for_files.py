@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from imported_photographs import import_images
 from toy_repository import Toy, toy_repository
 
-from fairgate.data import import_images, open_dataset
+from fairgate.data import open_dataset
 from fairgate.data.coco import read_coco
 from fairgate.data.labels import read_labels
 from fairgate.data.tables import open_table

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from fairgate.data.parquet_rows import HubTable
 from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.hub_tables import HubTable
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.ground.errors import DatasetError
 
@@ -80,7 +80,6 @@ def _item(values: dict[str, Any], place: str) -> dict[str, object] | str:
 def _row(set_id: str, table: HubTable, at: int, values: dict[str, Any], item: dict[str, object]) -> PublishedRow:
     return PublishedRow(
         set_id=set_id,
-        member="only",
         subject="question",
         caption=json.dumps(item, ensure_ascii=False),
         path=f"{Path(table.path).stem}/{at}",

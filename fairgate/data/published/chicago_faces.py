@@ -46,9 +46,6 @@ def read(files: SourceFiles, part: str) -> Reading:
     rows = (
         PublishedRow(
             set_id=ids[tail],
-            member="only",
-            subject="person",
-            caption="",
             path=tail,
             groups={"race": RACES[said["race"]], "gender": GENDERS[said["gender"]]}
             | ({"expression": EXPRESSIONS[said["expression"]]} if part == "expressions" else {}),

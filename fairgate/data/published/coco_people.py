@@ -57,7 +57,7 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is 
         else:
             groups = {"gender": fields["bb_gender"], "skin": fields["bb_skin"]}
             image, caption = partial(read_image, photographs[name]), captions.get(number, "")
-            rows.append(PublishedRow(f"{number:012d}", "only", "person", caption, name, groups, image))
+            rows.append(PublishedRow(f"{number:012d}", name, groups, image, caption=caption))
     if not rows:
         raise DatasetError(
             "none of the photographs is there.",

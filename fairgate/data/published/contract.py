@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairgate.data import MEMBER
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.plugins import Registry
@@ -69,15 +70,16 @@ class PublishedPart:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A member of a set. `image` reads its encoded bytes; None: labels only."""
+    """A member of a set; by default a photograph of a person without a caption, in a set of its own. `image` reads its
+    encoded bytes; None: labels only."""
 
     set_id: str
-    member: str
-    subject: str
-    caption: str
     path: str
     groups: Mapping[str, str]
     image: Callable[[], bytes] | None
+    subject: str = "person"
+    member: str = MEMBER
+    caption: str = ""
     extra: Mapping[str, object] = field(default_factory=dict)
 
 

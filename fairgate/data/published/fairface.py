@@ -6,13 +6,13 @@ Two layouts are read: the authors' zip archives next to their CSV files of label
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from fairgate.data import inside, read_labels, unique_ids
+from fairgate.data.parquet_rows import HubTable
 from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.hub_tables import HubTable
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
 
@@ -84,7 +84,7 @@ def _of_labels(files: SourceFiles, split: str, padding: str) -> Reading:
         _require_groups(groups, labels.place(line))
         found[name], lines[name] = groups, line
     ids = unique_ids(list(found))
-    rows = (_row(ids[name], name, groups, partial(read_image, images[name])) for name, groups in found.items())
+    rows = (PublishedRow(ids[name], name, groups, partial(read_image, images[name])) for name, groups in found.items())
     sources = [path, *files.archives]
     facts = {
         "layout": "authors",
@@ -117,7 +117,7 @@ def _of_tables(paths: list[Path], split: str) -> Reading:
     def rows() -> Iterator[PublishedRow]:
         for number, table, row, groups in found:
             name = f"{split}/{table.path.stem}/{row}"
-            yield _row(f"{split}-{number}-{row:06d}", name, groups, partial(table.picture, row))
+            yield PublishedRow(f"{split}-{number}-{row:06d}", name, groups, partial(table.picture, row))
 
     return Reading(rows(), len(found), {}, paths, {"layout": "hub", **checked})
 
@@ -147,10 +147,6 @@ def _checked(found: Iterable[Mapping[str, str]], split: str) -> dict[str, object
             counted[attribute][groups[attribute]] += 1
     sizes = {name: {group: counted[name][group] for group in groups} for name, groups in GROUPS.items()}
     return {"counts_as_published": sizes == COUNTS, "published_images": sum(COUNTS["gender"].values())}
-
-
-def _row(set_id: str, path: str, groups: Mapping[str, str], image: Callable[[], bytes]) -> PublishedRow:
-    return PublishedRow(set_id, "only", "person", "", path, groups, image)
 
 
 DATASET = Published(

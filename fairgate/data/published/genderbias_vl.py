@@ -81,7 +81,6 @@ def _pair(key: _Key, paths: dict[str, Path]) -> Iterator[PublishedRow]:
             set_id=f"{occupation}-{before}-{PurePosixPath(file).stem}",
             member=gender,
             subject=occupation.replace("_", " "),
-            caption="",
             path="/".join((TREES[kind], *key)),
             groups={"gender": gender},
             image=partial(read_image, paths[kind]),

@@ -83,7 +83,6 @@ def _row(theme: str, scene: str, member: str, path: Path) -> PublishedRow:
         set_id=f"{theme}-{scene}",
         member=member,
         subject=scene.replace("_", " "),
-        caption="",
         path=f"{theme}/{scene}/{path.name}",
         groups={"race": race.capitalize(), "gender": gender},
         image=partial(read_image, path),

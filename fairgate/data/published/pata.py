@@ -74,7 +74,7 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- one list,
         else:
             picture = pictures[name]
             loose.append(picture)
-            rows.append(PublishedRow(name, "only", scene, "", picture.name, groups, partial(read_image, picture)))
+            rows.append(PublishedRow(name, picture.name, groups, partial(read_image, picture), scene))
         seen.add(url)
     if not rows:
         raise DatasetError(
@@ -96,14 +96,7 @@ DATASET = Published(
         "all": PublishedPart(
             "4,934 addresses of pictures of 24 scenes.",
             "a list of 0.7 MB; pictures by --fetch-images",
-            WebFiles(
-                (
-                    WebFile(
-                        _LIST, f"https://raw.githubusercontent.com/pata-fairness/pata_dataset/{_COMMIT}/{_LIST}", _MOST
-                    ),
-                ),
-                _ADDRESS,
-            ),
+            WebFiles((WebFile(_LIST, _URL, _MOST),), _ADDRESS),
             _GROUPS,
         )
     },

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import product
 from typing import Final
 
+from fairgate.data.parquet_rows import HubTable
 from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.hub_tables import HubTable
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.ground.errors import DatasetError
 

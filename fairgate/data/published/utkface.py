@@ -59,7 +59,7 @@ def read(files: SourceFiles, part: str) -> Reading:
     def row(name: str, path: Path, said: re.Match[str]) -> PublishedRow:
         years = int(said["age"])
         groups = {"race": RACES[int(said["race"])], "gender": GENDERS[int(said["gender"])], "age": age_group(years)}
-        return PublishedRow(ids[name], "only", "person", "", name, groups, partial(read_image, path), {"years": years})
+        return PublishedRow(ids[name], name, groups, partial(read_image, path), extra={"years": years})
 
     return Reading((row(name, *entry) for name, entry in found.items()), len(found), left_out, files.archives)
 

@@ -93,7 +93,6 @@ def read(files: SourceFiles, part: str) -> Reading:
         rows.append(
             PublishedRow(
                 set_id=name,
-                member="only",
                 subject=fields["Occupation"].strip(),
                 caption=question(fields["Occupation"].strip(), fields[_OTHER[part]].strip(), groups["gender"]),
                 path=pictures[name].name,
@@ -102,17 +101,13 @@ def read(files: SourceFiles, part: str) -> Reading:
                 extra={"sector": fields["Sector"], _OTHER[part].lower(): fields[_OTHER[part]]},
             )
         )
-    _require_some(rows, files)
-    return Reading(iter(rows), len(rows), left_out, [labels.path], {}, loose)
-
-
-def _require_some(rows: list[PublishedRow], files: SourceFiles) -> None:
     if not rows:
         raise DatasetError(
             "none of the pictures is there: the list has their addresses only.",
             where=str(files.folder),
             remedy="fetch them with --fetch-images, or put them into the folder as OO_1.jpg, OO_2.png, ...",
         )
+    return Reading(iter(rows), len(rows), left_out, [labels.path], {}, loose)
 
 
 def question(occupation: str, other: str, gender: str) -> str:

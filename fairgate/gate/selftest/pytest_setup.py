@@ -54,15 +54,8 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
     """What pytest would run, by suite."""
     wanted = [word for name in items for word in ("--fairness-suite", name)]
     with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:  # what addopts let pytest write goes there
-        aside = [
-            "-p",
-            "no:cacheprovider",
-            "--fairness-mlflow",
-            "off",
-            "--fairness-wandb",
-            "off",
-            f"--junitxml={scratch}/junit.xml",
-        ]
+        aside = ["-p", "no:cacheprovider", "--fairness-mlflow", "off", "--fairness-wandb", "off"]
+        aside.append(f"--junitxml={scratch}/junit.xml")
         quiet = {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200", "COVERAGE_FILE": f"{scratch}/coverage"}
         words = [sys.executable, "-m", "pytest", "--collect-only", "-q", *wanted, *aside]
         done = run(words, root, _COLLECT_SECONDS, quiet)

@@ -125,17 +125,9 @@ class Bench:
         model, baseline = self.tables[table], f"model:{self.tables[PLAIN]}"
         words = ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
         report = self.reports / name
-        aside = [
-            "--fairness-report",
-            str(report),
-            "--fairness-mlflow",
-            "off",
-            "--fairness-wandb",
-            "off",
-            "--fairness-cache",
-            "off",
-        ]
-        command = [sys.executable, "-m", "pytest", *words, *aside, f"--junitxml={report}.xml"]
+        aside = ["--fairness-mlflow", "off", "--fairness-wandb", "off", "--fairness-cache", "off"]
+        aside += ["--fairness-report", str(report), f"--junitxml={report}.xml"]
+        command = [sys.executable, "-m", "pytest", *words, *aside]
         return self._typed(["pytest", *words]), command
 
     def _typed(self, words: Sequence[str]) -> str:

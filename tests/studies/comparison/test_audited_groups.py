@@ -295,7 +295,7 @@ def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> N
 
 
 def test_single_images_have_no_f_m_and_keep_accuracy_and_effects(tmp_path: Path) -> None:
-    from fairgate.data import import_images
+    from imported_photographs import import_images
 
     people = [(region, number) for region in ("north", "south") for number in range(60)]
     with (tmp_path / "labels.csv").open("w", newline="", encoding="utf-8") as handle:

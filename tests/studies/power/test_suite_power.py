@@ -93,7 +93,7 @@ def test_the_curve_falls_and_passes_the_present_size(toy_power: PowerRecord) -> 
 
 
 def test_a_rare_group_stays_rare_in_a_larger_dataset(tmp_path: Path) -> None:
-    from fairgate.data import import_images
+    from imported_photographs import import_images
 
     photos = [("north", number) for number in range(300)] + [("south", number) for number in range(100)]
     labels = [f"{region}/{number}.jpg,{'Female' if number % 2 else 'Male'},{region}" for region, number in photos]
