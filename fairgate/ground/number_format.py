@@ -40,3 +40,35 @@ def three_decimals(value: float | None) -> str:
     ('−0.310', '0.000', '–')
     """
     return ABSENT if value is None else f"{value:.3f}".replace("-", "−")
+
+
+def interval(lo: float | None, hi: float | None) -> str:
+    """`[0.790, 0.830]`, `(too few for an interval)` where it is of all numbers, or nothing where there is none."""
+    if lo is None or hi is None:
+        return ""
+    return "(too few for an interval)" if boundless(lo, hi) else f"[{number(lo)}, {number(hi)}]"
+
+
+def boundless(lo: float | None, hi: float | None) -> bool:
+    """Whether an interval holds every number: there were too few images or sets for a narrower one."""
+    return lo == -math.inf and hi == math.inf
+
+
+def with_interval(text: str, lo: float | None, hi: float | None) -> str:
+    """A number followed by its interval, where it has one."""
+    return f"{text} {interval(lo, hi)}".rstrip()
+
+
+def p_value(value: float | None) -> str:
+    """A p-value: three decimals, `<0.001` below them."""
+    return "<0.001" if value is not None and value < 0.001 else number(value)
+
+
+def percent_of(share: float) -> str:
+    """`97.5%`, `100%` where there is nothing behind the point, and `<0.1%` for what is not nothing."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def percent_words(value: float | None) -> str:
+    """A relative difference as a reader says it: `64%`; `∞` (absent in JSON) where the smallest is 0."""
+    return "∞" if value is None or math.isinf(value) else f"{value:.0%}"

@@ -6,8 +6,8 @@ from .ci import github_annotations as github_annotations
 from .ci import inert as inert
 from .ci import junit_properties as junit_properties
 from .ci import junit_suite_properties as junit_suite_properties
-from .ci_files import render_code_quality as render_code_quality
-from .ci_files import render_sarif as render_sarif
+from .ci import render_code_quality as render_code_quality
+from .ci import render_sarif as render_sarif
 from .comparison_files import audit_lines as audit_lines
 from .comparison_files import audit_tables as audit_tables
 from .comparison_files import render_csv as render_csv
@@ -15,6 +15,7 @@ from .comparison_files import render_latex as render_latex
 from .comparison_page import collection_html as collection_html
 from .comparison_page import comparison_html as comparison_html
 from .data_table import text_table as text_table
+from .formatting import INSTALLED as INSTALLED
 from .formatting import SYMBOL as SYMBOL
 from .formatting import common_cause as common_cause
 from .formatting import no_interval_words as no_interval_words
@@ -28,16 +29,15 @@ from .history_page import history_html as history_html
 from .history_text import history_table as history_table
 from .history_text import span_words as span_words
 from .history_text import terminal_lines as terminal_lines
-from .installed import INSTALLED as INSTALLED
 from .model_card import model_index as model_index
 from .model_card import render_card as render_card
 from .notes import verdict_notes as verdict_notes
-from .output_registry import OUTPUTS as OUTPUTS
-from .output_registry import output_files as output_files
-from .output_registry import rendered as rendered
+from .outputs import OUTPUTS as OUTPUTS
 from .outputs import Occasion as Occasion
 from .outputs import Output as Output
 from .outputs import OutputContext as OutputContext
+from .outputs import output_files as output_files
+from .outputs import rendered as rendered
 from .power_page import power_html as power_html
 from .power_page import power_lines as power_lines
 from .power_page import power_table as power_table
@@ -45,8 +45,6 @@ from .results import flat_metrics as flat_metrics
 from .results import read_results as read_results
 from .results import render_metrics as render_metrics
 from .results import write_results as write_results
-from .review_page import Page as Page
-from .review_page import render_review as render_review
 from .run_comment import job_summary as job_summary
 from .run_comment import render_comment as render_comment
 from .run_comment import run_description as run_description
@@ -59,5 +57,7 @@ from .run_terminal import difference_table as difference_table
 from .run_terminal import terminal_summary as terminal_summary
 from .run_terminal import terminal_table as terminal_table
 from .sentences import by_attribute as by_attribute
+from .standalone_page import Page as Page
+from .standalone_page import render_review as render_review
 from .study_page import study_files as study_files
 from .study_page import study_tables as study_tables

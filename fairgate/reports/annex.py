@@ -13,7 +13,7 @@ from typing import Final
 from fairgate.ground.errors import clean
 from fairgate.ground.hashing import digest
 from fairgate.ground.markdown import escape, table
-from fairgate.ground.number_format import number, signed
+from fairgate.ground.number_format import number, p_value, signed, with_interval
 from fairgate.records import CROSS, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     bound_words,
@@ -23,13 +23,11 @@ from fairgate.reports.formatting import (
     metric_words,
     moment,
     no_interval_words,
-    p_value,
     shown_verdict,
     spec_of,
     totals,
     unit_of,
     verdict_words,
-    with_interval,
 )
 from fairgate.reports.model_card import ATTRIBUTES
 from fairgate.reports.notes import approvals_needed, definition_words, notices, provenance, remarks, waiver_words

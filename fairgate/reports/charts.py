@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairgate.ground.number_format import number, signed
+from fairgate.ground.number_format import boundless, number, signed, with_interval
 from fairgate.records import CheckResult, GroupResult
-from fairgate.reports.formatting import boundless, check_name, grouped, reference, with_interval, worse_is_higher
+from fairgate.reports.formatting import check_name, grouped, reference, worse_is_higher
 from fairgate.reports.sentences import by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]

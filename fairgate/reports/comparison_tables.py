@@ -9,7 +9,7 @@ from itertools import product
 from typing import Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number, signed
+from fairgate.ground.number_format import interval, number, percent_of, signed
 from fairgate.records import (
     CROSS,
     OUTCOMES,
@@ -36,7 +36,7 @@ from fairgate.reports.data_table import (
     p_cell,
     share_scale,
 )
-from fairgate.reports.formatting import grouped, interval, metric_words, percent_of
+from fairgate.reports.formatting import grouped, metric_words
 from fairgate.reports.ranking_tables import recall_table, skew_tables, within_tables
 
 MOST_SUBJECTS: Final = 12

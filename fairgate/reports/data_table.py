@@ -12,11 +12,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number
+from fairgate.ground.number_format import interval, number, p_value
 from fairgate.records import Status, Verdict
 from fairgate.reports.charts import Scale, Track, scale_for
 from fairgate.reports.ci import inert
-from fairgate.reports.formatting import interval, p_value
 
 if TYPE_CHECKING:
     from rich.table import Table as TextTable

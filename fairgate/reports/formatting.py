@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, Protocol, TypeVar
 
@@ -23,7 +23,6 @@ from fairgate.records import (
     own_values,
     with_k,
 )
-from fairgate.reports.installed import INSTALLED
 
 ANSWERED: Final = "answered"
 """What the number of an image is called of a question, whose answer says more than that."""
@@ -45,36 +44,16 @@ OF_WORST: Final = "limits of the worst group"
 """How an interval was found that is of whichever group is the worst, and not of the one that seems to be."""
 
 
-def interval(lo: float | None, hi: float | None) -> str:
-    """`[0.790, 0.830]`, `(too few for an interval)` where it is of all numbers, or nothing where there is none."""
-    if lo is None or hi is None:
-        return ""
-    return "(too few for an interval)" if boundless(lo, hi) else f"[{number(lo)}, {number(hi)}]"
+@dataclass(slots=True)
+class Installed:
+    """How to find what other packages add: `metric` finds the description of a metric by its name, `value` names the
+    number of an image by probe kind. The interfaces pass it in: reports import neither metrics nor probes."""
+
+    metric: Callable[[str], MetricSpec | None] = lambda _: None
+    value: Callable[[str], str] = lambda _: "value"
 
 
-def boundless(lo: float | None, hi: float | None) -> bool:
-    """Whether an interval holds every number: there were too few images or sets for a narrower one."""
-    return lo == -math.inf and hi == math.inf
-
-
-def with_interval(text: str, lo: float | None, hi: float | None) -> str:
-    """A number followed by its interval, where it has one."""
-    return f"{text} {interval(lo, hi)}".rstrip()
-
-
-def p_value(value: float | None) -> str:
-    """A p-value: three decimals, `<0.001` below them."""
-    return "<0.001" if value is not None and value < 0.001 else number(value)
-
-
-def percent_of(share: float) -> str:
-    """`97.5%`, `100%` where there is nothing behind the point, and `<0.1%` for what is not nothing."""
-    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
-
-
-def percent_words(value: float | None) -> str:
-    """A relative difference as a reader says it: `64%`; `∞` (absent in JSON) where the smallest is 0."""
-    return "∞" if value is None or math.isinf(value) else f"{value:.0%}"
+INSTALLED: Final = Installed()
 
 
 class _OfMetric(Protocol):

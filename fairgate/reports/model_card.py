@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fairgate.ground.errors import clean
 from fairgate.ground.markdown import escape, table, web_address
-from fairgate.ground.number_format import number
+from fairgate.ground.number_format import number, with_interval
 from fairgate.records import BaselineInfo, CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     SYMBOL,
@@ -19,7 +19,6 @@ from fairgate.reports.formatting import (
     totals,
     unit_of,
     verdict_words,
-    with_interval,
 )
 from fairgate.reports.notes import provenance, verdict_notes
 from fairgate.reports.outputs import Output, register

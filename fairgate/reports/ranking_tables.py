@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number
+from fairgate.ground.number_format import number, percent_words
 from fairgate.records import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
 from fairgate.reports.charts import Scale, Track, finite, largest, percent, scale_for
 from fairgate.reports.data_table import (
@@ -20,7 +20,6 @@ from fairgate.reports.data_table import (
     number_cell,
     share_scale,
 )
-from fairgate.reports.formatting import percent_words
 
 _LINES: Final = 200
 _DOTS: Final = 400

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.markdown import escape, fenced, folded, table, web_address
-from fairgate.ground.number_format import number, signed
+from fairgate.ground.number_format import number, p_value, signed, with_interval
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports.ci import github_annotations
 from fairgate.reports.formatting import (
@@ -24,14 +24,12 @@ from fairgate.reports.formatting import (
     headline_verdict,
     moment,
     null_words,
-    p_value,
     reading_order,
     share_words,
     shown_group,
     totals,
     unit_of,
     verdict_words,
-    with_interval,
 )
 from fairgate.reports.notes import (
     DECIDERS,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import base64
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -25,9 +27,8 @@ from fairgate.reports.formatting import (
     unit_of,
 )
 from fairgate.reports.notes import approval_command, approvals_needed, change_cells, definition_words, notices, remarks
-from fairgate.reports.outputs import Output, register
+from fairgate.reports.outputs import Output, PictureSource, register
 from fairgate.reports.run_drawings import Spark, confusion_tables, effects_of, group_key, heat_map, sparks_of
-from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.sentences import sentence
 from fairgate.reports.standalone_page import render_page
 
@@ -187,6 +188,105 @@ class _Views:
         lack = "Pictures left out to keep this file small." if worst.set_id in self.album.left_out else None
         lack = "No pictures are in this dataset." if self.album.empty else lack
         return {"worst": worst, "members": views, "said": heading, "lack": lack, "shown_at": shown_at}
+
+
+MOST_SETS: Final = 24
+_SIDES: Final = (256, 160, 96)
+_MAGIC: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
+
+
+@dataclass(frozen=True, slots=True)
+class Album:
+    """Data URIs by (set, member). `unreadable` pictures could not be decoded; sets of `left_out` did not fit."""
+
+    uris: Mapping[tuple[str, str], str]
+    unreadable: frozenset[tuple[str, str]] = frozenset()
+    left_out: frozenset[str] = frozenset()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was no picture to be had."""
+        return not (self.uris or self.unreadable or self.left_out)
+
+
+def shown_sets(check: CheckResult) -> list[WorstSet]:
+    """The worst few sets of a check that did not pass: three rows of pictures, or six single images."""
+    if check.verdict == "pass":
+        return []
+    single = all(len(worst.members) == 1 for worst in check.worst_sets)
+    return check.worst_sets[: 6 if single else 3]
+
+
+def wanted_sets(checks: Iterable[CheckResult]) -> list[str]:
+    """The sets that the page lists: the worst few of each check that did not pass, in reading order, each once."""
+    return list(dict.fromkeys(worst.set_id for check in checks for worst in shown_sets(check)))
+
+
+def album(given: Mapping[str, Sequence[tuple[str, bytes]]], set_ids: Sequence[str], budget: int) -> Album:
+    """The pictures of these sets (24 of them at most) as data URIs of at most `budget` characters together.
+
+    Pictures that are small enough stay as they are. Otherwise larger ones are made smaller, step by step, and at last
+    sets are left out from the end.
+    """
+    raw = {(set_id, member): data for set_id in set_ids[:MOST_SETS] for member, data in given.get(set_id, ())}
+    encoded = {place: _as_they_are(data) for place, data in raw.items()}
+    unreadable = frozenset(place for place, uri in encoded.items() if uri is None)
+    uris = {place: uri for place, uri in encoded.items() if uri is not None}
+    for side in _SIDES:
+        if _size(uris) <= budget:
+            break
+        smaller = {place: _reencoded(raw[place], side) for place in uris}
+        unreadable |= {place for place, uri in smaller.items() if uri is None}
+        uris = {place: min(uris[place], uri, key=len) for place, uri in smaller.items() if uri is not None}
+    left_out = set(set_ids[MOST_SETS:]) if raw else set()
+    while _size(uris) > budget:
+        last = next(reversed(uris))[0]
+        left_out.add(last)
+        uris = {place: uri for place, uri in uris.items() if place[0] != last}
+    return Album(uris, unreadable, frozenset(left_out))
+
+
+def _size(uris: Mapping[tuple[str, str], str]) -> int:
+    return sum(map(len, uris.values()))
+
+
+def _as_they_are(data: bytes) -> str | None:
+    """A data URI of a raster format that every browser draws; others are decoded and written as PNG.
+
+    None for what is no picture, or unpacks to more pixels than are decoded anywhere: a browser would try.
+    """
+    from fairgate.data import require_bounded
+
+    kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "webp"
+    if kind is None:
+        return _reencoded(data, None)
+    try:
+        require_bounded(data)
+    except ValueError:
+        return None
+    return _uri(kind, data)
+
+
+def _reencoded(data: bytes, side: int | None) -> str | None:
+    from fairgate.data import decode
+
+    try:
+        picture = decode(data).convert("RGB")
+    except ValueError:
+        return None
+    buffer = io.BytesIO()
+    if side is None:
+        picture.save(buffer, "PNG")
+        return _uri("png", buffer.getvalue())
+    picture.thumbnail((side, side))
+    picture.save(buffer, "JPEG", quality=82)
+    return _uri("jpeg", buffer.getvalue())
+
+
+def _uri(kind: str, data: bytes) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 register(

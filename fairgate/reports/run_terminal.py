@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import clean, listed
-from fairgate.ground.number_format import ABSENT, number, signed
+from fairgate.ground.number_format import ABSENT, interval, number, p_value, signed, with_interval
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.ci import inert
 from fairgate.reports.data_table import fold_name, text_table
@@ -22,17 +22,14 @@ from fairgate.reports.formatting import (
     common_cause,
     coverage_words,
     headline_verdict,
-    interval,
     measured_as,
     moment,
-    p_value,
     reading_order,
     shown_group,
     subjects_of,
     totals,
     unit_of,
     verdict_words,
-    with_interval,
 )
 from fairgate.reports.notes import (
     DECIDERS,

@@ -9,10 +9,9 @@ from itertools import groupby
 from typing import Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number
+from fairgate.ground.number_format import boundless, number, with_interval
 from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
-    boundless,
     compared_with,
     measured_words,
     null_words,
@@ -21,7 +20,6 @@ from fairgate.reports.formatting import (
     spec_of,
     tie_words,
     unit_of,
-    with_interval,
     worse_is_higher,
 )
 

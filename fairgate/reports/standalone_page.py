@@ -1,4 +1,5 @@
-"""Renders every HTML page: one self-contained file that loads nothing, with a shared style sheet."""
+"""Renders every HTML page: one self-contained file that loads nothing, with a shared style sheet; and the page on which
+raters mark images, with headers that admit nothing else."""
 
 from __future__ import annotations
 
@@ -6,17 +7,20 @@ import base64
 import functools
 import hashlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+from fairgate.ground import number_format
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number, signed
 from fairgate.reports import formatting, notes
 from fairgate.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from fairgate.data import Manifest
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -68,17 +72,43 @@ def _exact(value: float) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    """Templates call the functions of `formatting` and `notes` by their own names, as filters and as globals."""
+    """Templates call functions of `formatting`, `notes` and `number_format` by their names, as filters and globals."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("fairgate.reports", "templates")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     words = {
         name: word
-        for module in (formatting, notes)
+        for module in (formatting, notes, number_format)
         for name, word in inspect.getmembers(module, inspect.isfunction)
         if word.__module__ == module.__name__ and not name.startswith("_")
     }
-    made.filters |= words | {"clean": clean, "exact": _exact, "link": safe_link, "number": number, "signed": signed}
+    made.filters |= words | {"clean": clean, "exact": _exact, "link": safe_link}
     made.globals |= words | {"DECIDERS": notes.DECIDERS, "SYMBOL": formatting.SYMBOL}
     return made
+
+
+_SERVED: Final = {"img-src": "'self'", "connect-src": "'self'"}
+_HEADERS: Final = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`html`, and the headers of every answer of its server."""
+
+    html: bytes
+    headers: dict[str, str]
+
+
+def render_review(manifest: Manifest, instructions: Sequence[str]) -> Page:
+    """The page of a dataset. What is in the data reaches it as JSON and is set as text; no markup is made of it."""
+    text = render_page("review", admit=_SERVED, name=manifest.name, notice=manifest.notice, instructions=instructions)
+    more = {"frame-ancestors": "'none'", "require-trusted-types-for": "'script'", "trusted-types": "'none'"}
+    return Page(text.encode(), {"Content-Security-Policy": page_policy("review", _SERVED | more), **_HEADERS})

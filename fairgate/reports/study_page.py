@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import ABSENT, number
+from fairgate.ground.number_format import ABSENT, interval, number
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyRecord, StudyTable
 from fairgate.reports.comparison_files import csv_cell
 from fairgate.reports.data_table import text_table
-from fairgate.reports.formatting import interval
 from fairgate.reports.standalone_page import render_page
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 from fairgate.ground.errors import BaselineError, TrackingError
 from fairgate.records import RESULTS, SCORES, PastRun, PastValue, Question, RecordFiles, RunRecord, without_k
 from fairgate.tracking import content
-from fairgate.tracking.own_store import require_not_the_branchs
-from fairgate.tracking.store_session import READ_REMEDY, redact, session, sqlite_path
+from fairgate.tracking.store_session import READ_REMEDY, redact, require_not_the_branchs, session, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

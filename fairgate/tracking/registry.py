@@ -14,8 +14,7 @@ from fairgate.ground.hashing import digest, sha256_file
 from fairgate.ground.seals import SealedNotes, seal
 from fairgate.records import RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.own_store import require_not_the_branchs
-from fairgate.tracking.store_session import READ_REMEDY, redact, session
+from fairgate.tracking.store_session import READ_REMEDY, redact, require_not_the_branchs, session
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

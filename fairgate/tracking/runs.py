@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from fairgate.ground.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.own_store import require_not_the_branchs
-from fairgate.tracking.store_session import session, sqlite_path
+from fairgate.tracking.store_session import require_not_the_branchs, session, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

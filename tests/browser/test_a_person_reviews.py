@@ -16,10 +16,10 @@ import pytest
 from drawn import HOSTILE, open_keeper, rows, write_build
 
 from fairgate.builds.review import FinishedBuild, ReviewServer, Session, draw_sample, find_build, read_records, release
-from fairgate.builds.review.instructions import INSTRUCTIONS
+from fairgate.builds.review.marks import INSTRUCTIONS
 from fairgate.builds.review.releasing import ReleaseOptions
 from fairgate.data import open_dataset
-from fairgate.reports.review_page import render_review
+from fairgate.reports.standalone_page import render_review
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -9,7 +9,7 @@ import pytest
 from example_records import gap_check, portrait
 from PIL import Image
 
-from fairgate.reports.run_pictures import MOST_SETS, album, wanted_sets
+from fairgate.reports.run_page import MOST_SETS, album, wanted_sets
 
 
 def _decoded(uri: str) -> Image.Image:

@@ -17,18 +17,10 @@ from example_records import (
 )
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number, signed
+from fairgate.ground.number_format import number, p_value, signed
 from fairgate.records import CheckResult, Coverage, NeededApproval, RunRecord
 from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
-from fairgate.reports.formatting import (
-    bound_words,
-    coverage_words,
-    moment,
-    p_value,
-    totals,
-    verdict_words,
-    why_absent,
-)
+from fairgate.reports.formatting import bound_words, coverage_words, moment, totals, verdict_words, why_absent
 from fairgate.reports.sentences import sentence
 
 

@@ -26,7 +26,7 @@ from fairgate.ground import pixels
 from fairgate.ground.errors import BaselineError, DatasetError
 from fairgate.models.decoding import decode_rgb
 from fairgate.reports import read_results
-from fairgate.reports.run_pictures import album
+from fairgate.reports.run_page import album
 
 
 @pytest.fixture(autouse=True)

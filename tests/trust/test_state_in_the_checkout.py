@@ -15,7 +15,7 @@ from fairgate.gate.selftest.machine import look_at_cache
 from fairgate.ground.errors import TrackingError
 from fairgate.interfaces.cli.main import app
 from fairgate.reports import read_results
-from fairgate.tracking.own_store import require_not_the_branchs
+from fairgate.tracking.store_session import require_not_the_branchs
 
 INSIDE = "the cache is inside of the repository"
 

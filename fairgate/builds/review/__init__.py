@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fairgate.builds.review.figures import figures_of, percent
-from fairgate.builds.review.instructions import INSTRUCTIONS
-from fairgate.builds.review.marks import Keeper, read_records
+from fairgate.builds.review.figures import SENTENCE, ZeroShot, figures_of, percent
+from fairgate.builds.review.marks import INSTRUCTIONS, Keeper, read_records
 from fairgate.builds.review.releasing import (
     FinishedBuild,
     ReleaseOptions,
@@ -18,7 +17,6 @@ from fairgate.builds.review.sample import Sample, draw_sample
 from fairgate.builds.review.section import review_section
 from fairgate.builds.review.server import ReviewServer
 from fairgate.builds.review.session import Session, opened_line
-from fairgate.builds.review.zero_shot import SENTENCE, ZeroShot
 
 __all__ = [
     "INSTRUCTIONS",

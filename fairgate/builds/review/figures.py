@@ -1,11 +1,14 @@
-"""What the marks say: shares with intervals per category and group, agreement of raters, and of filters with them."""
+"""What the marks say: shares with intervals per category and group, agreement of raters, and of filters with them, of
+which one is CLIP: the group whose sentence is nearest to an image, as in appendix A.4 of Howard et al."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from fairgate.builds.review.agreement import (
     Agreement,
@@ -15,12 +18,14 @@ from fairgate.builds.review.agreement import (
     group_agreement,
     score_agreement,
 )
-from fairgate.builds.review.instructions import QUALITIES
-from fairgate.builds.review.marks import Key, Record
-from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_rows
+from fairgate.builds.review.marks import QUALITIES, Key, Record
+from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_picture, read_rows
 from fairgate.data import CROSS, Dataset, is_text
-from fairgate.ground.errors import StatisticsError
+from fairgate.ground.errors import SettingsError, StatisticsError, did_you_mean
 from fairgate.ground.number_format import ABSENT
+
+if TYPE_CHECKING:
+    from fairgate.models.generation import Matcher
 
 ALPHA: Final = 0.05
 
@@ -251,3 +256,51 @@ def _filters(
             values = [float(held[one.item.row][column]) for one in measured]
             scores.append(score_agreement(column, values, [one.good for one in measured]))
     return groups, scores
+
+
+SENTENCE: Final = "A {} person"
+"""The paper's queries are "A male person" and "A female person"."""
+_BATCH: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroShot:
+    """A matcher's URI and device, and a sentence per attribute with `{}` for the group. None named: every attribute,
+    in the paper's sentence."""
+
+    uri: str
+    device: str = "auto"
+    sentences: Mapping[str, str] = field(default_factory=dict)
+
+    def labels(self, dataset: Dataset, rows: Sequence[int]) -> Labels:
+        """The nearest group of each row, per attribute. Raises ModelError, or SettingsError for a sentence of none."""
+        from fairgate.models.generation import open_model
+
+        attributes = dataset.manifest.attributes
+        sentences = dict(self.sentences) or dict.fromkeys(attributes, SENTENCE)
+        for attribute, sentence in sentences.items():
+            if attribute not in attributes:
+                raise SettingsError(
+                    f"the dataset does not record '{attribute}'.",
+                    where="--ask",
+                    remedy=did_you_mean(attribute, attributes) or f"attributes: {', '.join(attributes)}",
+                )
+            if "{}" not in sentence:
+                raise SettingsError(
+                    f"the sentence '{sentence}' has no place for a group.",
+                    where="--ask",
+                    remedy=f'put {{}} in the place of the group: {attribute}="{SENTENCE}"',
+                )
+        matcher: Matcher = open_model("matcher", self.uri, device=self.device)
+        labels = {}
+        batches = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
+        images = np.concatenate([matcher.embed_images([read_picture(dataset, row) for row in one]) for one in batches])
+        for attribute, sentence in sentences.items():
+            groups = attributes[attribute]
+            texts = matcher.embed_texts([sentence.replace("{}", group.replace("_", " ")) for group in groups])
+            nearest = (images @ texts.T).argmax(axis=1)
+            labels[f"{attribute} by {self.uri}: “{sentence}”"] = (
+                attribute,
+                {row: groups[place] for row, place in zip(rows, nearest, strict=True)},
+            )
+        return labels

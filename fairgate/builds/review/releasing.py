@@ -15,11 +15,10 @@ from typing import Final
 import numpy as np
 
 from fairgate import data
-from fairgate.builds.review.figures import Figures, figures_of
+from fairgate.builds.review.figures import Figures, ZeroShot, figures_of
 from fairgate.builds.review.marks import Record, holds_marks, read_records
 from fairgate.builds.review.sample import DEFAULT, draw_sample
 from fairgate.builds.review.section import balance_section, review_section, unreviewed_section, yield_section
-from fairgate.builds.review.zero_shot import ZeroShot
 from fairgate.data import CROSS, MANIFEST_FILE, ROOT, Dataset, Manifest, Problem, check_name, open_dataset, read_dataset
 from fairgate.ground.errors import DatasetError, SettingsError, did_you_mean, harmless
 

@@ -12,8 +12,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from fairgate.builds.review.figures import Figures, ShareRow, columns, percent, share
-from fairgate.builds.review.instructions import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
-from fairgate.builds.review.marks import Record
+from fairgate.builds.review.marks import INSTRUCTIONS, QUALITIES, SCENES, Record, instructions_digest
 from fairgate.builds.review.sample import has_sets
 from fairgate.data import Dataset, Manifest
 from fairgate.ground.errors import DatasetError

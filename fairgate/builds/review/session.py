@@ -8,8 +8,19 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from fairgate.builds.review.instructions import QUALITIES, SCENES, instructions_digest
-from fairgate.builds.review.marks import Keeper, Mark, Opened, Perceived, Quality, SceneMark, Withdrawn, is_perception
+from fairgate.builds.review.marks import (
+    QUALITIES,
+    SCENES,
+    Keeper,
+    Mark,
+    Opened,
+    Perceived,
+    Quality,
+    SceneMark,
+    Withdrawn,
+    instructions_digest,
+    is_perception,
+)
 from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_png
 from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError, SettingsError

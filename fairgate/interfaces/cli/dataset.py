@@ -10,8 +10,7 @@ import typer
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import FOUND, friendly, progress_bar, write_png
-from fairgate.interfaces.cli.dataset_import import import_
-from fairgate.interfaces.cli.dataset_tables import describe
+from fairgate.interfaces.cli.dataset_import import describe, import_
 from fairgate.interfaces.cli.get import get
 
 dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, import and write datasets.")

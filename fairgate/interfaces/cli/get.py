@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.interfaces.cli.console import INVALID, progress_bar
-from fairgate.interfaces.cli.dataset_import import MIN_SETS
-from fairgate.interfaces.cli.dataset_tables import show_sizes
+from fairgate.interfaces.cli.dataset_import import MIN_SETS, show_sizes
 
 if TYPE_CHECKING:
     from fairgate.data import Manifest

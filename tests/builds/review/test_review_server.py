@@ -18,11 +18,11 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from fairgate.builds.review import ReviewServer, Session, draw_sample
-from fairgate.builds.review.instructions import INSTRUCTIONS
+from fairgate.builds.review.marks import INSTRUCTIONS
 from fairgate.builds.review.sample import read_png, read_rows
 from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError, SettingsError
-from fairgate.reports.review_page import render_review
+from fairgate.reports.standalone_page import render_review
 
 
 class Answer(NamedTuple):
