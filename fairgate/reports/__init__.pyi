@@ -32,12 +32,12 @@ from .history_text import terminal_lines as terminal_lines
 from .model_card import model_index as model_index
 from .model_card import render_card as render_card
 from .notes import verdict_notes as verdict_notes
-from .outputs import OUTPUTS as OUTPUTS
+from .output_registry import OUTPUTS as OUTPUTS
+from .output_registry import output_files as output_files
+from .output_registry import rendered as rendered
 from .outputs import Occasion as Occasion
 from .outputs import Output as Output
 from .outputs import OutputContext as OutputContext
-from .outputs import output_files as output_files
-from .outputs import rendered as rendered
 from .power_page import power_html as power_html
 from .power_page import power_lines as power_lines
 from .power_page import power_table as power_table
