@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairgate.builds.steps import Drop, SetRows, Trace
 from fairgate.ground.atomic import atomic_write, remove
-from fairgate.ground.errors import RecipeError, did_you_mean
+from fairgate.ground.errors import RecipeError, did_you_mean, disk_errors
 from fairgate.ground.hashing import digest, read_bounded, sha256_file
 
 PART_FILE = "part.json"
@@ -113,17 +113,10 @@ def read_ledger(path: Path) -> Ledger | None:
         return None
 
 
-@contextmanager
-def storing(folder: Path) -> Iterator[None]:
+def storing(folder: Path) -> AbstractContextManager[None]:
     """Turns an OSError (full disk, read-only folder) into a RecipeError that says how to go on."""
-    try:
-        yield
-    except OSError as error:
-        raise RecipeError(
-            f"the build cannot be written: {error.strerror or error}.",
-            where=str(folder),
-            remedy="make room, or write elsewhere with --out; then run it again: finished shards are kept",
-        ) from error
+    remedy = "make room, or write elsewhere with --out; then run it again: finished shards are kept"
+    return disk_errors(RecipeError, "the build cannot be written", folder, remedy)
 
 
 class ShardStore:

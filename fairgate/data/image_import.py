@@ -16,7 +16,7 @@ from fairgate.data.releases import ROOT, refuse_existing, write_dataset
 from fairgate.data.rows import MEMBER
 from fairgate.data.shards import UnreadableRow
 from fairgate.data.tables import LabelTable, open_table
-from fairgate.ground.errors import DatasetError
+from fairgate.ground.errors import DatasetError, disk_errors
 from fairgate.ground.hashing import require_regular
 
 Progress = Callable[[int, int], None]
@@ -150,14 +150,9 @@ class ImportPlan:
 
 def _read(path: Path, place: str) -> bytes:
     require_regular(path, DatasetError)
-    try:
+    remedy = "make the file readable, or take the line out of the labels"
+    with disk_errors(DatasetError, "the image file cannot be read", f"{path} ({place})", remedy):
         return path.read_bytes()
-    except OSError as error:
-        raise DatasetError(
-            f"the image file cannot be read: {error.strerror}.",
-            where=f"{path} ({place})",
-            remedy="make the file readable, or take the line out of the labels",
-        ) from error
 
 
 def _look_up(table: LabelTable, images_dir: Path, found: FoundRows) -> str:

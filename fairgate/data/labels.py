@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from fairgate.ground.csv_separator import LONGEST_ROW, SEPARATOR_NAMES, find_separator
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.hashing import require_regular, sha256_bytes
+from fairgate.ground.text import LONGEST_ROW, SEPARATOR_NAMES, find_separator
 
 IMAGE_COLUMNS = ("image", "file", "path", "filename", "name")
 

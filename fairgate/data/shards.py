@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from fairgate.data.manifest import Shard
 from fairgate.data.rows import OWN_COLUMNS, Row
-from fairgate.ground.errors import DatasetError
+from fairgate.ground.errors import DatasetError, disk_errors
 from fairgate.ground.hashing import digest, sha256_bytes, sha256_file
 from fairgate.ground.pixels import Pixels, many_pixels
 
@@ -84,17 +84,10 @@ def _size(row: Row) -> int:
     return text + (len(image) if isinstance(image, bytes) else 0)
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> AbstractContextManager[None]:
     """Turns an OSError (read-only folder, full disk) into a DatasetError that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        raise DatasetError(
-            f"the dataset cannot be written: {error.strerror or error}.",
-            where=str(folder),
-            remedy="make room, or write to a folder that you may write to",
-        ) from error
+    remedy = "make room, or write to a folder that you may write to"
+    return disk_errors(DatasetError, "the dataset cannot be written", folder, remedy)
 
 
 class ShardWriter:

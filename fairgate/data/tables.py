@@ -12,9 +12,9 @@ from fairgate.data.label_rows import METADATA, CsvRows, FolderRows, JsonRows, Ta
 from fairgate.data.labels import NamedColumns, read_labels
 from fairgate.data.parquet_rows import ParquetRows
 from fairgate.data.tar_rows import TarRows
-from fairgate.ground.csv_separator import SEPARATOR_NAMES
 from fairgate.ground.errors import DatasetError, first_harmful, listed
 from fairgate.ground.hashing import digest
+from fairgate.ground.text import SEPARATOR_NAMES
 
 
 class TableRows(Protocol):

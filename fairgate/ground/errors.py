@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import difflib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 LONGEST = 2000
@@ -98,6 +99,15 @@ class NoVerdict(BaselineError):
 
 class TrackingError(FairgateError):
     """MLflow did not take a run. Never changes a verdict."""
+
+
+@contextlib.contextmanager
+def disk_errors(failure: type[FairgateError], problem: str, where: object, remedy: str) -> Iterator[None]:
+    """Turns an OSError of the block (a file that cannot be read, a full disk) into `failure`, with its reason."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(f"{problem}: {error.strerror or error}.", where=str(where), remedy=remedy) from error
 
 
 def readable(text: str) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import arrow_file, is_text, numbers, open_parquet, texts
-from fairgate.ground.csv_separator import find_separator
 from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful, listed
+from fairgate.ground.text import find_separator
 from fairgate.models.contract import Floats, ImageIndex, Rows
 
 PATH_COLUMNS = ("image", "file", "path")

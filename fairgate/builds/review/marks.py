@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from fairgate.data import Hash, Manifest, Text
 from fairgate.ground.atomic import remove
-from fairgate.ground.errors import DatasetError
+from fairgate.ground.errors import DatasetError, disk_errors
 from fairgate.ground.hashing import digest, read_bounded, require_regular, sha256_bytes
 
 SCHEMA_VERSION: Final = 1
@@ -145,10 +145,8 @@ def read_record(path: Path, manifest: Manifest) -> Record:
     not a record of exactly this content.
     """
     require_regular(path, DatasetError)
-    try:
+    with disk_errors(DatasetError, "the review cannot be read", path, _RESTORE):
         content = read_bounded(path, MAX_BYTES)
-    except OSError as error:
-        raise DatasetError(f"the review cannot be read: {error.strerror}.", where=str(path), remedy=_RESTORE) from error
     record = Record(path.stem, sha256=sha256_bytes(content))
     for number, text in enumerate(whole_lines(content), start=1):
         try:

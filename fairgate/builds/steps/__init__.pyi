@@ -51,10 +51,10 @@ from .person_photographs import PerceivePerson as PerceivePerson
 from .person_photographs import Photographs as Photographs
 from .person_photographs import ReadPhotograph as ReadPhotograph
 from .person_photographs import WholePhotograph as WholePhotograph
+from .pictures import COLUMNS as COLUMNS
 from .pictures import mask_png as mask_png
 from .pictures import picture as picture
 from .pictures import png as png
-from .provenance import COLUMNS as COLUMNS
 from .shared_generation import SHARE as SHARE
 from .shared_generation import PaintSets as PaintSets
 from .shared_generation import Pruning as Pruning

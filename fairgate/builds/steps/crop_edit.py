@@ -22,8 +22,7 @@ from PIL.Image import Image
 
 from fairgate.builds.steps.contract import Batches, Drop, Maker, Meter, Row, SetRows
 from fairgate.builds.steps.person_photographs import BOX, PHOTO, Photographs, box_of, pasted
-from fairgate.builds.steps.pictures import picture, png
-from fairgate.builds.steps.provenance import made_with, spending
+from fairgate.builds.steps.pictures import made_with, picture, png, spending
 from fairgate.formulas.metrics import NeighbourShares, neighbour_shares
 from fairgate.ground.errors import RecipeError
 from fairgate.models.generation import Editor, Matcher, Sampling

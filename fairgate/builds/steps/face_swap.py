@@ -12,8 +12,7 @@ from PIL.Image import Image, Resampling
 
 from fairgate.builds.steps.contract import Drop, Maker, Meter, SetRows
 from fairgate.builds.steps.person_photographs import BOX, PHOTO, Photographs, Rectangle, box_of, pasted, whole_box
-from fairgate.builds.steps.pictures import picture
-from fairgate.builds.steps.provenance import spending
+from fairgate.builds.steps.pictures import picture, spending
 from fairgate.ground.errors import DatasetError
 from fairgate.models.generation import Detector
 

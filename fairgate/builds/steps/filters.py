@@ -12,8 +12,7 @@ import numpy as np
 from PIL.Image import Image
 
 from fairgate.builds.steps.contract import Drop, Judge, Maker, Meter, SetRows, Trace
-from fairgate.builds.steps.pictures import picture
-from fairgate.builds.steps.provenance import spending
+from fairgate.builds.steps.pictures import picture, spending
 from fairgate.ground.errors import RecipeError
 from fairgate.models.generation import Matcher, Vectors
 

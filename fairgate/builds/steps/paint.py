@@ -9,8 +9,7 @@ from typing import ClassVar
 from PIL.Image import Image
 
 from fairgate.builds.steps.contract import Batches, Maker, Meter, Row, SetRows
-from fairgate.builds.steps.pictures import mask, picture
-from fairgate.builds.steps.provenance import COLUMNS, SEED, made_with, spending
+from fairgate.builds.steps.pictures import COLUMNS, SEED, made_with, mask, picture, spending
 from fairgate.models.generation import Inpainter, Painter, Sampling
 
 

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairgate.builds.steps.contract import Batches, Drop, Maker, Meter, Row, SetRows
-from fairgate.builds.steps.pictures import mask_png, picture
-from fairgate.builds.steps.provenance import spending
+from fairgate.builds.steps.pictures import mask_png, picture, spending
 from fairgate.ground.errors import RecipeError
 from fairgate.models.generation import Box, Detector, Face, FaceReader, Mask, Segmenter, VQAModel
 

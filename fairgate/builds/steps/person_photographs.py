@@ -13,8 +13,7 @@ from PIL.Image import Image
 
 from fairgate.builds.steps.caption_gender import WORDS, GenderWords, image_gender, named_gender, neutralise, with_gender
 from fairgate.builds.steps.contract import Batches, Drop, Judge, Maker, Meter, SetRows
-from fairgate.builds.steps.pictures import picture, png
-from fairgate.builds.steps.provenance import GENERATOR, HOW, SEED, spending
+from fairgate.builds.steps.pictures import GENERATOR, HOW, SEED, picture, png, spending
 from fairgate.data import UnreadableImage, decode
 from fairgate.ground.errors import DatasetError
 from fairgate.models.generation import FaceReader, Matcher

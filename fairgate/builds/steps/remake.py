@@ -8,8 +8,7 @@ from typing import Any
 from PIL.Image import Image
 
 from fairgate.builds.steps.person_photographs import BOX, pasted
-from fairgate.builds.steps.pictures import mask
-from fairgate.builds.steps.provenance import HOW, SEED, sampling
+from fairgate.builds.steps.pictures import HOW, SEED, mask, sampling
 from fairgate.ground.errors import RecipeError
 from fairgate.models.generation import Editor, Inpainter, Painter
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.builds.steps.contract import Batches, Drop, Maker, Meter, SetRows
 from fairgate.builds.steps.filters import CaptionMatcher, Match, note
-from fairgate.builds.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling, spending
+from fairgate.builds.steps.pictures import COLUMNS, HOW, SEED, made_with, sampling, spending
 from fairgate.ground.errors import ModelError
 from fairgate.models.generation import Sampling
 

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from fairgate.data import TarHeader, inside, reading
-from fairgate.ground.errors import DatasetError, listed
+from fairgate.ground.errors import DatasetError, disk_errors, listed
 from fairgate.ground.hashing import read_bounded, require_regular, sha256_file
 
 LARGEST_IMAGE = 64 << 20
@@ -116,14 +116,10 @@ _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 def read_image(path: Path) -> bytes:
     """A picture's bytes. Raises DatasetError where the file cannot be read or is very large."""
     require_regular(path, DatasetError)
-    try:
+    with disk_errors(
+        DatasetError, "the image file cannot be read", path, "replace the file, or fetch the download again"
+    ):
         return read_bounded(path, LARGEST_IMAGE)
-    except OSError as error:
-        raise DatasetError(
-            f"the image file cannot be read: {error.strerror or error}.",
-            where=str(path),
-            remedy="replace the file, or fetch the download again",
-        ) from error
 
 
 def _walk(root: Path) -> Iterator[Path]:
@@ -159,19 +155,15 @@ def _unpacked(archive: Path, scratch: Path) -> Path:
     if target.is_dir():
         return target
     partial = scratch / f".{uuid.uuid4().hex}.partial"
+    remedy = "make room there, or name another folder with --downloads"
     try:
-        partial.mkdir(parents=True)
-        with _archive(archive):
-            budget = _most(archive)
-            for name, source in _members(archive):
-                budget -= _copy(source, partial / inside(name, str(archive)), budget)
-        partial.rename(target)
-    except OSError as error:
-        raise DatasetError(
-            f"the archive cannot be unpacked: {error.strerror or error}.",
-            where=str(scratch),
-            remedy="make room there, or name another folder with --downloads",
-        ) from error
+        with disk_errors(DatasetError, "the archive cannot be unpacked", scratch, remedy):
+            partial.mkdir(parents=True)
+            with _archive(archive):
+                budget = _most(archive)
+                for name, source in _members(archive):
+                    budget -= _copy(source, partial / inside(name, str(archive)), budget)
+            partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return target

@@ -13,7 +13,7 @@ import numpy as np
 from fairgate.data import difference, skeleton
 from fairgate.gate.baselines.git import Repository
 from fairgate.gate.baselines.tracked import check_out, pointers_over
-from fairgate.ground.errors import BaselineError, suggestion
+from fairgate.ground.errors import BaselineError, disk_errors, suggestion
 from fairgate.probes import ProbeScores
 from fairgate.records import RESULTS, SCORES, DatasetInfo, Environment, RecordFiles, RunRecord
 
@@ -294,7 +294,8 @@ def record_in_git(repository: Repository, commit: str, folder: str, into: Path) 
 
     Raises BaselineError when the commit has none, and when `into` cannot be written.
     """
-    try:
+    remedy = "make room there, or set TMPDIR to a folder that can be written"
+    with disk_errors(BaselineError, "the baseline could not be brought to this disk", into, remedy):
         for name in (RESULTS, SCORES):
             content = repository.read(commit, f"{folder}/{name}")
             if content is not None:
@@ -310,10 +311,4 @@ def record_in_git(repository: Repository, commit: str, folder: str, into: Path) 
                     where=f"{folder} at {commit[:7]}",
                     remedy=merge if here else f"on the main branch, {_MAKE_ONE.format(Path(folder).name)}",
                 )
-    except OSError as error:
-        raise BaselineError(
-            f"the baseline could not be brought to this disk: {error.strerror or error}.",
-            where=str(into),
-            remedy="make room there, or set TMPDIR to a folder that can be written",
-        ) from error
     return RecordFiles(into / RESULTS, into / SCORES, commit, f"{folder} at {commit[:7]}")

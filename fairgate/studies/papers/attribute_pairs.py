@@ -16,7 +16,7 @@ from fairgate.formulas.metrics import NullSkew, counts_at_k_weighted, ranking, r
 from fairgate.formulas.statistics import Resamples, set_counts
 from fairgate.ground.errors import MetricError, SettingsError
 from fairgate.ground.randomness import stream
-from fairgate.ground.slug import slug
+from fairgate.ground.text import slug
 from fairgate.metrics import METRICS, Cell, Cells, Counts, Crossing, FairRankings, Floats, MetricRequest, measure
 from fairgate.probes import ProbeScores
 from fairgate.records import CROSS, Estimate, StudyCell, StudyFigure, StudyTable

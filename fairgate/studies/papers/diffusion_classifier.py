@@ -18,7 +18,7 @@ from fairgate.formulas.metrics import pair_choices
 from fairgate.ground.errors import SettingsError
 from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
-from fairgate.ground.slug import slug
+from fairgate.ground.text import slug
 from fairgate.metrics import Floats
 from fairgate.models import LabelModel, require_told_apart
 from fairgate.probes import with_article

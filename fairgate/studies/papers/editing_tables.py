@@ -10,7 +10,7 @@ import numpy as np
 from fairgate.data import picture_rows
 from fairgate.formulas.metrics import fitzpatrick_type
 from fairgate.ground.png import png_of
-from fairgate.ground.slug import slug
+from fairgate.ground.text import slug
 from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
 from fairgate.studies.papers.edited_faces import SHOWN, FoundEdits, by_attribute
 from fairgate.studies.papers.estimates import ResampledNumber, mean_of, series_of

@@ -10,7 +10,7 @@ import numpy as np
 from fairgate.data import picture_rows
 from fairgate.formulas.metrics import word_strength
 from fairgate.ground.png import png_of
-from fairgate.ground.slug import slug
+from fairgate.ground.text import slug
 from fairgate.metrics import Crossing, Floats
 from fairgate.records import (
     CROSS,

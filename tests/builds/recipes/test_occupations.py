@@ -14,8 +14,7 @@ from fairgate.builds import Factory
 from fairgate.builds.recipes import occupations as published
 from fairgate.builds.recipes import open_recipe
 from fairgate.builds.recipes.occupations import questions, variant
-from fairgate.builds.steps.pictures import picture
-from fairgate.builds.steps.provenance import sampling
+from fairgate.builds.steps.pictures import picture, sampling
 from fairgate.builds.steps.remake import revary
 from fairgate.data import read_dataset, write_dataset
 from fairgate.engines import open_engine

@@ -13,7 +13,7 @@ from PIL import Image
 from fairgate.builds.steps import Meter, SetRows, Trace
 from fairgate.builds.steps.filters import Forget, Likeness, Within, first_of_each, pixel_digest, unique_colours
 from fairgate.builds.steps.perceive import VisualQuestion
-from fairgate.builds.steps.provenance import made_with, sampling, spending
+from fairgate.builds.steps.pictures import made_with, sampling, spending
 from fairgate.ground.errors import RecipeError
 from fairgate.ground.randomness import stream
 from fairgate.models.generation import Sampling

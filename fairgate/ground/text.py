@@ -1,4 +1,4 @@
-"""What separates the columns of a CSV file: comma, semicolon or tab, as its header says."""
+"""Texts: as names of files, and which sign separates the columns of a CSV file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import re
 from typing import IO
 
 from fairgate.ground.errors import FairgateError
+
+
+def slug(*parts: str) -> str:
+    """Texts as a part of a file's name: lower letters, digits and single hyphens.
+
+    >>> slug("entropy", "skin_tone × gender")
+    'entropy-skin-tone-gender'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-") or "x"
+
 
 SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
 LONGEST_ROW = 1 << 20
