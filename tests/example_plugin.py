@@ -14,6 +14,7 @@ from fairgate.data.published import DATASETS
 from fairgate.metrics import METRICS
 from fairgate.models.registry import FAMILIES
 from fairgate.probes import PROBES
+from fairgate.reports import OUTPUTS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin"
 PACKAGE = "team_fairness"
@@ -45,7 +46,7 @@ def install_example(
     monkeypatch.syspath_prepend(str(folder))
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         monkeypatch.delitem(sys.modules, name)
-    for registry in (METRICS, PROBES, FAMILIES, RECIPES, DATASETS):
+    for registry in (METRICS, PROBES, FAMILIES, RECIPES, DATASETS, OUTPUTS):
         registry.own()
         monkeypatch.setattr(registry, "_found", dict(registry._found))
         monkeypatch.setattr(registry, "_entries", None)

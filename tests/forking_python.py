@@ -1,8 +1,9 @@
 """A Python that has imported what it needs once, and forks commands that can be killed at any moment.
 
 A fork costs milliseconds where a fresh interpreter takes up to ten seconds to import PyTorch and MLflow, so fifty runs
-can be killed in a test. A program with `serve(command)` at its end is that Python; `ForkingPython` starts it and talks
-to it over pipes. Tests whose commands start as `python -m ...`, and that kill nothing, take `warm_python` instead.
+can be killed in a test. A program with `serve(command)` at its end is that Python; `ForkingPython` starts it, as a fork
+of `warm_python` unless told otherwise, and talks to it over pipes. Tests whose commands start as `python -m ...`, and
+that kill nothing, take `warm_python` itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from warm_python import warm_python
 
 
 @dataclass(frozen=True)
@@ -63,16 +66,15 @@ class Running:
 class ForkingPython:
     """`start` forks a command; one at a time. `environment` is added to this process's own."""
 
-    def __init__(self, program: str, environment: Mapping[str, str]) -> None:
-        # threads of before a fork are gone after it
-        inherited = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
-        paths = [str(Path(__file__).parent), str(Path(program).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    def __init__(self, program: str, environment: Mapping[str, str], python: str | None = None) -> None:
+        paths = [str(Path(__file__).parent), str(Path(program).parent)]
+        code = f"import runpy, sys; sys.path[:0] = {paths}; runpy.run_path({program!r}, run_name='__main__')"
         self._process = subprocess.Popen(
-            [sys.executable, program],
+            [python or warm_python(), "-u", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**inherited, "PYTHONPATH": os.pathsep.join(paths), **environment},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default", **environment},
         )
         assert self.answer() == {"ready": True}
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
+import functools
 import io
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -63,14 +67,22 @@ class Toy:
 
 def toy_repository(root: Path, sets: int = 40) -> Toy:
     """A repository whose suite `jobs` passes: `tuned` against `base`. `biased.csv` has a planted bias."""
+    shutil.copytree(_made(sets), root, dirs_exist_ok=True)
+    return Toy(root)
+
+
+@functools.cache
+def _made(sets: int) -> Path:
+    """A repository that nobody changes, made once per process."""
+    root = Path(tempfile.mkdtemp(prefix="toy-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
     release(root, "v1", sets)
     (root / "fairness_suites").mkdir()
-    toy = Toy(root)
-    toy.write_suite(SUITE)
+    Toy(root).write_suite(SUITE)
     write_scores_table(root / "base.csv", sets, seed=1)
     write_scores_table(root / "tuned.csv", sets, seed=2)
     write_scores_table(root / "biased.csv", sets, seed=3, planted={("doctor", "dark", "female"): 2.5})
-    return toy
+    return root
 
 
 def release(root: Path, version: str, sets: int, *, blue: int = 10) -> Path:

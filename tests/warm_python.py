@@ -1,9 +1,10 @@
 """A Python that has imported everything once, for tests that start fairgate or pytest many times.
 
-`warm_python()` is the path of a program, called as `python -P -m fairgate.interfaces.cli WORDS` or as
-`python -m pytest WORDS`: it hands its words, folder, environment and open files to a server, which forks. A fork costs
-milliseconds, where a fresh interpreter imports for a second, and with PyTorch for five. Other words start a Python as
-ever. Tests about what is imported, and from where, take `sys.executable`.
+`warm_python()` is the path of a program, called as `python -P -m fairgate.interfaces.cli WORDS`, as
+`python -m pytest WORDS` or, by pytest-xdist for its workers, as `python -u -c CODE`: it hands its words, folder,
+environment and open files to a server, which forks. A fork costs milliseconds; a fresh interpreter imports for a
+second, with PyTorch for five. Other words start a Python as ever. Tests about what is imported, and from where, take
+`sys.executable`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -28,6 +30,7 @@ import pytest
 
 _PACKAGES = (
     "data",
+    "data.remote",
     "gate",
     "gate.baselines",
     "interfaces.cli",
@@ -50,7 +53,7 @@ _OF_PLUGINS = (
     "rich.table",
     "sortedcontainers",
 )
-CALLS = {"fairgate": ["-P", "-m", "fairgate.interfaces.cli"], "pytest": ["-m", "pytest"]}
+CALLS = {"fairgate": ["-P", "-m", "fairgate.interfaces.cli"], "pytest": ["-m", "pytest"], "code": ["-u", "-c"]}
 _CLIENT = """\
 #!{python} -SI
 import json, os, socket, sys
@@ -78,7 +81,7 @@ def warm_python() -> str:
     client.chmod(0o755)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads of before a fork are not there after it
     server = subprocess.Popen(
-        [sys.executable, "-P", __file__, address],
+        [sys.executable, "-P", __file__, address, str(client)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -95,12 +98,15 @@ def warm_python() -> str:
     return str(client)
 
 
-def _serve(address: str) -> None:
+def _serve(address: str, client: str) -> None:
     import_everything()
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
     print("ready", flush=True)
+    sys.executable = client  # what a fork starts is a fork too
+    gc.collect()
+    gc.freeze()  # or a fork's collections copy every page of what is imported
     while True:
         asked, _ = listening.accept()
         if os.fork() == 0:
@@ -144,13 +150,14 @@ def _child(asked: socket.socket) -> None:
         os.environ.update(request["environment"])
         sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
         sys.argv = [request["program"], *request["words"]]
-        code = _fairgate() if request["program"] == "fairgate" else _pytest()
+        code = {"fairgate": _fairgate, "pytest": _pytest, "code": _code}[request["program"]]()
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        asked.sendall(f"{code}\n".encode())
+        with contextlib.suppress(BrokenPipeError):  # nobody waits any more
+            asked.sendall(f"{code}\n".encode())
         os._exit(code)
 
 
@@ -169,5 +176,12 @@ def _pytest() -> int:
     return int(pytest.main())
 
 
+def _code() -> int:
+    sys.argv[0] = "-c"
+    sys.path.insert(0, "")
+    exec(sys.argv.pop(1), {"__name__": "__main__"})
+    return 0
+
+
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(*sys.argv[1:])

@@ -50,7 +50,7 @@ class Forge(ForkingPython):
     """Forks `fairgate WORDS`."""
 
     def __init__(self) -> None:
-        super().__init__(__file__, OWN_TOKEN)
+        super().__init__(__file__, OWN_TOKEN, python=sys.executable)
 
 
 def _import() -> None:

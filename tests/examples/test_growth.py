@@ -75,6 +75,9 @@ def test_from_a_published_dataset_to_the_reports(repository: Path) -> None:
     for shown in (console.export_text(), render_comment(record), render_html(record, None)):
         assert "leaders" in shown
     assert "worst member" in render_comment(record)
+    done = run("report", "render", "out", "--out", "again")
+    assert done.exit_code == 0, done.output
+    assert (repository / "again" / "verdict.txt").read_text(encoding="utf-8") == "jobs: fail\n"
 
 
 @pytest.mark.usefixtures("repository")

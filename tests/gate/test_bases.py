@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from nightly import some
 from scratch_git import ScratchGit, scratch_git
-from toy_repository import GENDERS, LABELS, SUITE, TONES, Toy, rows
+from toy_repository import GENDERS, LABELS, SUITE, TONES, Toy, rows, toy_repository
 from typer.testing import CliRunner
+from warm_python import warm_python
 
 from fairgate import gate
 from fairgate.data import write_dataset
@@ -30,9 +30,10 @@ def scores(name: str) -> str:
     return f"scores:{name}.csv?values=logit"
 
 
-@pytest.fixture
-def git(toy: Toy) -> ScratchGit:
+@pytest.fixture(scope="module")
+def with_baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`main` of a remote holds the suite with a committed baseline; HEAD is a branch of it."""
+    toy = toy_repository(tmp_path_factory.mktemp("with-baseline"))
     git = scratch_git(toy.root, ignore="datasets/\nout*/\n")
     words = ["baseline", "update", "jobs", "--reason", "the first", "--root", str(toy.root), "--mlflow", "off"]
     done = CliRunner().invoke(app, [*words, "--cache", "off", "--model", scores("base")], env={"CI": ""})
@@ -41,7 +42,14 @@ def git(toy: Toy) -> ScratchGit:
     git.commit("a baseline")
     git("update-ref", "refs/remotes/origin/main", "HEAD")
     git("checkout", "--quiet", "-b", "change")
-    return git
+    return toy.root
+
+
+@pytest.fixture
+def git(toy: Toy, with_baseline: Path) -> ScratchGit:
+    """The toy repository, with a baseline on `origin/main`."""
+    shutil.copytree(with_baseline, toy.root, dirs_exist_ok=True)
+    return ScratchGit(toy.root)
 
 
 def suite(text: str, baseline: str = "git:origin/main") -> str:
@@ -329,11 +337,11 @@ def test_a_deleted_suite_is_never_silently_gone(toy: Toy, git: ScratchGit, way: 
         scores("biased"),
     ]
     if way == "check":
-        command = [sys.executable, "-m", "fairgate.interfaces.cli", "check", "jobs", *words]
+        command = [warm_python(), "-P", "-m", "fairgate.interfaces.cli", "check", "jobs", *words]
     else:
         several = "jobs" if way == "pytest" else "all"
         spoken = [word.replace("--", "--fairness-") for word in words]
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", several, *spoken]
+        command = [warm_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", several, *spoken]
         command += ["-n", "2"] if way == "xdist" else []
     done = subprocess.run(command, cwd=toy.root, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -306,11 +306,11 @@ def _record(folder: Path) -> bytes:
 @pytest.mark.nightly
 def test_pytest_xdist_the_command_and_the_action_write_the_same_record_byte_for_byte(toy: Toy) -> None:
     scratch_git(toy.root)
-    fairgate = [sys.executable, "-m", "fairgate.interfaces.cli", "check", "jobs", "--model", BIASED, "--mlflow", "off"]
-    by_pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", "jobs"]
+    check = ["check", "jobs", "--model", BIASED, "--mlflow", "off", "--report", "command"]
+    by_pytest = [warm_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", "jobs"]
     by_pytest += ["--fairness-model", BIASED, "--fairness-mlflow", "off"]
     ways = {
-        "command": [*fairgate, "--report", "command"],
+        "command": [warm_python(), "-P", "-m", "fairgate.interfaces.cli", *check],
         "pytest": [*by_pytest, "--fairness-report", "pytest"],
         "two": [*by_pytest, "-n", "2", "--fairness-report", "two"],
         "four": [*by_pytest, "-n", "4", "--fairness-report", "four"],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 from github_files import machine
 from toy_repository import SUITE, Toy
+from warm_python import warm_python
 
 from fairgate.reports import job_summary, read_results
 
@@ -14,7 +14,7 @@ from fairgate.reports import job_summary, read_results
 def test_suites_follow_one_another_on_the_summary_page(toy: Toy) -> None:
     toy.write_suite(SUITE.replace("suite: jobs", "suite: again"), "again")
     page = toy.root / "summary.md"
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", "all"]
+    words = [warm_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", "all"]
     words += ["--fairness-model", "scores:biased.csv?values=logit", "--fairness-report", "out"]
     env = {**machine(), "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(page), "FAIRGATE_MLFLOW": "off"}
     done = subprocess.run(words, cwd=toy.root, env=env, capture_output=True, text=True, timeout=300, check=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from example_records import example_record, fairness_check
 from fake_gh import install_gh
 from github_expressions import holds
 from github_files import REPORT, ROOT, Ran, carry_out, defaults, read, step_of
+from warm_python import warm_python
 
 from fairgate.records import CheckResult
 from fairgate.reports import write_results
@@ -80,7 +80,7 @@ class Hub:
         run = {"id": 99, "event": self.event, "head_sha": self.sha, "head_branch": self.branch}
         run |= {"html_url": "https://ci.example/runs/99", "head_repository": {"owner": {"login": "stranger"}}}
         github = {"repository": "team/models", "token": "token", "event": {"workflow_run": run}}
-        outputs: dict[str, dict[str, str]] = {"install": {"python": sys.executable}}
+        outputs: dict[str, dict[str, str]] = {"install": {"python": warm_python()}}
         steps = {name: {"outputs": one} for name, one in outputs.items()}
         context = {"github": github, "inputs": defaults(ACTION), "steps": steps}
         scratch = self.root / f"runner-{len(list(self.root.glob('runner-*')))}"

@@ -35,6 +35,7 @@ def _import_everything() -> None:
     assert mlflow_store
     import_everything()
     logging.captureWarnings(False)
+    sys.executable = str(Path(sys.prefix, "bin", "python"))  # a fork of the warm one sees no mount of its caller
     warnings.resetwarnings()
 
 

@@ -23,14 +23,22 @@ from fairgate.suites import resolve
 FOLDER = "fairness_suites/baselines/jobs"
 
 
-@pytest.fixture
-def git(toy: Toy) -> ScratchGit:
+@pytest.fixture(scope="module")
+def with_baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`main` holds the baseline of base.csv; HEAD is a branch of it."""
+    toy = toy_repository(tmp_path_factory.mktemp("with-baseline"))
     git = scratch_git(toy.root, ignore="datasets/\n")
     update(toy, "--model", scores("base"))
     git.commit("a baseline")
     git("checkout", "--quiet", "-b", "change")
-    return git
+    return toy.root
+
+
+@pytest.fixture
+def git(toy: Toy, with_baseline: Path) -> ScratchGit:
+    """The toy repository, with that baseline."""
+    shutil.copytree(with_baseline, toy.root, dirs_exist_ok=True)
+    return ScratchGit(toy.root)
 
 
 def scores(name: str) -> str:

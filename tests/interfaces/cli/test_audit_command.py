@@ -83,12 +83,13 @@ def test_an_unknown_suite_ends_with_4(toy: Toy) -> None:
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[AuditRecord, str]:
+def embedded(tmp_path_factory: pytest.TempPathFactory, embedded_cache: Path) -> tuple[AuditRecord, str]:
     """Four checkpoints of the demonstration data, compared; and what the terminal said."""
     folder = tmp_path_factory.mktemp("embedded")
     addresses = [f"open_clip:local-dir:build/portraits/checkpoints/{name}" for name in MODELS]
     words = [word for address in addresses for word in ("--model", address)]
-    code, output = run("audit", "occupations", "--root", str(ROOT), "--report", str(folder), *words)
+    words += ["--report", str(folder), "--cache", str(embedded_cache)]
+    code, output = run("audit", "occupations", "--root", str(ROOT), *words)
     assert code == 0, output
     for name in ("audit.html", "audit.csv", "audit.tex", "audit.json"):
         assert "test instrument" in (folder / name).read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +14,7 @@ from attack_world import ToyRepository
 from dvc_objects_by_hand import Objects, config, pointer
 from github_files import PULL, carry_out, defaults, step_of
 from scratch_git import ScratchGit
+from warm_python import warm_python
 
 DEEP = "[" * 100_000
 SCORES = "fairness_suites/baselines/jobs/scores.parquet"
@@ -74,7 +74,7 @@ class Team:
             "HOME": str(temp),
             **(environment or {}),
         }
-        context = {"inputs": {**defaults(PULL), "python": sys.executable, **inputs}, "steps": {"install": {}}}
+        context = {"inputs": {**defaults(PULL), "python": warm_python(), **inputs}, "steps": {"install": {}}}
         ran = carry_out(step_of(PULL, "Fetch"), context, work, temp, env)
         return Pulled(ran.code, ran.log, work)
 
@@ -294,7 +294,7 @@ def test_files_of_git_and_files_of_somebody_are_not_written_over(team: Team) -> 
     refused(team.pull(targets="extra.dvc"), "extra/a.txt, extra/stale.txt", "--force")
     done = subprocess.run(
         [
-            sys.executable,
+            warm_python(),
             "-P",
             "-m",
             "fairgate.interfaces.cli",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 from attack_world import Repository, ToyRepository, suite_with
 from github_files import machine
 from scratch_git import ScratchGit
+from warm_python import warm_python
 
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
@@ -51,7 +51,7 @@ def pytest_in(repository: Repository, *words: str, env: Mapping[str, str] | None
     git = ScratchGit(repository.runner)
     git("clone", "--quiet", str(repository.origin), str(clone))
     ScratchGit(clone)("checkout", "--quiet", "--detach", f"origin/{repository.current}")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-mlflow", "off", *words]
+    command = [warm_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-mlflow", "off", *words]
     done = subprocess.run(
         [*command, "--fairness-report", "out"],
         cwd=clone,
