@@ -1,19 +1,21 @@
-"""Coordinates (in percent) and labels of every drawing; the templates only draw."""
+"""Coordinates (in percent) and labels of every drawing; the templates only draw.
+
+How a number moved over earlier runs is drawn too, and is no part of a verdict.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairgate.ground.errors import clean
 from fairgate.ground.number_format import boundless, number, signed, with_interval
-from fairgate.records import CheckResult, GroupResult
-from fairgate.reports.formatting import check_name, grouped, reference, worse_is_higher
-from fairgate.reports.sentences import by_attribute
-
-GroupKey = Callable[[str], tuple[int, ...]]
+from fairgate.records import CheckResult, GroupResult, PastValue, RunRecord
+from fairgate.reports.formatting import grouped, moment, reference, share_words
+from fairgate.reports.notes import COMMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +38,9 @@ class Track:
     dots: tuple[tuple[str, bool], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """One check over its subjects, or over their groups, on one scale; the boxes that sum subjects up, now and `before`
-    in the baseline. `more` rows are not shown."""
-
-    first: CheckResult
-    rows: Sequence[dict[str, Any]]
-    scale: Scale
-    more: int
-    said: str = ""
-    box: Track | None = None
-    before: Track | None = None
-
-    @property
-    def noun(self) -> str:
-        """What the check is about several of."""
-        return _noun(self.first)
-
-
-def _noun(check: CheckResult) -> str:
-    return "subject" if check.subject is not None else "word" if check.word is not None else "category"
-
-
 def estimate_of(check: CheckResult) -> dict[str, Any] | None:
     """What the template draws of an estimate against its bound; None where there is no finite number to draw."""
-    value, lo, hi = _held(check)
+    value, lo, hi = held(check)
     if finite(value) is None or value is None or check.bound is None:
         return None
     regression = check.rule == "no_worse_than"
@@ -71,7 +50,7 @@ def estimate_of(check: CheckResult) -> dict[str, Any] | None:
     shown = with_interval(signed(value) if regression else number(value), lo, hi)
     required = {"at_least": "at least", "at_most": "at most", "no_worse_than": "margin"}[check.rule]
     return {
-        "track": _held_track(check, scale),
+        "track": held_track(check, scale),
         "scale": scale,
         "label": f"{'change' if regression else 'estimate'} {shown}; {required} {number(check.bound)}",
         "caption": f"change against the {reference(check)}" if regression else "estimate",
@@ -80,76 +59,16 @@ def estimate_of(check: CheckResult) -> dict[str, Any] | None:
     }
 
 
-def groups_of(check: CheckResult) -> dict[str, Any] | None:
-    """What the template draws by group, attribute after attribute, the worst group first; None for a check without
-    groups: values on one line and, where groups were compared with a baseline, their `changes` on another. `heading`
-    names the attribute that begins with a group, where there are several; `small` says that it is too small to judge.
-    """
-    if not check.groups:
-        return None
-    attributes = by_attribute(check)
-    groups = [group for _, members in attributes for group in members]
-    headings = {id(members[0]): attribute for attribute, members in attributes} if len(attributes) > 1 else {}
-    small = {id(group): f"judged from {check.min_sets:,}" for group in check.small_groups}
-    values = scale_for([0.0, *(x for group in groups for x in (group.value, group.lo, group.hi, group.baseline))])
-    moved = any(group.delta is not None for group in groups)
-    regression = check.rule == "no_worse_than"
-    margins = margins_of(check) if regression else []
-    spread = [x for group in groups for x in (group.delta, group.delta_lo, group.delta_hi)]
-    changes = scale_for([0.0, *margins, *spread]) if moved else None
-    rows = [
-        {
-            "group": group,
-            "value": _value_track(group, values),
-            "change": change_track(check, group, changes) if changes else None,
-            "heading": headings.get(id(group)),
-            "small": small.get(id(group)),
-        }
-        for group in groups
-    ]
-    return {"rows": rows, "scale": values, "changes": changes}
-
-
-def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
-    """One strip per check that has at least three subjects, or words, with a number, the worst first."""
-    values = ((check, _held(check)[0]) for check in checks if check.about is not None)
-    measured = (check for check, value in values if value is not None and not math.isnan(value))
-    return [_strip(of_check, most) for of_check in grouped(measured, check_name).values() if len(of_check) >= 3]
-
-
-def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
-    first = checks[0]
-    regression = first.rule == "no_worse_than"
-    values_and_limits = [x for check in checks for x in (*_held(check), *margins_of(check))]
-    references = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
-    scale = scale_for([*values_and_limits, 0.0] if regression else [*values_and_limits, *references])
-    ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=worse_is_higher(first))
-    values = [x for check in checks if (x := finite(_held(check)[0])) is not None]
-    earlier = [] if regression else [x for check in checks if (x := finite(check.baseline)) is not None]
-    noun = _noun(first)
-    summary = f"{len(checks)} {'categories' if noun == 'category' else f'{noun}s'}"
-    boxes: list[Track | None] = [None, None]
-    for at, (among, numbers) in enumerate(((":", values), ("; baseline:", earlier))):
-        if len(numbers) >= 3:
-            five = [min(numbers), *statistics.quantiles(numbers, n=4, method="inclusive"), max(numbers)]
-            boxes[at] = Track(box=scale.box(five))
-            summary += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
-    rows = [
-        {"check": result, "track": _held_track(result, scale), "held": _held(result)[0]} for result in ordered[:most]
-    ]
-    return Strip(first, rows, scale, max(0, len(ordered) - most), summary, boxes[0], boxes[1])
-
-
-def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]:
+def held(check: CheckResult) -> tuple[float | None, float | None, float | None]:
     """What was held against the bound, with its interval: the change where the bound is a margin."""
     if check.rule == "no_worse_than":
         return check.delta, check.delta_lo, check.delta_hi
     return check.value, check.lo, check.hi
 
 
-def _held_track(check: CheckResult, scale: Scale) -> Track:
+def held_track(check: CheckResult, scale: Scale) -> Track:
     """The held number as a dot with its interval, against the bound and, for a value, baseline and null."""
-    value, lo, hi = _held(check)
+    value, lo, hi = held(check)
     regression = check.rule == "no_worse_than"
     infinite = value is not None and math.isinf(value)
     return scale.track(
@@ -185,7 +104,7 @@ def _bad_side(check: CheckResult, scale: Scale) -> tuple[tuple[str, str], ...]:
     return (*below, *([] if good == "higher" else [scale.beyond(ends[-1])]))
 
 
-def _value_track(group: GroupResult, scale: Scale) -> Track:
+def value_track(group: GroupResult, scale: Scale) -> Track:
     value = group.value
     marks: dict[str, Any] = {
         "zero": scale.at(0.0),
@@ -305,3 +224,90 @@ def _round_step(raw: float) -> float:
 
 def _label(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−") if abs(value) > 10.0 ** -(digits + 2) else "0"
+
+
+MOST_POINTS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A line over runs as SVG paths in a square of 100 by 100: numbers, their intervals, what they were held to."""
+
+    line: str
+    dots: str
+    now: str
+    intervals: str
+    bounds: str
+    said: tuple[str, ...]
+
+
+def sparks_of(
+    record: RunRecord, history: Iterable[PastValue], checks: Sequence[CheckResult] | None = None
+) -> dict[str, Spark]:
+    """A drawing per item of these checks (of all of the record's) that has at least two numbers, this run's included;
+    `history` oldest first.
+
+    Of many runs the last 60 are drawn. Bounds are drawn for checks that hold their number to one, not for margins.
+    """
+    model, commit = record.model.fingerprint, record.environment.git_commit
+    by_item = grouped((past for past in history if past.created_at != record.created_at), lambda past: past.item)
+    drawn = {}
+    for check in record.checks if checks is None else checks:
+        numbers = check.value, check.lo, check.hi, check.bound
+        now = PastValue(commit, record.created_at, check.item, *numbers, model=model)
+        points = [*by_item.get(check.item, ()), now]
+        measured = [point for point in points if finite(point.value) is not None]
+        if len(measured) >= 2:
+            drawn[check.item] = _spark(measured[-MOST_POINTS:], check)
+    return drawn
+
+
+def _spark(points: Sequence[PastValue], check: CheckResult) -> Spark:
+    has_bound = check.rule != "no_worse_than"
+    bounds = [finite(point.bound) if has_bound else None for point in points]
+    scale = scale_for([x for point in points for x in (point.value, point.lo, point.hi)] + bounds)
+
+    def up(value: float | None) -> str:
+        return f"{100 - scale.place(value or 0.0):.1f}"
+
+    step = 96 / (len(points) - 1)
+    places = [2 + step * at for at in range(len(points))]
+    marks = [f"{x:.1f} {up(point.value)}" for x, point in zip(places, points, strict=True)]
+    return Spark(
+        line=f"M{'L'.join(marks)}",
+        dots="".join(f"M{mark}h0" for mark in marks[:-1]),
+        now=f"M{marks[-1]}h0",
+        intervals="".join(
+            f"M{x:.1f} {up(point.lo)}V{up(point.hi)}"
+            for x, point in zip(places, points, strict=True)
+            if finite(point.lo) is not None and finite(point.hi) is not None
+        ),
+        bounds="".join(
+            f"M{max(0.0, x - step / 2):.1f} {up(bound)}H{min(100.0, x + step / 2):.1f}"
+            for x, bound in zip(places, bounds, strict=True)
+            if bound is not None
+        ),
+        said=_said(points, has_bound),
+    )
+
+
+def _said(points: Sequence[PastValue], has_bound: bool) -> tuple[str, ...]:
+    """The drawing in words: from when to when, first and last, lowest and highest, and where it moved most."""
+    values = [point.value or 0.0 for point in points]
+    moves = [later - earlier for earlier, later in itertools.pairwise(values)]
+    at = max(range(len(moves)), key=lambda place: abs(moves[place]))
+    first, last = points[0], points[-1]
+    sentences = [
+        f"{share_words(len(points), 'run')} from {moment(first.created_at)} to {moment(last.created_at)}",
+        f"first {number(values[0])}, now {number(values[-1])}, lowest {number(min(values))}, "
+        f"highest {number(max(values))}",
+    ]
+    if moves[at] != 0:
+        before, after = points[at : at + 2]
+        place = clean(after.commit[:COMMIT]) if after.commit else moment(after.created_at)
+        if after.model is not None and after.model != before.model:  # an untracked one may change without a commit
+            place += f" with checkpoint {clean(after.model[:8])}"
+        sentences.append(f"moved most, by {signed(moves[at])}, at {place}")
+    if has_bound and len({point.bound for point in points}) > 1:
+        sentences.append("its bound changed on the way")
+    return tuple(sentences)

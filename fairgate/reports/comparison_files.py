@@ -6,10 +6,8 @@ Without pandas: what a file says of a number is the record's own formatting, and
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +25,7 @@ from fairgate.records import (
 )
 from fairgate.reports.comparison_findings import disagreements, findings, refusal_words, small_differences
 from fairgate.reports.comparison_tables import overview
-from fairgate.reports.data_table import Column, Table, TableCell, text_table
+from fairgate.reports.data_table import Column, Table, TableCell, printed, table_id
 from fairgate.reports.formatting import at_most, metric_words
 
 if TYPE_CHECKING:
@@ -216,61 +214,12 @@ def refused_words(record: AuditRecord) -> list[str]:
     ]
 
 
-def table_id(*parts: str) -> str:
-    """What a table is called in audit.html, its downloads and audit.tex: the same for the same question in every audit.
-
-    Characters that an id cannot hold are replaced, and a digest keeps such names distinct.
-
-    >>> table_id("pairs", "hard_labels"), table_id("effects", "labels", "correct", "skin_tone × gender", "line cook")
-    ('pairs.hard_labels', 'effects.labels.correct.skin_tone-x-gender.line-cook-52fbfd')
-    """
-    return ".".join(filter(None, map(_id_part, parts)))
-
-
-def _id_part(text: str) -> str:
-    crossed = text.replace(" × ", "-x-")
-    plain = re.sub(r"[^A-Za-z0-9_]+", "-", crossed).strip("-")[:60]
-    return plain if plain == crossed else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}".strip("-")
-
-
 _FINDINGS: Final = 8
-_ROWS: Final = 20
-_COLUMNS: Final = 7
-"""Columns of numbers that a table of models or subjects has in a terminal."""
 
 
 def audit_tables(record: AuditRecord) -> Iterator[TextTable]:
     """The overview tables of the audit without their drawings; the rest is in audit.html and audit.csv."""
-    return (_printed(probe.name, table) for probe, table in overview(record))
-
-
-def _printed(probe: str, table: Table) -> TextTable:
-    columns, rows = table.printed[:_COLUMNS], table.rows[:_ROWS]
-    cut = [f"first {_ROWS} of {len(table.rows)} rows"] if len(table.rows) > _ROWS else []
-    cut += [f"first {_COLUMNS} of {len(table.printed)} columns"] if len(table.printed) > _COLUMNS else []
-    between = "\n" if len(columns) > 2 else " "
-    text = text_table(
-        (f"~{clean(table.first, 40)}", *(_head_words(column) for _, column in columns)),
-        (
-            [clean(line.shown or line.name, 60), *(_cell_words(line.cells[at], between) for at, _ in columns)]
-            for line in rows
-        ),
-        title=clean(f"{probe}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else ""),
-    )
-    if any(cell.why for line in rows for cell in line.cells):
-        text.caption = "* Mood’s test and the paired test disagree, for the reason below"
-    return text
-
-
-def _head_words(column: Column) -> str:
-    name = clean(f"{column.shown} {column.under}", 40)
-    return name if column.kind == "text" else f">{name}"
-
-
-def _cell_words(cell: TableCell, between: str) -> str:
-    """A number, and its limits or what else belongs to it; `*` where a pair's tests disagree."""
-    parts = [cell.text, "*"] if cell.why else [cell.text, cell.under]
-    return (" " if cell.why else between).join(clean(part, 60) for part in parts if part)
+    return (printed(probe.name, table) for probe, table in overview(record))
 
 
 def audit_lines(record: AuditRecord) -> list[str]:

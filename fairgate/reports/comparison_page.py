@@ -15,7 +15,7 @@ from fairgate.records import (
 )
 from fairgate.reports import comparison_tables as tables
 from fairgate.reports import ranking_tables
-from fairgate.reports.comparison_files import refused_words, table_id
+from fairgate.reports.comparison_files import refused_words
 from fairgate.reports.comparison_findings import (
     disagreements,
     family_words,
@@ -57,7 +57,6 @@ def comparison_html(record: AuditRecord) -> str:
         families=family_words(record),
         refusal_words=refusal_words,
         refused=refused_words(record),
-        table_id=table_id,
     )
 
 
@@ -75,9 +74,7 @@ def collection_html(collection: AuditCollection) -> str:
         for record in collection.audits
     ]
     models = list({model.uri: model for record in collection.audits for model in record.models}.values())
-    return render_page(
-        "comparisons", look="comparison", collection=collection, views=views, models=models, table_id=table_id
-    )
+    return render_page("comparisons", look="comparison", collection=collection, views=views, models=models)
 
 
 def _classification(record: AuditRecord, probe: ClassificationAudit) -> dict[str, Any]:

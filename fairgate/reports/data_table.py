@@ -3,6 +3,7 @@ One for a terminal has texts."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from rich.table import Table as TextTable
     from rich.text import Text
 
+Look = Literal["heat", "bars", "bars subjects", "bars forest", "bars power", "heat left", "heat left texts"]
 SHADES: Final = 7
+_COLUMNS: Final = 7
+"""Columns of numbers that a table has in a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column as it is headed, with `under` below that; as it is called when it is handed out (`name`), and as what
-    goes with its numbers is called then (`aside`). `scale` is the axis of a drawn one."""
+    """A column as it is headed, with `under` below that; as it is called when it is handed out (`name`; of a drawn one,
+    its visible heading), and as what goes with its numbers is called then (`aside`). `scale` is a drawn one's axis."""
 
     shown: str
     kind: Literal["number", "p", "text", "drawn"] = "number"
@@ -63,13 +67,17 @@ class TableCell:
 @dataclass(frozen=True, slots=True)
 class Line:
     """A row: `name` in full, and as `shown` where that differs. `mark` is the class of the sign of a clear effect;
-    rows of one `heading` are together under it."""
+    rows of one `heading` are together under it. `verdict` is of what the row is about, `look` a class of the row, and
+    `note` is under the name."""
 
     name: str
     cells: Sequence[TableCell]
     shown: str = ""
     mark: str | None = None
     heading: str = ""
+    verdict: Verdict | None = None
+    look: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class Table:
     first: str
     columns: Sequence[Column]
     lines: Sequence[Line]
-    look: Literal["heat", "bars", "bars subjects", "bars forest", "heat left", "heat left texts"] = "heat left"
+    look: Look = "heat left"
     foot: Sequence[Line] = ()
     legend: Sequence[tuple[str, str]] = ()
     head: str = ""
@@ -104,6 +112,23 @@ class Table:
     def rows(self) -> list[Line]:
         """All rows, those of the foot last."""
         return [*self.lines, *self.foot]
+
+
+def table_id(*parts: str) -> str:
+    """What a table is called in audit.html, its downloads and audit.tex: the same for the same question in every audit.
+
+    Characters that an id cannot hold are replaced, and a digest keeps such names distinct.
+
+    >>> table_id("pairs", "hard_labels"), table_id("effects", "labels", "correct", "skin_tone × gender", "line cook")
+    ('pairs.hard_labels', 'effects.labels.correct.skin_tone-x-gender.line-cook-52fbfd')
+    """
+    return ".".join(filter(None, map(_id_part, parts)))
+
+
+def _id_part(text: str) -> str:
+    crossed = text.replace(" × ", "-x-")
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", crossed).strip("-")[:60]
+    return plain if plain == crossed else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}".strip("-")
 
 
 def exact(value: float | None, status: Status = "ok") -> float | None:
@@ -156,6 +181,37 @@ def text_table(
         texts = ((cell,) if isinstance(cell, str) else cell for cell in row)
         table.add_row(*(Text(*cell) if isinstance(cell, tuple) else cell for cell in texts))
     return table
+
+
+def printed(source: str, table: Table, most: int = 20) -> TextTable:
+    """A table without its drawings for a terminal, cut after `most` rows and some columns; of wide ones, limits are
+    under their numbers."""
+    columns, rows = table.printed[:_COLUMNS], table.rows[:most]
+    cut = [f"first {most} of {len(table.rows) + table.more:,} rows"] if len(table.rows) + table.more > most else []
+    cut += [f"first {_COLUMNS} of {len(table.printed)} columns"] if len(table.printed) > _COLUMNS else []
+    between = "\n" if len(columns) > 2 else " "
+    text = text_table(
+        (f"~{clean(table.first, 40)}", *(_head_words(column) for _, column in columns)),
+        (
+            [clean(line.shown or line.name, 60), *(_cell_words(line.cells[at], between) for at, _ in columns)]
+            for line in rows
+        ),
+        title=clean(f"{source}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else ""),
+    )
+    if any(cell.why for line in rows for cell in line.cells):
+        text.caption = "* Mood’s test and the paired test disagree, for the reason below"
+    return text
+
+
+def _head_words(column: Column) -> str:
+    name = clean(f"{column.shown} {column.under}", 40)
+    return name if column.kind == "text" else f">{name}"
+
+
+def _cell_words(cell: TableCell, between: str) -> str:
+    """A number, and its limits or what else belongs to it; `*` where a pair's tests disagree."""
+    parts = [cell.text, "*"] if cell.why else [cell.text, cell.under]
+    return (" " if cell.why else between).join(clean(part, 60) for part in parts if part)
 
 
 def fold_name(item: str, width: int) -> str:

@@ -11,12 +11,12 @@ from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number
 from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.reports.charts import Tick, Track, finite, percent, scale_for, upright
-from fairgate.reports.data_table import fold_name, text_table
+from fairgate.reports.data_table import Column, Line, Table, TableCell, fold_name, text_table
 from fairgate.reports.formatting import grouped, metric_words
 from fairgate.reports.standalone_page import render_page
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as TextTable
 
 
 _ROWS: Final = 400
@@ -36,23 +36,25 @@ def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
     judged.sort(key=lambda row: -(row[1].detectable or math.inf))
     scale = scale_for([0.0, first.margin, first.wanted, *(group.detectable for _, group in judged)])
     bad = scale.beyond(first.margin)
-    rows = [
-        {
-            "name": _name(check, group, several=len(checks) > 1),
-            "n_sets": group.n_sets,
-            "track": Track(zero=scale.at(0.0), value=scale.at(finite(group.detectable)), bounds=bad[:1], bad=(bad,)),
-            "detectable": detectable_words(group),
-            "needed": needed_words(check, group),
-        }
-        for check, group in judged[:_ROWS]
+    lines = []
+    for check, group in judged[:_ROWS]:
+        track = Track(zero=scale.at(0.0), value=scale.at(finite(group.detectable)), bounds=bad[:1], bad=(bad,))
+        texts = detectable_words(group), f"{group.n_sets:,}", needed_words(check, group)
+        lines.append(
+            Line(_name(check, group, several=len(checks) > 1), [TableCell(track=track), *map(TableCell, texts)])
+        )
+    columns = [
+        *(Column("", "drawn", name="smallest visible regression now", scale=scale), Column("value")),
+        *(Column(f"its {first.unit} now"), Column(f"its {first.unit} for {number(first.wanted)}")),
     ]
+    legend = (("●", "smallest regression that is visible at the present size"), ("bad", "beyond the margin"))
+    title, more = f"Smallest visible regressions of {first.id}", max(0, len(judged) - _ROWS)
+    table = Table((), title, "subject and group", columns, lines, "bars power", legend=legend, more=more, height=22)
     return {
         "first": first,
         "named": metric_words(first) + (f" over {clean(first.over, 60)}" if first.over else ""),
         "figure": _figure(checks),
-        "rows": rows,
-        "scale": scale,
-        "more": max(0, len(judged) - _ROWS),
+        "table": table if lines else None,
         "unavailable": [(check.item, check.unavailable) for check in checks if check.unavailable is not None],
     }
 
@@ -149,7 +151,7 @@ def needed_words(check: CheckPower, group: GroupPower) -> str:
     return "within the margin" if check.wanted <= check.margin else "more than 10⁹"
 
 
-def power_table(record: PowerRecord, width: int = _WIDE) -> Table:
+def power_table(record: PowerRecord, width: int = _WIDE) -> TextTable:
     """Every comparison of the suite: what it sees now, what the wished regression takes, and with more sets.
 
     In a terminal of fewer than 120 columns (`width`) a cell takes several lines, so that 80 are enough for all of it.

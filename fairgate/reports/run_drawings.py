@@ -1,23 +1,37 @@
-"""What report.html draws of several numbers: maps of crossed attributes, who is taken for whom, effects of groups, and
-how a number moved over earlier runs, which is no part of a verdict."""
+"""The tables of report.html: groups, subjects, effects of groups, maps of crossed attributes, who is taken for whom."""
 
 from __future__ import annotations
 
-import itertools
 import math
+import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number, signed
-from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification, PastValue, RunRecord
-from fairgate.reports.charts import GroupKey, Strip, change_track, finite, largest, margins_of, scale_for
-from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell
-from fairgate.reports.formatting import check_name, grouped, moment, reference, share_words, worse_is_higher
-from fairgate.reports.notes import COMMIT
+from fairgate.ground.number_format import interval, number, signed
+from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification
+from fairgate.reports.charts import (
+    Track,
+    change_track,
+    finite,
+    held,
+    held_track,
+    largest,
+    margins_of,
+    scale_for,
+    value_track,
+)
+from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell, number_cell, p_cell
+from fairgate.reports.formatting import check_name, grouped, measured_words, reference, worse_is_higher
+from fairgate.reports.sentences import by_attribute
 
+GroupKey = Callable[[str], tuple[int, ...]]
+T = TypeVar("T")
+
+_PLURAL: Final = {"subject": "subjects", "word": "words", "category": "categories"}
+MOST_ROWS: Final = 16
 _COLUMNS: Final = 16
 """Most groups across a map."""
 _LABELS, _GROUPS = 12, 100
@@ -87,7 +101,7 @@ def _confusion(place: tuple[str, str], entries: Sequence[Misclassification], key
         Line(group, [*(cell(group, label) for label in predicted), TableCell(f"{totals[group]:,}")])
         for group in groups[:_GROUPS]
     ]
-    columns = [*(Column(f"“{clean(label, 60)}”") for label in predicted), Column("images")]
+    columns = [*(Column(f"“{clean(label, 60)}”") for label in predicted), Column("images", "text")]
     more = max(0, len(often) - _LABELS) + max(0, len(groups) - _GROUPS)
     return Table(place, f"Confusions of {place[1]}", place[1], columns, lines, more=more)
 
@@ -104,17 +118,116 @@ def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: flo
     return TableCell(text, shade=round(strength * SHADES), better=better, verdict=group.verdict)
 
 
-MOST_ROWS: Final = 16
+def groups_table(check: CheckResult, unit: str) -> Table | None:
+    """By group, attribute after attribute, the worst group first; None for a check without groups: values on one line
+    and, where groups were compared with a baseline, their changes on another. Groups too small to judge say so."""
+    if not check.groups:
+        return None
+    groups, other, regression = check.groups, reference(check), check.rule == "no_worse_than"
+    values = scale_for([0.0, *(x for group in groups for x in (group.value, group.lo, group.hi, group.baseline))])
+    spread = [x for group in groups for x in (group.delta, group.delta_lo, group.delta_hi)]
+    changes = scale_for([0.0, *(margins_of(check) if regression else []), *spread])
+    moved = any(group.delta is not None for group in groups)
+    tested = moved and any(group.p_adjusted is not None for group in groups)
+    small, attributes = {id(group) for group in check.small_groups}, by_attribute(check)
+
+    def ordered(change: Sequence[T], now: Sequence[T], counts: Sequence[T]) -> list[T]:
+        shown = change[: 2 + tested] if moved else []
+        return [*shown, *now, *counts] if regression else [*now, *shown, *counts]
+
+    def line(group: GroupResult, attribute: str) -> Line:
+        limits = group.delta, group.delta_lo, group.delta_hi
+        change = TableCell(track=change_track(check, group, changes)), number_cell(*limits, signed)
+        count, images = TableCell(f"{group.n_sets:,}"), TableCell(f"{group.n_images:,}")
+        now = TableCell(number(group.value, group.status), interval(group.lo, group.hi))
+        cells = ordered(
+            (*change, p_cell(group.p_adjusted)),
+            (TableCell(track=value_track(group, values)), now, number_cell(group.baseline)),
+            [count, images] if unit == "set" else [images],
+        )
+        note = f"too few: {group.n_sets:,}, judged from {check.min_sets:,}" if id(group) in small else ""
+        worst = group.verdict == "fail" or group.group == check.worst_group
+        return Line(group.group, cells, heading=attribute, verdict=group.verdict, look="worst" * worst, note=note)
+
+    columns = ordered(
+        (Column("", "drawn", name="change", scale=changes), Column("change"), Column("adj. p", "p")),
+        (Column("", "drawn", name=f"now and {other}", scale=values), Column("now"), Column(other)),
+        [Column("sets"), Column("images")] if unit == "set" else [Column("images")],
+    )
+    legend = [
+        *([("●", "change, with its interval")] if moved else []),
+        *([("bad", "beyond the margin")] if moved and regression else []),
+        ("bar", "now, with its interval" if any(group.lo is not None for group in groups) else "now"),
+        *([("◇", other)] if any(group.baseline is not None for group in groups) else []),
+        ("–", "not measured, or not compared"),
+    ]
+    several = len(attributes) > 1
+    lines = [line(group, (name or "") if several else "") for name, members in attributes for group in members]
+    return Table((), "By group", "group", columns, lines, "bars", legend=legend)
 
 
 @dataclass(frozen=True, slots=True)
-class Effects(Strip):
-    """A check's groups, and a map of all of them."""
+class Strip:
+    """A check over its subjects, or over their groups, on one scale: its name, what is drawn and in words, how many
+    rows are not shown, and a map of all groups."""
 
+    title: str
+    said: str
+    table: Table
+    more: int
+    noun: str
     heat: Table | None = None
 
 
-def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Effects]:
+def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
+    """One strip per check that has at least three subjects, or words, with a number, the worst first."""
+    values = ((check, held(check)[0]) for check in checks if check.about is not None)
+    measured = (check for check, value in values if value is not None and not math.isnan(value))
+    return [_strip(of_check, most) for of_check in grouped(measured, check_name).values() if len(of_check) >= 3]
+
+
+def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
+    first, noun = checks[0], _noun(checks[0])
+    regression, fair = first.rule == "no_worse_than", first.null_median is not None
+    values_and_limits = [x for check in checks for x in (*held(check), *margins_of(check))]
+    references = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
+    scale = scale_for([*values_and_limits, 0.0] if regression else [*values_and_limits, *references])
+    ordered = sorted(checks, key=lambda check: held(check)[0] or 0.0, reverse=worse_is_higher(first))
+    now = [x for check in checks if (x := finite(held(check)[0])) is not None]
+    before = [] if regression else [x for check in checks if (x := finite(check.baseline)) is not None]
+    summary, lines = f"{len(checks)} {_PLURAL[noun]}", []
+    for among, look, numbers in ((":", "box now", now), ("; baseline:", "box baseline", before)):
+        if len(numbers) >= 3:
+            five = [min(numbers), *statistics.quantiles(numbers, n=4, method="inclusive"), max(numbers)]
+            summary += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
+            when = f", {look.removeprefix('box ')}" if len(before) >= 3 else ""
+            box = TableCell(track=Track(box=scale.box(five)))
+            lines.append(Line(f"all {_PLURAL[noun]}{when}", [box, TableCell(), TableCell()][: 2 + fair], look=look))
+    boxes = bool(lines)
+    for check in ordered[:most]:
+        value = held(check)[0]
+        text = signed(value) if regression else number(value, check.status)
+        chance = TableCell(f"{number(check.null_median)} · {number(check.null_p95)}")
+        cells = [TableCell(track=held_track(check, scale)), TableCell(text), chance][: 2 + fair]
+        lines.append(Line(check.about or "", cells, verdict=check.verdict, note="waived" * check.waived))
+    columns = [Column("estimate and interval", "drawn", scale=scale), Column("change" if regression else "now")]
+    columns += [Column("fair ranker", under="median · 95%")] if fair else []
+    drawn = [track for line in lines if (track := line.cells[0].track) is not None]
+    half = f"box: half of the {_PLURAL[noun]}; line: their median; whiskers: all"
+    legend = [
+        ("●", "change, with its interval" if regression else "now, with its interval"),
+        *([("◇", "baseline")] if any(track.baseline for track in drawn) else []),
+        *([("null", "fair ranker, median to 95%")] if fair and not regression else []),
+        *([("quart", half)] if boxes else []),
+        *([("bad", "beyond the margin" if regression else "beyond the bound")] if any(t.bad for t in drawn) else []),
+    ]
+    title = f"{check_name(first)} over {_PLURAL[noun]}"
+    table = Table((), title, noun, columns, lines, "bars subjects", legend=legend)
+    said = f"{_measured(first)}{f', change against the {reference(first)}' if regression else ''}; {summary}"
+    return Strip(check_name(first), said, table, max(0, len(ordered) - most), _PLURAL[noun])
+
+
+def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Strip]:
     """A forest of the groups that moved furthest the wrong way per check that was compared group by group in at least
     two subjects, and a map of all its groups, of `most` subjects."""
     moved = (
@@ -125,102 +238,36 @@ def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[
     return [_effects(of_check, key, most) for of_check in grouped(moved, check_name).values() if len(of_check) >= 2]
 
 
-def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Effects:
-    first = checks[0]
+def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Strip:
+    first, noun = checks[0], _noun(checks[0])
     moved = [(check, group) for check in checks for group in check.groups if finite(group.delta) is not None]
     moved.sort(key=lambda row: row[1].delta or 0.0, reverse=worse_is_higher(first))
     shown = moved[:MOST_ROWS]
     spread = [x for _, group in shown for x in (group.delta, group.delta_lo, group.delta_hi)]
     scale = scale_for([0.0, *margins_of(first), *spread])
-    rows = [
-        {"about": check.about or "", "group": group, "track": change_track(check, group, scale)}
-        for check, group in shown
-    ]
-    return Effects(first, rows, scale, len(moved) - len(rows), heat=crossed_with_subjects(checks, key, most))
+    tested = any(group.p_adjusted is not None for _, group in shown)
+    lines = []
+    for check, group in shown:
+        change = number_cell(group.delta, group.delta_lo, group.delta_hi, signed)
+        drawn = TableCell(track=change_track(check, group, scale))
+        cells = [TableCell(clean(group.group, 80)), drawn, change, p_cell(group.p_adjusted)][: 3 + tested]
+        lines.append(Line(check.about or "", cells, verdict=group.verdict))
+    columns = [Column("group", "text"), Column("change and interval", "drawn", scale=scale), Column("change")]
+    columns += [Column("adj. p", "p")] if tested else []
+    legend = [("●", "change, with its interval")]
+    legend += [("bad", "beyond the margin")] if first.rule == "no_worse_than" else []
+    title = f"Group effects of {check_name(first)}"
+    table = Table((), title, noun, columns, lines, "bars subjects", legend=legend, height=22)
+    more = len(moved) - len(lines)
+    worst = f", the {len(lines)} worst of {len(moved):,}" if more else ", the worst first"
+    said = f"{_measured(first)}, change against the {reference(first)}; every group of every {noun}{worst}"
+    return Strip(check_name(first), said, table, more, noun, crossed_with_subjects(checks, key, most))
 
 
-MOST_POINTS: Final = 60
+def _noun(check: CheckResult) -> str:
+    """What the check is about several of."""
+    return "subject" if check.subject is not None else "word" if check.word is not None else "category"
 
 
-@dataclass(frozen=True, slots=True)
-class Spark:
-    """A line over runs as SVG paths in a square of 100 by 100: numbers, their intervals, what they were held to."""
-
-    line: str
-    dots: str
-    now: str
-    intervals: str
-    bounds: str
-    said: tuple[str, ...]
-
-
-def sparks_of(
-    record: RunRecord, history: Iterable[PastValue], checks: Sequence[CheckResult] | None = None
-) -> dict[str, Spark]:
-    """A drawing per item of these checks (of all of the record's) that has at least two numbers, this run's included;
-    `history` oldest first.
-
-    Of many runs the last 60 are drawn. Bounds are drawn for checks that hold their number to one, not for margins.
-    """
-    model, commit = record.model.fingerprint, record.environment.git_commit
-    by_item = grouped((past for past in history if past.created_at != record.created_at), lambda past: past.item)
-    drawn = {}
-    for check in record.checks if checks is None else checks:
-        numbers = check.value, check.lo, check.hi, check.bound
-        now = PastValue(commit, record.created_at, check.item, *numbers, model=model)
-        points = [*by_item.get(check.item, ()), now]
-        measured = [point for point in points if finite(point.value) is not None]
-        if len(measured) >= 2:
-            drawn[check.item] = _spark(measured[-MOST_POINTS:], check)
-    return drawn
-
-
-def _spark(points: Sequence[PastValue], check: CheckResult) -> Spark:
-    has_bound = check.rule != "no_worse_than"
-    bounds = [finite(point.bound) if has_bound else None for point in points]
-    scale = scale_for([x for point in points for x in (point.value, point.lo, point.hi)] + bounds)
-
-    def up(value: float | None) -> str:
-        return f"{100 - scale.place(value or 0.0):.1f}"
-
-    step = 96 / (len(points) - 1)
-    places = [2 + step * at for at in range(len(points))]
-    marks = [f"{x:.1f} {up(point.value)}" for x, point in zip(places, points, strict=True)]
-    return Spark(
-        line=f"M{'L'.join(marks)}",
-        dots="".join(f"M{mark}h0" for mark in marks[:-1]),
-        now=f"M{marks[-1]}h0",
-        intervals="".join(
-            f"M{x:.1f} {up(point.lo)}V{up(point.hi)}"
-            for x, point in zip(places, points, strict=True)
-            if finite(point.lo) is not None and finite(point.hi) is not None
-        ),
-        bounds="".join(
-            f"M{max(0.0, x - step / 2):.1f} {up(bound)}H{min(100.0, x + step / 2):.1f}"
-            for x, bound in zip(places, bounds, strict=True)
-            if bound is not None
-        ),
-        said=_said(points, has_bound),
-    )
-
-
-def _said(points: Sequence[PastValue], has_bound: bool) -> tuple[str, ...]:
-    """The drawing in words: from when to when, first and last, lowest and highest, and where it moved most."""
-    values = [point.value or 0.0 for point in points]
-    moves = [later - earlier for earlier, later in itertools.pairwise(values)]
-    at = max(range(len(moves)), key=lambda place: abs(moves[place]))
-    first, last = points[0], points[-1]
-    sentences = [
-        f"{share_words(len(points), 'run')} from {moment(first.created_at)} to {moment(last.created_at)}",
-        f"first {number(values[0])}, now {number(values[-1])}, lowest {number(min(values))}, "
-        f"highest {number(max(values))}",
-    ]
-    if moves[at] != 0:
-        before, after = points[at : at + 2]
-        place = clean(after.commit[:COMMIT]) if after.commit else moment(after.created_at)
-        if after.model is not None and after.model != before.model:  # an untracked one may change without a commit
-            place += f" with checkpoint {clean(after.model[:8])}"
-        sentences.append(f"moved most, by {signed(moves[at])}, at {place}")
-    if has_bound and len({point.bound for point in points}) > 1:
-        sentences.append("its bound changed on the way")
-    return tuple(sentences)
+def _measured(check: CheckResult) -> str:
+    return measured_words(check) + (f" over {clean(check.over, 60)}" if check.over else "")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
-from fairgate.reports.charts import GroupKey, estimate_of, groups_of, percent, strips_of
+from fairgate.reports.charts import Spark, estimate_of, percent, sparks_of
 from fairgate.reports.data_table import Table
 from fairgate.reports.formatting import (
     ANSWERED,
@@ -28,7 +28,15 @@ from fairgate.reports.formatting import (
 )
 from fairgate.reports.notes import approval_command, approvals_needed, change_cells, definition_words, notices, remarks
 from fairgate.reports.outputs import Output, PictureSource, register
-from fairgate.reports.run_drawings import Spark, confusion_tables, effects_of, group_key, heat_map, sparks_of
+from fairgate.reports.run_drawings import (
+    GroupKey,
+    confusion_tables,
+    effects_of,
+    group_key,
+    groups_table,
+    heat_map,
+    strips_of,
+)
 from fairgate.reports.sentences import sentence
 from fairgate.reports.standalone_page import render_page
 
@@ -147,7 +155,7 @@ class _Views:
         unit = measured_as(self.record, check)
         return view | {
             "estimate": estimate_of(check),
-            "groups": groups_of(check) if grouped else None,
+            "groups": groups_table(check, unit_of(self.record)) if grouped else None,
             "heat": heat_map(check, self.key) if grouped else None,
             "sets": [self._set(check, worst, anchor, unit) for worst in shown_sets(check)],
             "confusion": self.tables.pop((check.probe, check.subject or ""), None) if failing else None,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairgate.ground import number_format
 from fairgate.ground.errors import clean
 from fairgate.reports import formatting, notes
+from fairgate.reports.data_table import table_id
 from fairgate.version import __version__
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _environment() -> Environment:
         if word.__module__ == module.__name__ and not name.startswith("_")
     }
     made.filters |= words | {"clean": clean, "exact": _exact, "link": safe_link}
-    made.globals |= words | {"DECIDERS": notes.DECIDERS, "SYMBOL": formatting.SYMBOL}
+    made.globals |= words | {"DECIDERS": notes.DECIDERS, "SYMBOL": formatting.SYMBOL, "table_id": table_id}
     return made
 
 

@@ -13,16 +13,15 @@ from fairgate.ground.errors import clean
 from fairgate.ground.number_format import ABSENT, interval, number
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyRecord, StudyTable
 from fairgate.reports.comparison_files import csv_cell
-from fairgate.reports.data_table import text_table
+from fairgate.reports.data_table import Column, Line, Table, TableCell, printed
 from fairgate.reports.standalone_page import render_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table as TextTable
 
-_MOST: Final = 60
-"""Rows of a table that a terminal shows."""
-_COLUMNS: Final = 7
+_ROWS: Final = 500
+"""Rows of a table that a page shows."""
 
 
 def study_files(record: StudyRecord, pictures: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -32,7 +31,7 @@ def study_files(record: StudyRecord, pictures: Mapping[str, bytes]) -> dict[str,
         **{name: _inlined(data, "svg+xml") for name, data in figures.items()},
         **{picture.name: _inlined(pictures[picture.name], "png") for picture in record.pictures},
     }
-    page = render_page("study", admit={"img-src": "data:"}, record=record, inlined=inlined, cell_words=cell_words)
+    page = render_page("study", admit={"img-src": "data:"}, record=record, inlined=inlined, study_table=study_table)
     return {
         "study.json": (record.model_dump_json(indent=2) + "\n").encode(),
         "study.html": page.encode(),
@@ -75,34 +74,25 @@ def study_csv(record: StudyRecord, table: StudyTable) -> str:
     return buffer.getvalue()
 
 
-def cell_words(cell: StudyCell, between: str = " ") -> str:
-    """A number with its limits; a text as it is; a dash with the reason where nothing was measured."""
-    if isinstance(cell, str):
-        return cell
+def study_table(table: StudyTable, most: int = _ROWS) -> Table:
+    """A study's table as it is drawn: a number with its limits, a dash with the reason where nothing was measured."""
+    columns = [Column(name) for name in table.columns[1:]]
+    lines = [Line(_cell(row[0]).text, [*map(_cell, row[1:])]) for row in table.rows[:most]]
+    more = max(0, len(table.rows) - most)
+    return Table((), table.title, table.columns[0], columns, lines, "bars", more=more)
+
+
+def _cell(cell: StudyCell) -> TableCell:
     if not isinstance(cell, Estimate):
-        return f"{cell:,}" if isinstance(cell, int) else number(cell)
+        return TableCell(cell if isinstance(cell, str) else f"{cell:,}" if isinstance(cell, int) else number(cell))
     if cell.value is None:
-        return f"{ABSENT} ({cell.why})" if cell.why else ABSENT
-    return f"{number(cell.value)}{between}{interval(cell.lo, cell.hi)}".rstrip()
+        return TableCell(f"{ABSENT} ({cell.why})" if cell.why else ABSENT)
+    return TableCell(number(cell.value), interval(cell.lo, cell.hi))
 
 
 def study_tables(record: StudyRecord) -> Iterator[TextTable]:
-    """The tables for a terminal, each cut after some rows and columns; of wide ones, limits are under their numbers."""
-    for table in record.tables:
-        columns, between = table.columns[:_COLUMNS], "\n" if len(table.columns) > 4 else " "
-        cut = [f"first {_MOST} of {len(table.rows):,} rows"] if len(table.rows) > _MOST else []
-        cut += [f"first {_COLUMNS} of {len(table.columns)} columns"] if len(table.columns) > _COLUMNS else []
-        yield text_table(
-            [clean(name, 40) if not place else f">{clean(name, 24)}" for place, name in enumerate(columns)],
-            [
-                [
-                    "\n".join(clean(part, 60) for part in cell_words(cell, between).split("\n"))
-                    for cell in row[:_COLUMNS]
-                ]
-                for row in table.rows[:_MOST]
-            ],
-            title=clean(f"{table.source}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else ""),
-        )
+    """The tables for a terminal."""
+    return (printed(table.source, study_table(table), 60) for table in record.tables)
 
 
 _COLOURS: Final = ("#0b5394", "#b45309", "#1c7443", "#7b2d8b", "#5b616b", "#a61b1b", "#0e7490", "#4d4d00")

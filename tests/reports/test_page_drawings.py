@@ -22,9 +22,9 @@ from example_records import (
 from fairgate.metrics.limits import WORST
 from fairgate.records.history import PastValue
 from fairgate.reports import render_html
-from fairgate.reports.charts import scale_for, strips_of
+from fairgate.reports.charts import MOST_POINTS, scale_for, sparks_of
 from fairgate.reports.formatting import OF_WORST
-from fairgate.reports.run_drawings import MOST_POINTS, MOST_ROWS, effects_of, group_key, sparks_of
+from fairgate.reports.run_drawings import MOST_ROWS, Strip, effects_of, group_key, strips_of
 
 
 def point(run: int, value: float | None, *, bound: float | None = 0.85, item: str = "fairness") -> PastValue:
@@ -141,22 +141,27 @@ def test_history_stands_beside_checks_that_failed_and_that_passed() -> None:
     assert text.count('class="runs"') == len(record.checks)
 
 
+def boxes(strip: Strip) -> dict[str, str]:
+    return {line.name: line.look for line in strip.table.lines if line.look}
+
+
 def test_the_baselines_box_stands_under_this_runs_with_its_numbers_in_words() -> None:
     values = dict(zip(SUBJECTS, (0.42, 0.78, 0.31, 0.37, 0.25, 0.55), strict=True))
     strip = strips_of([skew_check(subject, value) for subject, value in values.items()])[0]
-    assert strip.box is not None
-    assert strip.before is not None
-    assert strip.said == ("6 subjects: median 0.395, from 0.250 to 0.780; baseline: median 0.365, from 0.220 to 0.750")
+    assert boxes(strip) == {"all subjects, now": "box now", "all subjects, baseline": "box baseline"}
+    assert strip.said == (
+        "MaxSkew over skin_tone; 6 subjects: median 0.395, from 0.250 to 0.780; "
+        "baseline: median 0.365, from 0.220 to 0.750"
+    )
     few = [skew_check(subject, values[subject]) for subject in SUBJECTS[:3]]
     bare = [few[0].model_copy(update={"baseline": None}), *few[1:]]
-    assert strips_of(bare)[0].before is None
+    assert boxes(strips_of(bare)[0]) == {"all subjects": "box now"}
     changes = [gap_check(subject, "pass") for subject in SUBJECTS[:3]]
-    assert strips_of(changes)[0].before is None
+    assert boxes(strips_of(changes)[0]) == {"all subjects": "box now"}
 
 
 def test_checks_against_the_anchor_are_drawn_apart() -> None:
-    names = [strip.rows[0]["check"].against for strip in strips_of(team_record().checks)]
-    assert names == [None, "anchor", None]
+    assert ["@anchor" in strip.title for strip in strips_of(team_record().checks)] == [False, True, False]
     page = render_html(team_record(), None)
     assert "change against the anchor; 4 subjects" in re.sub(r"\s+", " ", page)
 
@@ -164,13 +169,13 @@ def test_checks_against_the_anchor_are_drawn_apart() -> None:
 def test_group_effects_are_told_worst_first_over_all_subjects() -> None:
     checks = [gap_check(subject, "fail" if subject == "doctor" else "pass") for subject in SUBJECTS]
     (effects,) = effects_of(checks, group_key(example_record().dataset), 40)
-    assert len(effects.rows) == MOST_ROWS
+    assert len(effects.table.lines) == MOST_ROWS
     assert effects.more == len(SUBJECTS) * len(GROUPS) - MOST_ROWS
-    assert [(row["about"], row["group"].group) for row in effects.rows[:2]] == [
+    assert [(line.name, line.cells[0].text) for line in effects.table.lines[:2]] == [
         ("doctor", "dark × female"),
         ("pilot", "dark × female"),
     ]
-    deltas = [row["group"].delta for row in effects.rows]
+    deltas = [line.cells[2].value for line in effects.table.lines]
     assert deltas == sorted(deltas, key=lambda delta: delta or 0.0)
     assert effects.heat is not None
     assert [column.shown for column in effects.heat.columns] == list(GROUPS)
@@ -180,7 +185,7 @@ def test_group_effects_are_told_worst_first_over_all_subjects() -> None:
 def test_where_more_is_worse_the_largest_change_is_first() -> None:
     checks = [gap_check(subject, "pass").model_copy(update={"better": "lower"}) for subject in SUBJECTS[:2]]
     (effects,) = effects_of(checks, group_key(example_record().dataset), 40)
-    deltas = [row["group"].delta or 0.0 for row in effects.rows]
+    deltas = [line.cells[2].value or 0.0 for line in effects.table.lines]
     assert deltas == sorted(deltas, reverse=True)
 
 
@@ -234,14 +239,17 @@ def test_a_group_that_a_subject_does_not_have_is_a_dash_and_what_was_not_compare
     (cells,) = (line.cells for line in effects.heat.lines if line.name == "nurse")
     assert [cell.text for cell in cells[:2]] == ["–", "–"]
     assert cells[0].verdict is None
-    assert effects.more + len(effects.rows) == 2 * len(GROUPS) - 2
+    assert effects.more + len(effects.table.lines) == 2 * len(GROUPS) - 2
 
 
 def test_checks_without_a_bound_are_drawn_without_one() -> None:
     bare = [fairness_check(subject, 0.9, bound=None, verdict="error") for subject in SUBJECTS[:3]]
     (strip,) = strips_of(bare)
-    assert [row["track"].bounds + row["track"].bad for row in strip.rows] == [()] * 3
-    assert strip.scale.low < 0.9 < strip.scale.high
+    tracks = [line.cells[0].track for line in strip.table.lines if not line.look]
+    assert [track and track.bounds + track.bad for track in tracks] == [()] * 3
+    scale = strip.table.columns[0].scale
+    assert scale is not None
+    assert scale.low < 0.9 < scale.high
 
 
 def test_equal_numbers_still_have_a_line_to_stand_on() -> None:

@@ -18,9 +18,10 @@ from toy_repository import SUITE, Toy, toy_repository
 
 from fairgate.records.comparison import AuditRecord
 from fairgate.records.schemas import schema_file, schema_of, schema_text
-from fairgate.reports.comparison_files import render_csv, render_latex, table_id
+from fairgate.reports.comparison_files import render_csv, render_latex
 from fairgate.reports.comparison_page import comparison_html
 from fairgate.reports.comparison_tables import overview
+from fairgate.reports.data_table import table_id
 
 HOSTILE = [
     *("=1+1", "+1", "-1", "@SUM(A1)", "＝1", "a,b", 'say "no"', "a\r\n=1+1", "\t=1", "'quoted'", ""),
