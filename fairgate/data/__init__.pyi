@@ -6,6 +6,8 @@ from fairgate.ground.pixels import require_bounded as require_bounded
 from .caption_streams import CaptionFile as CaptionFile
 from .caption_streams import caption_files as caption_files
 from .caption_streams import picture_within as picture_within
+from .card import contact_sheet as contact_sheet
+from .card import picture_rows as picture_rows
 from .coco import AnnotatedImage as AnnotatedImage
 from .coco import read_coco as read_coco
 from .dataset import Dataset as Dataset
@@ -53,7 +55,5 @@ from .rows import MEMBER as MEMBER
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
 from .rows import skeleton as skeleton
-from .sheet import contact_sheet as contact_sheet
-from .sheet import picture_rows as picture_rows
 from .tar_rows import TarHeader as TarHeader
 from .verify import Problem as Problem

@@ -1,13 +1,22 @@
-"""The dataset card: the manifest as a page that people and the Hugging Face hub read."""
+"""What people look at of a dataset: its card, which the Hugging Face hub reads too, and a sheet of a few sets."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from fairgate.data.dataset import Dataset
 from fairgate.data.manifest import Manifest
 from fairgate.ground.errors import harmless
 from fairgate.ground.markdown import literal, table
+from fairgate.ground.pixels import UnreadableImage, decode
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 
 _HUB_LICENCES = frozenset({"apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "unknown"})
 _SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M")]
@@ -124,3 +133,71 @@ def _line(text: str) -> str:
 def _code(text: str) -> str:
     """One line between backticks, where nothing can be escaped."""
     return harmless(" ".join(text.split())).replace("<", "&lt;").replace("`", "'")
+
+
+MOST_ROWS: Final = 200
+MOST_COLUMNS: Final = 32
+CELL: Final = 128
+"""Pixels of a picture's longer side."""
+_MARGIN, _LABEL = 6, 190
+
+
+def shown_sets(dataset: Dataset, per_subject: int) -> list[tuple[str, str]]:
+    """(subject, set_id) of the sets that a sheet shows: of every subject, evenly spread over its sets as stored."""
+    sets: dict[str, dict[str, None]] = {}
+    for subject, set_id in zip(dataset.index.subject, dataset.index.set_id, strict=True):
+        sets.setdefault(str(subject), {})[str(set_id)] = None
+    shown = []
+    for subject, known in sets.items():
+        ids = list(known)
+        places = np.unique(np.linspace(0, len(ids) - 1, min(per_subject, len(ids))).astype(int))
+        shown += [(subject, ids[place]) for place in places]
+    return shown[:MOST_ROWS]
+
+
+def contact_sheet(dataset: Dataset, per_subject: int = 3) -> Image:
+    """A row per set, its members in stored order; at most 200 rows and 32 members. DatasetError for labels only.
+
+    A picture that cannot be decoded is a red cell: a sheet is looked at to find such things.
+    """
+    shown = shown_sets(dataset, per_subject)
+    images = dataset.images_of([set_id for _, set_id in shown])
+    return picture_rows([(f"{subject}\n{set_id}", [data for _, data in images[set_id]]) for subject, set_id in shown])
+
+
+def picture_rows(rows: Sequence[tuple[str, Sequence[bytes]]]) -> Image:
+    """A sheet with a row of encoded pictures under each label, of up to three lines; at most 200 rows of 32 pictures.
+
+    A picture that cannot be decoded is a red cell.
+    """
+    import PIL.Image
+    import PIL.ImageDraw
+
+    shown = rows[:MOST_ROWS]
+    columns = min(MOST_COLUMNS, max((len(pictures) for _, pictures in shown), default=0))
+    pitch = CELL + _MARGIN
+    size = (_LABEL + columns * pitch + _MARGIN, len(shown) * pitch + _MARGIN)
+    sheet = PIL.Image.new("RGB", size, "white")
+    pen = PIL.ImageDraw.Draw(sheet)
+    for row, (label, pictures) in enumerate(shown):
+        top = _MARGIN + row * pitch
+        plain = label.replace(" × ", ", ").encode("ascii", "replace").decode()
+        lines = [line[:28] for line in plain.split("\n")[:3]]
+        pen.text((_MARGIN, top), "\n".join(lines), fill="black")
+        for column, data in enumerate(pictures[:columns]):
+            sheet.paste(_shown(data), (_LABEL + column * pitch, top))
+    return sheet
+
+
+def _shown(data: bytes) -> Image:
+    import PIL.Image
+
+    try:
+        picture = decode(data)
+    except UnreadableImage:
+        return PIL.Image.new("RGB", (CELL, CELL), "red")
+    picture = picture.convert("RGB")
+    if (times := CELL // max(picture.size)) > 1:  # tiny models paint tiny pictures: shown in blocks, as they are
+        return picture.resize((picture.width * times, picture.height * times), PIL.Image.Resampling.NEAREST)
+    picture.thumbnail((CELL, CELL))
+    return picture

@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from fairgate.data.card import SPLIT, dataset_card
 from fairgate.data.dataset import Dataset
-from fairgate.data.label_rows import FILE_NAME
-from fairgate.data.labels import inside
+from fairgate.data.label_rows import FILE_NAME, is_inside
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE
 from fairgate.data.parquet_file import encoded
 from fairgate.data.releases import new_folder
@@ -180,10 +179,11 @@ def _safe(paths: list[str]) -> bool:
 
 
 def _is_picture(path: str) -> bool:
-    try:
-        inside(path, "")
-    except DatasetError:
-        return False
     pieces = PurePosixPath(path).parts
     plain = all(len(piece.encode()) < 200 and not any(letter in piece for letter in '<>:"|?*') for piece in pieces)
-    return plain and path.isprintable() and PurePosixPath(path).suffix.lower().removeprefix(".") in PICTURES
+    return (
+        plain
+        and is_inside(path)
+        and path.isprintable()
+        and PurePosixPath(path).suffix.lower().removeprefix(".") in PICTURES
+    )

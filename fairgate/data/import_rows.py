@@ -12,7 +12,7 @@ import numpy as np
 
 from fairgate.data.dataset import Index
 from fairgate.data.grouping import ColumnGrouping
-from fairgate.data.label_rows import TableLine, text_of
+from fairgate.data.label_rows import TableLine, is_inside, text_of
 from fairgate.data.labels import inside, unique_ids
 from fairgate.data.rows import MEMBER, OWN_COLUMNS, check_attributes
 from fairgate.data.tables import LabelTable
@@ -209,7 +209,7 @@ class FoundRows:
                     where=f"{place(first)} and {place(line)}",
                     remedy="keep one line per image",
                 )
-        if len(seen) < len(self) or not all(map(_is_inside, self.paths)):
+        if len(seen) < len(self) or not all(is_inside(path or "") for path in self.paths):
             self.paths = [f"{number:08d}" for number in range(1, len(self) + 1)]
             self.named_by = "the row's number: their table has no different path for each"
 
@@ -227,14 +227,6 @@ class FoundRows:
             of.setdefault(name, []).append(member)
             before = name
         self.counterfactual = max(map(len, of.values()), default=0) > 1
-
-
-def _is_inside(path: str | None) -> bool:
-    try:
-        inside(path or "", "")
-    except DatasetError:
-        return False
-    return True
 
 
 def _image_column(table: LabelTable, named: str | None, brought: bool) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from fairgate.data.caption_streams import json_lines, picture_within
-from fairgate.data.labels import Labels
+from fairgate.data.labels import Labels, inside
 from fairgate.data.parquet_file import encoded
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import sha256_file
@@ -69,6 +69,14 @@ def text_of(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return "" if value is None else str(value)
+
+
+def is_inside(path: str) -> bool:
+    """Whether a picture's path is one, and stays within its folder."""
+    try:
+        return bool(inside(path, ""))
+    except DatasetError:
+        return False
 
 
 def picture_of(value: object) -> tuple[bytes | None, str | None]:

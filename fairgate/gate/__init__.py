@@ -8,12 +8,11 @@ from fairgate.gate.definitions import hold
 from fairgate.gate.edited_records import verify_record
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.preparation import Prepared, prepare, require_intact, settings_of
-from fairgate.gate.publishing import clear_report, publish
+from fairgate.gate.publishing import clear_report, first_baseline, keep_baseline, publish, refuse_update
 from fairgate.gate.reading import needs_entropy
 from fairgate.gate.runs import Progress, dataset_info, open_model
 from fairgate.gate.saved_run import saved_record
 from fairgate.gate.scoring import Scored, decide_one, score
-from fairgate.gate.update_baseline import first_baseline, keep_baseline, refuse_update
 
 __all__ = [
     "Evaluation",

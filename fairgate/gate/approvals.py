@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
 from fairgate.gate.baselines import RESULTS, SCORES, BaselineSpec, Repository, parse_baseline
 from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
@@ -21,7 +20,6 @@ from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import Against, ApprovalKind, DefinitionChange, ModelInfo, NeededApproval
 from fairgate.suites import (
     FOLDER,
-    Approved,
     LoadedSuite,
     Settings,
     Suite,
@@ -77,7 +75,8 @@ def weigh(prepared: Prepared, needed: Iterable[NeededApproval], today: date) -> 
     open_, notices = list[NeededApproval](), list[str]()
     approvals = place.suite.approvals if place.suite is not None else []
     for approval_needed in {(each.kind, each.before, each.now): each for each in reversed([*needed])}.values():
-        matching = [approval for approval in approvals if _binds(approval, approval_needed)]
+        bound = (approval_needed.kind, approval_needed.before, approval_needed.now)
+        matching = [approval for approval in approvals if (approval.kind, approval.before, approval.now) == bound]
         valid = [approval for approval in matching if approval.until >= today]
         if valid:
             notices.append(
@@ -89,10 +88,6 @@ def weigh(prepared: Prepared, needed: Iterable[NeededApproval], today: date) -> 
             late = f" (its approval expired on {matching[0].until})" if matching else ""
             open_.append(approval_needed.model_copy(update={"what": f"{approval_needed.what}{late}"}))
     return Weighed(open_, notices)
-
-
-def _binds(approval: Approved, needed: NeededApproval) -> bool:
-    return (approval.kind, approval.before, approval.now) == (needed.kind, needed.before, needed.now)
 
 
 def weaker_definition(before: Suite, now: Suite, words: str) -> list[NeededApproval]:
@@ -164,17 +159,14 @@ def record_approval(folder: str, prepared: Prepared, what: str) -> NeededApprova
     """It binds both files of the record in a folder of the repository, before and now."""
     base = prepared.compared.commit if prepared.compared is not None else "HEAD"
     before = [Repository(prepared.root).read(base, f"{folder}/{name}") for name in (RESULTS, SCORES)]
-    now = [_bytes(prepared.root / folder / name) for name in (RESULTS, SCORES)]
+    paths = [prepared.root / folder / name for name in (RESULTS, SCORES)]
+    now = [path.read_bytes() if path.is_file() else None for path in paths]
     digests = (sha256_bytes(b"\0".join(map(_named, files))) if any(files) else None for files in (before, now))
     return _needed("record", f"the edited record in {folder} {what}", *digests)
 
 
 def _named(content: bytes | None) -> bytes:
     return b"" if content is None else sha256_bytes(content).encode()
-
-
-def _bytes(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
 
 
 PINNED_FROM = (0, 4)

@@ -74,6 +74,7 @@ class BaseReleases:
         if known is not None:
             self.planned[self.planned.index(known)] = replace(known, others=(*known.others, definition))
             return dataset
+        whose = "the base's" if is_full_hash(place.ref) else f"{branch_name(place.ref)}'s"
         self.planned.append(
             Prepared(
                 suite,
@@ -82,7 +83,7 @@ class BaseReleases:
                 place.decider,
                 dataset=dataset,
                 root=self.prepared.root,
-                release=f"{_whose(place)} release {_named(dataset, self.prepared.dataset)}",
+                release=f"{whose} release {_named(dataset, self.prepared.dataset)}",
             )
         )
         return dataset
@@ -118,10 +119,6 @@ def _named(dataset: Dataset, other: Dataset) -> str:
     if name != f"{other.name}/{other.version}":
         return name
     return f"{name} ({content_digest(dataset.manifest, other.manifest)[:12]})"
-
-
-def _whose(place: BaseCommit) -> str:
-    return "the base's" if is_full_hash(place.ref) else f"{branch_name(place.ref)}'s"
 
 
 TABLES: Final = ("scores", "embeddings", "detections", "labels", "answers")

@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from fairgate.data import Manifest, UnreadableImage, contact_sheet, read_dataset
-from fairgate.data.sheet import CELL, shown_sets
+from fairgate.data.card import CELL, shown_sets
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli.main import app
 
@@ -62,5 +62,5 @@ def test_a_picture_that_cannot_be_decoded_is_red(
         raise UnreadableImage("cut short")
 
     write(tmp_path / "made", rows(2))
-    monkeypatch.setattr("fairgate.data.sheet.decode", broken)
+    monkeypatch.setattr("fairgate.data.card.decode", broken)
     assert _at(contact_sheet(read_dataset(tmp_path / "made")), 0, 0) == (255, 0, 0)

@@ -10,9 +10,15 @@ from pathlib import Path
 
 from fairgate import gate
 from fairgate.gate.baselines import BaselineSpec
-from fairgate.gate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlflow
 from fairgate.gate.selftest.finding import Finding, Progress, of_error, trouble
-from fairgate.gate.selftest.machine import cache_of, look_at_git, look_at_machine
+from fairgate.gate.selftest.machine import (
+    cache_of,
+    look_at_dataset,
+    look_at_dvc,
+    look_at_git,
+    look_at_machine,
+    look_at_mlflow,
+)
 from fairgate.gate.selftest.proof import prove
 from fairgate.gate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.gate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite

@@ -20,8 +20,15 @@ from warm_python import warm_python
 
 from fairgate import gate
 from fairgate.gate.selftest import Finding
-from fairgate.gate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlflow
-from fairgate.gate.selftest.machine import cache_of, look_at_cache, look_at_git, look_at_machine
+from fairgate.gate.selftest.machine import (
+    cache_of,
+    look_at_cache,
+    look_at_dataset,
+    look_at_dvc,
+    look_at_git,
+    look_at_machine,
+    look_at_mlflow,
+)
 from fairgate.gate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.gate.selftest.run import SelfTestOptions, examine
 from fairgate.gate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
