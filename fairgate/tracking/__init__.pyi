@@ -5,6 +5,7 @@ from .content import safe_part as safe_part
 from .fetch import fetch_record as fetch_record
 from .fetch import past_runs as past_runs
 from .fetch import past_values as past_values
+from .history import suite_history as suite_history
 from .queue import DEFAULT_QUEUE as DEFAULT_QUEUE
 from .queue import LogOutcome as LogOutcome
 from .queue import Pushed as Pushed

@@ -1,25 +1,35 @@
-"""Runs that MLflow did not take wait in a folder until `fairgate push` sends them."""
+"""Runs that MLflow did not take wait in a folder until `fairgate push` sends them.
+
+The queue lies in the repository, so that a branch can bring entries of its own. An address in one could send what the
+environment holds for a tracking server (a token, a password) to a host of the branch's author. So a folder is sealed:
+an HMAC of its files and its address, with a key that lies in the person's home and in no repository.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import ValidationError
 
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.ci import in_ci
 from fairgate.ground.errors import TrackingError
-from fairgate.ground.hashing import read_bounded
+from fairgate.ground.hashing import read_bounded, sha256_file
+from fairgate.ground.seals import KeyTrouble, is_sealed, stored_key
+from fairgate.ground.seals import seal as sealed
+from fairgate.models.checkpoints import repositories_of
 from fairgate.records import RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.destination import Destination, destination_of, plain, seal, stored_destination
 from fairgate.tracking.run_environment import asking_pull_request
 from fairgate.tracking.runs import DEFAULT_URI, Describe, log_run
 from fairgate.tracking.store_session import redact, sqlite_path, unanswered
@@ -28,6 +38,7 @@ DEFAULT_QUEUE = Path(".fairgate/queue")
 
 _RECORD = "record.json"
 _FILES = "files"
+_DESTINATION = "destination.json"
 _MAX_BYTES = 50 << 20
 _OF_STRANGERS = ("results.json", "scores.parquet")
 """Files that are sent of an entry that somebody else made: a browser that shows its pages would run what they hold."""
@@ -242,4 +253,92 @@ def _key(entry: Path) -> str | None:
     try:
         return content.run_key(RunRecord.model_validate_json((entry / _RECORD).read_bytes()))
     except (OSError, ValidationError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A tracking address without its secrets: `complete` where nothing had to be left out of it, `own` where it is
+    known that this machine wrote it."""
+
+    uri: str
+    complete: bool
+    own: bool = False
+
+
+_UNKNOWN: Final = Destination("", False)
+
+
+def destination_of(uri: str) -> Destination:
+    """An address as it may be written to disk: without user, password, query and fragment; local paths absolute.
+
+    >>> destination_of("https://me:secret@mlflow.example/api?token=1")
+    Destination(uri='https://mlflow.example/api', complete=False, own=False)
+    """
+    if uri in ("databricks", "databricks-uc"):  # addresses of MLflow that look like a folder's name
+        return Destination(uri, True)
+    if uri and ":" not in uri:
+        return Destination(str(Path(uri).absolute()), True)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return _UNKNOWN
+    if (database := sqlite_path(uri)) is not None:
+        return Destination(f"{parts.scheme}:///{database}", not (parts.query or parts.fragment))
+    if not parts.scheme or ("@" in parts.path and parts.netloc):  # a password with a slash in it looks like a path
+        return _UNKNOWN
+    host = parts.netloc.rpartition("@")[2]
+    complete = not (parts.query or parts.fragment or "@" in parts.netloc)
+    return Destination(urlunsplit((parts.scheme, host, parts.path, "", "")), complete)
+
+
+def seal(entry: Path, destination: Destination) -> None:
+    """Write an entry's address with the seal of this machine. Where no key can be stored, nothing is written."""
+    key = _own_key(entry, make=True)
+    if key is None:
+        return
+    address = {"uri": destination.uri, "complete": destination.complete}
+    sealed_address = {**address, "seal": sealed(key, _content(entry, address))}
+    (entry / _DESTINATION).write_text(json.dumps(sealed_address), encoding="utf-8")
+
+
+def stored_destination(entry: Path) -> Destination | None:
+    """Where an entry was meant to go; None where it holds no address. A folder that holds a link is nobody's."""
+    path = entry / _DESTINATION
+    if not path.is_symlink() and not path.exists():
+        return None
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > 64 << 10:
+            return _UNKNOWN
+        saved: Any = json.loads(path.read_bytes())
+        address = {"uri": saved["uri"], "complete": saved["complete"]}
+        key = _own_key(entry, make=False)
+        own = key is not None and is_sealed(key, _content(entry, address), saved["seal"])
+        return Destination(str(address["uri"]), address["complete"] is True, own)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return _UNKNOWN
+
+
+def plain(entry: Path) -> bool:
+    """Whether an entry is a folder of plain files: no links, pipes or devices, which could lead out of it."""
+    if entry.is_symlink():
+        return False
+    return all(not path.is_symlink() and (path.is_dir() or path.is_file()) for path in entry.rglob("*"))
+
+
+def _content(entry: Path, address: Mapping[str, Any]) -> dict[str, Any]:
+    files = {
+        str(path.relative_to(entry)): sha256_file(path)
+        for path in sorted(entry.rglob("*"))
+        if path.is_file() and path != entry / _DESTINATION
+    }
+    return {"address": address, "files": files}
+
+
+def _own_key(entry: Path, *, make: bool) -> bytes | None:
+    """This person's key on this machine; None if it is not there, cannot be stored or does not count."""
+    try:
+        home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+        return stored_key(Path(home) / "fairgate" / "queue.key", repositories_of(entry), make=make)
+    except (KeyTrouble, RuntimeError):
         return None

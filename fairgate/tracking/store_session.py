@@ -53,7 +53,7 @@ def session(
     as FAIRGATE_MLFLOW_TIMEOUT says, or 60)."""
     if not uri:  # MLflow would take its process-wide address instead
         raise TrackingError("the MLflow address is empty.", remedy="give an address, or `off` for none")
-    deadline = _Deadline(_patience() if seconds is None else seconds)
+    deadline = _Deadline(patience(TIMEOUT, 60) if seconds is None else seconds)
     with _environment(), warnings.catch_warnings():
         # Only MLflow and what it imports run in here, and their use of deprecated SQLAlchemy, pydantic and
         # datetime calls (`noload` is one) must not fail a test run that turns warnings into errors.
@@ -81,14 +81,14 @@ def session(
                 ) from error
 
 
-def _patience() -> float:
+def patience(variable: str, usual: int) -> float:
     """Seconds for one conversation. TrackingError where the environment says something else than a number above 0."""
-    text = os.environ.get(TIMEOUT) or "60"
+    text = os.environ.get(variable) or str(usual)
     with contextlib.suppress(ValueError):
         if (seconds := float(text)) > 0:
             return seconds
     raise TrackingError(
-        f"{TIMEOUT} is '{text}', which is no number of seconds.", where="environment", remedy=f"set {TIMEOUT}=60"
+        f"{variable} is '{text}', which is no number of seconds.", where="environment", remedy=f"set {variable}={usual}"
     )
 
 

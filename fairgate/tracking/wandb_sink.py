@@ -25,6 +25,7 @@ from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.queue import LogOutcome
 from fairgate.tracking.runs import Describe
+from fairgate.tracking.store_session import patience
 
 WANDB_QUEUE: Final = Path(".fairgate/wandb")
 TIMEOUT: Final = "FAIRGATE_WANDB_TIMEOUT"
@@ -90,7 +91,12 @@ def _write(
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         parcel = Path(scratch) / "parcel.json"
         parcel.write_text(json.dumps(_parcel(record, files, project, more_tags, describe)), encoding="utf-8")
-        _run([str(_WRITER), str(parcel)], scratch, "W&B's run could not be written", max(_WRITING, _seconds()))
+        _run(
+            [str(_WRITER), str(parcel)],
+            scratch,
+            "W&B's run could not be written",
+            max(_WRITING, patience(TIMEOUT, 120)),
+        )
         made = next(Path(scratch, "wandb").glob("offline-run-*"))
         queue.mkdir(parents=True, exist_ok=True)
         if not ignore.exists():
@@ -128,7 +134,7 @@ def _approval_tag(record: RunRecord) -> list[str]:
 
 def _send(run: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
-        _run(["-m", "wandb", "sync", str(run.resolve())], scratch, "W&B did not take the run", _seconds())
+        _run(["-m", "wandb", "sync", str(run.resolve())], scratch, "W&B did not take the run", patience(TIMEOUT, 120))
     if not list(run.glob("*.wandb.synced")):
         raise TrackingError("W&B did not take the run, and did not say why.")
 
@@ -156,13 +162,3 @@ def _run(words: list[str], folder: str, problem: str, seconds: float) -> None:
     if process.returncode:
         lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
         raise TrackingError(f"{problem}: {clean(lines[-1] if lines else 'it gave no reason', 300)}")
-
-
-def _seconds() -> float:
-    text = os.environ.get(TIMEOUT) or "120"
-    with contextlib.suppress(ValueError):
-        if (seconds := float(text)) > 0:
-            return seconds
-    raise TrackingError(
-        f"{TIMEOUT} is '{text}', which is no number of seconds.", where="environment", remedy=f"set {TIMEOUT}=120"
-    )

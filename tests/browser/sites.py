@@ -30,7 +30,7 @@ from fairgate.reports.history_page import history_html as history_page
 from fairgate.reports.power_page import power_html as power_page
 from fairgate.studies.power import suite_power
 from fairgate.suites import resolve
-from fairgate.tracking.history import suite_history
+from fairgate.tracking import suite_history
 
 NAMES = (
     *("failed", "passed", "error", "photographs", "team", "hostile team"),

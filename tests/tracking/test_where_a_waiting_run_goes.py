@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fairgate.ground.errors import BaselineError, TrackingError
 from fairgate.interfaces.cli.main import app
 from fairgate.tracking import log_or_queue, past_runs, push
-from fairgate.tracking.destination import Destination, destination_of
+from fairgate.tracking.queue import Destination, destination_of
 from fairgate.tracking.store_session import session
 
 OUT = TrackingError("MLflow did not take the run: it did not answer.")

@@ -33,8 +33,7 @@ def history(
     runs in a row differ by more than both their intervals allow. Exit code 0: shown, 4: nothing to show, and why.
     """
     from fairgate.reports import draw, history_html, history_table, span_words, terminal_lines
-    from fairgate.tracking import past_runs
-    from fairgate.tracking.history import suite_history
+    from fairgate.tracking import past_runs, suite_history
 
     if out is not None and out.suffix.lower() not in (".html", ".png"):
         raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")

@@ -10,7 +10,7 @@ from PIL import Image
 from fairgate.records.history import History, PastRun
 from fairgate.reports.history_page import draw, history_html
 from fairgate.reports.history_text import history_table, sparkline, terminal_lines
-from fairgate.tracking.history import suite_history
+from fairgate.tracking import suite_history
 
 
 def history(*runs: PastRun, **asked: str) -> History:

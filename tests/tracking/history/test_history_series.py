@@ -7,7 +7,7 @@ from past import FAIRNESS, MARGIN, SKEW, a_run, jobs
 
 from fairgate.ground.errors import SettingsError
 from fairgate.records.history import PastRun, Question, Series
-from fairgate.tracking.history import suite_history
+from fairgate.tracking import suite_history
 
 
 def fairness(*runs: PastRun) -> Series:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from fairgate.ground.errors import SettingsError, did_you_mean
 from fairgate.records import History, Move, PastRun, Point, Question, Series, item_name
-from fairgate.tracking import WHOLE, safe_part
+from fairgate.tracking.content import WHOLE, safe_part
 
 
 def suite_history(
