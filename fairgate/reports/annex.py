@@ -12,18 +12,16 @@ from typing import Final
 
 from fairgate.ground.errors import clean
 from fairgate.ground.hashing import digest
-from fairgate.ground.markdown import escape, table
-from fairgate.ground.number_format import number, p_value, signed, with_interval
-from fairgate.records import CROSS, GroupResult, RunRecord
+from fairgate.ground.markdown import escape
+from fairgate.records import CROSS, RunRecord
+from fairgate.reports.data_table import markdown_table
 from fairgate.reports.formatting import (
-    bound_words,
     compared_with,
     coverage_words,
     grouped,
     metric_words,
     moment,
     no_interval_words,
-    shown_verdict,
     spec_of,
     totals,
     unit_of,
@@ -32,6 +30,7 @@ from fairgate.reports.formatting import (
 from fairgate.reports.model_card import ATTRIBUTES
 from fairgate.reports.notes import approvals_needed, definition_words, notices, provenance, remarks, waiver_words
 from fairgate.reports.outputs import Output, register
+from fairgate.reports.run_drawings import checks_table, groups_table
 from fairgate.reports.sentences import too_small
 
 _CLIP: Final = 300
@@ -117,46 +116,13 @@ def _facts(facts: dict[str, str | None]) -> list[str]:
 
 
 def _by_group(record: RunRecord) -> list[str]:
-    blocks = [f"{verdict_words(record).capitalize()}: {totals(record)}.", _checks_table(record)]
+    unit = unit_of(record)
+    checks = markdown_table(checks_table(record.checks, unit), _CLIP) if record.checks else "No check was run."
+    blocks = [f"{verdict_words(record).capitalize()}: {totals(record)}.", checks]
     for check in record.checks:
-        if check.groups:
-            head = ("group", "now", "baseline", "change", "verdict", "sets", "images")
-            rows = [_group_row(group) for group in check.groups]
-            blocks.append(f"**{escape(check.item, _CLIP)}**\n\n{table(head, rows)}")
+        if (groups := groups_table(check, unit)) is not None:
+            blocks.append(f"**{escape(check.item, _CLIP)}**\n\n{markdown_table(groups, _CLIP)}")
     return [*blocks, ATTRIBUTES]
-
-
-def _checks_table(record: RunRecord) -> str:
-    head = ("check", "now", "required", "change", "adj. p", f"{unit_of(record)}s", "verdict")
-    rows = [
-        [
-            escape(check.item, _CLIP),
-            _escaped_interval(number(check.value, check.status), check.lo, check.hi),
-            escape(bound_words(check)),
-            _escaped_interval(signed(check.delta), check.delta_lo, check.delta_hi),
-            p_value(check.p_adjusted).replace("<", "&lt;"),
-            f"{check.n_sets:,}",
-            shown_verdict(check),
-        ]
-        for check in record.checks
-    ]
-    return table(head, rows) if rows else "No check was run."
-
-
-def _group_row(group: GroupResult) -> list[str]:
-    return [
-        escape(f"{group.attribute}: {group.group}" if group.attribute else group.group, _CLIP),
-        _escaped_interval(number(group.value, group.status), group.lo, group.hi),
-        number(group.baseline),
-        _escaped_interval(signed(group.delta), group.delta_lo, group.delta_hi),
-        group.verdict or "",
-        f"{group.n_sets:,}",
-        f"{group.n_images:,}",
-    ]
-
-
-def _escaped_interval(text: str, lo: float | None, hi: float | None) -> str:
-    return escape(with_interval(text, lo, hi))
 
 
 def _metrics(record: RunRecord) -> list[str]:

@@ -13,10 +13,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from fairgate.ground.errors import clean
+from fairgate.ground.markdown import escape, table
 from fairgate.ground.number_format import interval, number, p_value
 from fairgate.records import Status, Verdict
 from fairgate.reports.charts import Scale, Track, scale_for
 from fairgate.reports.ci import inert
+from fairgate.reports.formatting import SYMBOL
 
 if TYPE_CHECKING:
     from rich.table import Table as TextTable
@@ -212,6 +214,17 @@ def _cell_words(cell: TableCell, between: str) -> str:
     """A number, and its limits or what else belongs to it; `*` where a pair's tests disagree."""
     parts = [cell.text, "*"] if cell.why else [cell.text, cell.under]
     return (" " if cell.why else between).join(clean(part, 60) for part in parts if part)
+
+
+def markdown_table(source: Table, clip: int, most: int | None = None) -> str:
+    """The first rows of a table as Markdown, each with its verdict; names are cut at `clip` characters."""
+    rows = []
+    for line in source.rows[:most]:
+        name = escape(f"{line.heading}: {line.name}" if line.heading else line.name, clip)
+        cells = (escape(f"{line.cells[at].text} {line.cells[at].under}") for at, _ in source.printed)
+        verdict = f"{SYMBOL[line.verdict]} {line.verdict}" if line.verdict else ""
+        rows.append([verdict, f"{name} ({line.note})" if line.note else name, *cells])
+    return table(["", source.first, *(escape(column.shown) for _, column in source.printed)], rows)
 
 
 def fold_name(item: str, width: int) -> str:

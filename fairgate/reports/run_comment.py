@@ -11,28 +11,24 @@ from typing import Final
 
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.markdown import escape, fenced, folded, table, web_address
-from fairgate.ground.number_format import number, p_value, signed, with_interval
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports.ci import github_annotations
+from fairgate.reports.data_table import markdown_table
 from fairgate.reports.formatting import (
     SYMBOL,
     at_most,
-    bound_words,
     by_outcome,
     common_cause,
     coverage_words,
     headline_verdict,
     moment,
-    null_words,
     reading_order,
     share_words,
-    shown_group,
     totals,
     unit_of,
     verdict_words,
 )
 from fairgate.reports.notes import (
-    DECIDERS,
     approval_command,
     approvals_needed,
     change_cells,
@@ -45,7 +41,8 @@ from fairgate.reports.notes import (
     waiver_words,
 )
 from fairgate.reports.outputs import Output, register
-from fairgate.reports.sentences import by_attribute, sentence, too_small
+from fairgate.reports.run_drawings import checks_table, groups_table
+from fairgate.reports.sentences import sentence, too_small
 
 LEAST_CHARS: Final = 2_000
 
@@ -200,10 +197,8 @@ def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -
 def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
     if not checks or limit == 0:
         return ""
-    head = ("", "check", "baseline", "now", "change", "bound", "adj. p", f"{unit_of(record)}s")
-    rows = [_row(check, detail) for check in checks[:limit]]
-    text = table(head, rows)
-    legend = " “–”: not measured, or not tested against a baseline." if any("–" in row for row in rows) else ""
+    text = markdown_table(checks_table(checks, unit_of(record)), detail.clip, limit)
+    legend = " “–”: not measured, or not tested against a baseline." if "| – |" in text else ""
     more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
     notes = "".join(f" {escape(text, detail.clip)}." for text in table_notes(checks[:limit]))
     note = f"<sub>Intervals in brackets.{legend}{notes}{more}</sub>"
@@ -215,57 +210,17 @@ def _folded_rows(title: str, checks: Sequence[CheckResult], record: RunRecord, l
     return folded(title, rows) if rows else ""
 
 
-def _row(check: CheckResult, detail: _Detail) -> list[str]:
-    return [
-        SYMBOL[check.verdict],
-        escape(f"{check.item} of {group}" if (group := shown_group(check)) else check.item, detail.clip),
-        f"{number(check.baseline)} (anchor)" if check.against == "anchor" else number(check.baseline),
-        _cell(number(check.value, check.status), check.lo, check.hi),
-        _cell(signed(check.delta), check.delta_lo, check.delta_hi),
-        _bound(check),
-        p_value(check.p_adjusted).replace("<", "&lt;"),
-        f"{check.n_sets:,}",
-    ]
-
-
-def _bound(check: CheckResult) -> str:
-    """The bound, whose it is, and what a fair ranker has, which puts it in proportion."""
-    null = null_words(check).replace("a fair ranker has", "fair:")
-    whose = f"of {DECIDERS[check.decided_by]}" if check.decided_by else ""
-    beside_it = "; ".join(words for words in (whose, null) if words)
-    return f"{bound_words(check)} ({beside_it})" if beside_it else bound_words(check)
-
-
-def _cell(text: str, lo: float | None, hi: float | None) -> str:
-    return with_interval(text, lo, hi).replace("[", "\\[").replace("]", "\\]")
-
-
 def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     grouped = [check for check in failing if check.groups][: detail.groups]
     if not grouped:
         return ""
-    single = unit_of(record) == "image"
-    head = ("", "group", "baseline", "now", "change", "adj. p", *(() if single else ("sets",)), "images")
     blocks = []
     for check in grouped:
-        attributes = by_attribute(check)
-        rows = [
-            [
-                SYMBOL[group.verdict] if group.verdict else "",
-                escape(f"{attribute}: {group.group}" if len(attributes) > 1 else group.group, detail.clip),
-                number(group.baseline),
-                _cell(number(group.value, group.status), group.lo, group.hi),
-                _cell(signed(group.delta), group.delta_lo, group.delta_hi),
-                p_value(group.p_adjusted).replace("<", "&lt;"),
-                *(() if single else (f"{group.n_sets:,}",)),
-                f"{group.n_images:,}",
-            ]
-            for attribute, groups in attributes
-            for group in groups
-        ]
+        groups = groups_table(check, unit_of(record))
+        text = "" if groups is None else markdown_table(groups, detail.clip)
         small = too_small(check, record)
         note = f"\n\n<sub>{escape(small[0].upper() + small[1:], 3 * detail.clip)}.</sub>" if small else ""
-        blocks.append(f"**{escape(check.item, detail.clip)}**\n\n{table(head, rows)}{note}")
+        blocks.append(f"**{escape(check.item, detail.clip)}**\n\n{text}{note}")
     return folded("By group", "\n\n".join(blocks))
 
 

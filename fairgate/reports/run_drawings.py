@@ -24,7 +24,17 @@ from fairgate.reports.charts import (
     value_track,
 )
 from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell, number_cell, p_cell
-from fairgate.reports.formatting import check_name, grouped, measured_words, reference, worse_is_higher
+from fairgate.reports.formatting import (
+    bound_words,
+    check_name,
+    grouped,
+    measured_words,
+    null_words,
+    reference,
+    shown_group,
+    worse_is_higher,
+)
+from fairgate.reports.notes import DECIDERS
 from fairgate.reports.sentences import by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]
@@ -116,6 +126,26 @@ def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: flo
     strength = 1.0 if math.isinf(value) else abs(value) / top
     better = value <= 0 if worse_is_higher(check) else value >= 0
     return TableCell(text, shade=round(strength * SHADES), better=better, verdict=group.verdict)
+
+
+def checks_table(checks: Sequence[CheckResult], unit: str) -> Table:
+    """Checks with their numbers; a bound with whose it is, and what a fair ranker has, which puts it in proportion."""
+    lines = []
+    for check in checks:
+        group, null = shown_group(check), null_words(check).replace("a fair ranker has", "fair:")
+        beside = "; ".join(filter(None, [check.decided_by and f"of {DECIDERS[check.decided_by]}", null]))
+        cells = (
+            TableCell(number(check.baseline), "(anchor)" if check.against == "anchor" else ""),
+            TableCell(number(check.value, check.status), interval(check.lo, check.hi)),
+            number_cell(check.delta, check.delta_lo, check.delta_hi, signed),
+            TableCell(bound_words(check), beside and f"({beside})"),
+            p_cell(check.p_adjusted),
+            TableCell(f"{check.n_sets:,}"),
+        )
+        name = f"{check.item} of {group}" if group else check.item
+        lines.append(Line(name, cells, verdict=check.verdict, note="waived" * check.waived))
+    columns = [*map(Column, ("baseline", "now", "change", "bound", "adj. p", f"{unit}s"))]
+    return Table((), "Checks", "check", columns, lines)
 
 
 def groups_table(check: CheckResult, unit: str) -> Table | None:
