@@ -3,13 +3,11 @@ much of what was started came out, and why the rest did not, per subject, member
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +22,7 @@ from fairgate.data import Manifest, read_manifest, write_dataset
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import DatasetError, RecipeError
 from fairgate.ground.hashing import digest
+from fairgate.ground.text import csv_text
 from fairgate.records import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
 
 VERSION = "v1"
@@ -232,18 +231,10 @@ def write_yields(
     once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
     with storing(places.root):
         atomic_write(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-        atomic_write(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
+        atomic_write(places.root / PLOT_FILE, csv_text(("subject", "outcome", "count"), once))
         atomic_write(
-            places.root / DROPS_FILE, _table(("subject", "part", "attribute", "group", "reason", "count"), lines)
+            places.root / DROPS_FILE, csv_text(("subject", "part", "attribute", "group", "reason", "count"), lines)
         )
-
-
-def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(lines)
-    return text.getvalue()
 
 
 def _subject(

@@ -136,7 +136,8 @@ class Dataset(ShardReader):
 
         attributes = list(self.manifest.attributes)
         wanted = [*TEXT_COLUMNS, *attributes]
-        table = pa.concat_tables([self._columns(shard, wanted) for shard in self.manifest.shards])
+        coded = pa.dictionary(pa.int32(), pa.string())
+        table = pa.concat_tables([self._columns(shard, wanted, coded) for shard in self.manifest.shards])
         if len(table) != len(self):
             raise self._wrong(f"has {len(table)} rows, and its manifest says {len(self)}.", PULL)
         own = {column: texts(table[column]) for column in TEXT_COLUMNS}
@@ -149,12 +150,16 @@ class Dataset(ShardReader):
 
     def _boxes(self) -> Corners | None:
         """The columns of boxes of all shards, or None where there are none."""
-        read = [self._numbers(shard, BOX_COLUMNS) for shard in self.manifest.shards]
-        if all(one is None for one in read):
+        import pyarrow as pa
+
+        shards = self.manifest.shards
+        boxed = [set(BOX_COLUMNS) <= set(self.parquet(shard).schema_arrow.names) for shard in shards]
+        if not any(boxed):
             return None
-        if any(one is None for one in read):
+        if not all(boxed):
             raise self._wrong("records boxes in some shards and not in others.", "build the dataset again")
-        found = np.concatenate([one for one in read if one is not None])
+        table = pa.concat_tables([self._columns(shard, list(BOX_COLUMNS), pa.float64()) for shard in shards])
+        found = np.stack([numbers(table[column]) for column in BOX_COLUMNS], axis=1)
         wrong = ~(np.isfinite(found).all(axis=1) & (found[:, 2:] > found[:, :2]).all(axis=1))
         if wrong.any():
             first = int(wrong.argmax())
@@ -164,22 +169,6 @@ class Dataset(ShardReader):
                 "leave these images out, or give each of them the box of its person, in pixels",
             )
         return found
-
-    def _numbers(self, shard: Shard, wanted: Sequence[str]) -> Corners | None:
-        """Columns of numbers, (rows, columns), NaN where one is missing; None where the shard lacks a column."""
-        import pyarrow as pa
-
-        try:
-            parquet = self.parquet(shard)
-            if not set(wanted) <= set(parquet.schema_arrow.names):
-                return None
-            for group in range(parquet.num_row_groups):
-                require_bounded(parquet, group)
-            table = parquet.read(columns=list(wanted))
-            table.validate(full=True)
-            return np.stack([numbers(table.column(name).cast(pa.float64())) for name in wanted], axis=1)
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            raise self.unreadable(shard, error) from error
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[npt.NDArray[np.intp], list[bytes]]]:
         """Row numbers and encoded images, `batch_size` at a time (the last batch may be smaller), in stored order.
@@ -250,18 +239,17 @@ class Dataset(ShardReader):
             raise self.unreadable(shard, ValueError("a row has no image"))
         return found
 
-    def _columns(self, shard: Shard, wanted: list[str]) -> Any:
+    def _columns(self, shard: Shard, wanted: list[str], kind: Any) -> Any:
+        """Columns of a shard, as an Arrow type."""
         import pyarrow as pa
 
-        try:
+        with self.reading(shard):
             parquet = self.parquet(shard)
             for group in range(parquet.num_row_groups):
                 require_bounded(parquet, group)
             table = parquet.read(columns=wanted).select(wanted)
             table.validate(full=True)
-            return table.cast(pa.schema([(column, pa.dictionary(pa.int32(), pa.string())) for column in wanted]))
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            raise self.unreadable(shard, error) from error
+            return table.cast(pa.schema([(column, kind) for column in wanted]))
 
     def _need_images(self) -> None:
         if self.manifest.image_encoding == "none":

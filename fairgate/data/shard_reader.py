@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,31 +47,33 @@ class ShardReader:
 
         Raises DatasetError when the shard is missing or unreadable, or promises more than a dataset holds.
         """
-        import pyarrow as pa
-
         path = self.folder / shard.file
         require_regular(path, DatasetError)
-        try:
+        with self.reading(shard):
             parquet = open_parquet(path)
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise self.unreadable(shard, error) from error
-        if parquet.metadata.num_rows > shard.rows + SPARE_ROWS:
-            raise self.unreadable(shard, ValueError(f"it promises {parquet.metadata.num_rows:,} rows"))
-        return parquet
+            if parquet.metadata.num_rows > shard.rows + SPARE_ROWS:
+                raise ValueError(f"it promises {parquet.metadata.num_rows:,} rows")
+            return parquet
 
     def read_group(self, parquet: Any, shard: Shard, group: int, columns: list[str] | None = None) -> Any:
         """One row group of an open shard as a `pyarrow.Table`. Raises DatasetError when its bytes do not decode, would
         unpack to more than a row group holds, or are not as many rows as the file says."""
-        import pyarrow as pa
-
-        try:
+        with self.reading(shard):
             require_bounded(parquet, group)
             table = parquet.read_row_group(group, columns=columns)
             table.validate(full=True)
             if len(table) != (promised := parquet.metadata.row_group(group).num_rows):
                 raise ValueError(f"row group {group} holds {len(table):,} rows and promises {promised:,}")
             return plain_text(table)
-        except (OSError, ValueError, pa.ArrowException) as error:
+
+    @contextmanager
+    def reading(self, shard: Shard) -> Iterator[None]:
+        """Raises DatasetError where the block cannot read a shard."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
 
     def unreadable(self, shard: Shard, error: Exception) -> DatasetError:

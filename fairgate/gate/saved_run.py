@@ -126,11 +126,8 @@ class SavedRun:
         Raises BaselineError for a record that differs from it in the same environment, unless this change makes the
         record again: then a person weighs that.
         """
-        info, notices, weighed = (
-            model_info(self.record.model.uri, model),
-            list(compared.notices),
-            list(compared.weighed),
-        )
+        info = model_info(self.record.model.uri, model)
+        notices, weighed = list(compared.notices), list(compared.weighed)
         folder = baseline_folder(self.run.prepared.loaded.name)
         made_again = self.source.startswith("git:") and folder in self.run.prepared.edited_records
         for then, now in zip(compared.scores, scores, strict=True):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Iterable, Sequence
 from typing import IO
 
 from fairgate.ground.errors import FairgateError
@@ -15,6 +18,13 @@ def slug(*parts: str) -> str:
     'entropy-skin-tone-gender'
     """
     return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-") or "x"
+
+
+def csv_text(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A CSV file: a header, and lines that end as on Unix."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *lines])
+    return text.getvalue()
 
 
 SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}

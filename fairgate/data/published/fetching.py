@@ -3,7 +3,6 @@ pictures are verified, and counted by what came of each."""
 
 from __future__ import annotations
 
-import csv
 import io
 import ipaddress
 import re
@@ -37,6 +36,7 @@ from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import sha256_file
 from fairgate.ground.pixels import UnreadableImage, decode
+from fairgate.ground.text import csv_text
 from fairgate.version import __version__
 
 PATIENCE = 60.0
@@ -302,11 +302,8 @@ def fetch_pictures(
             outcomes.append(outcome)
             if progress is not None:
                 progress(len(outcomes), len(wanted))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("name", "address", "outcome"))
-    writer.writerows(map(_cell, (*pair, said)) for pair, said in zip(wanted, outcomes, strict=True))
-    atomic_write(into / REPORT, text.getvalue().encode())
+    lines = ([*map(_cell, (*pair, said))] for pair, said in zip(wanted, outcomes, strict=True))
+    atomic_write(into / REPORT, csv_text(("name", "address", "outcome"), lines))
     return Counter(outcomes)
 
 

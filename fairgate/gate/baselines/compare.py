@@ -12,7 +12,7 @@ import numpy as np
 
 from fairgate.data import difference, skeleton
 from fairgate.gate.baselines.git import Repository
-from fairgate.gate.baselines.tracked import check_out, pointers_over
+from fairgate.gate.baselines.tracked import check_out, is_tracked
 from fairgate.ground.errors import BaselineError, disk_errors, suggestion
 from fairgate.probes import ProbeScores
 from fairgate.records import RESULTS, SCORES, DatasetInfo, Environment, RecordFiles, RunRecord
@@ -300,7 +300,7 @@ def record_in_git(repository: Repository, commit: str, folder: str, into: Path) 
             content = repository.read(commit, f"{folder}/{name}")
             if content is not None:
                 (into / name).write_bytes(content)
-            elif pointers_over(repository, f"{folder}/{name}", commit):
+            elif is_tracked(repository, commit, f"{folder}/{name}"):
                 check_out(repository, commit, f"{folder}/{name}", into / "dvc")
                 (into / "dvc" / folder / name).rename(into / name)
             else:

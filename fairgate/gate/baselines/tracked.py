@@ -213,12 +213,10 @@ def pointers_here(repository: Repository) -> list[Tracked]:
     return read_pointers(listed, lambda name: read_file(root, name, _MOST_BYTES))
 
 
-def pointers_over(repository: Repository, path: str, commit: str | None) -> dict[str, str]:
-    """What DVC tracks at, above or below a path, at a commit or (None) here: paths in the work tree, and their MD5s."""
+def is_tracked(repository: Repository, commit: str, path: str) -> bool:
+    """Whether DVC tracks something at, above or below a path at a commit."""
     project = work_tree_of(repository)
-    there = project.repository
-    known = pointers_here(there) if commit is None else pointers_at(there, commit)
-    return {pointer.path: pointer.md5 for pointer in known if related(pointer.path, project.path(path))}
+    return any(related(pointer.path, project.path(path)) for pointer in pointers_at(project.repository, commit))
 
 
 def _targeted(project: Project, target: str, known: Sequence[Tracked]) -> list[tuple[Tracked, str | None]]:
