@@ -31,7 +31,6 @@ from .history_text import span_words as span_words
 from .history_text import terminal_lines as terminal_lines
 from .model_card import model_index as model_index
 from .model_card import render_card as render_card
-from .notes import verdict_notes as verdict_notes
 from .output_registry import OUTPUTS as OUTPUTS
 from .output_registry import output_files as output_files
 from .output_registry import rendered as rendered
@@ -57,6 +56,7 @@ from .run_terminal import difference_table as difference_table
 from .run_terminal import terminal_summary as terminal_summary
 from .run_terminal import terminal_table as terminal_table
 from .sentences import by_attribute as by_attribute
+from .sentences import verdict_notes as verdict_notes
 from .standalone_page import Page as Page
 from .standalone_page import render_review as render_review
 from .study_page import study_files as study_files

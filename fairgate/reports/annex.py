@@ -22,16 +22,16 @@ from fairgate.reports.formatting import (
     metric_words,
     moment,
     no_interval_words,
+    provenance,
     spec_of,
     totals,
     unit_of,
     verdict_words,
 )
 from fairgate.reports.model_card import ATTRIBUTES
-from fairgate.reports.notes import approvals_needed, definition_words, notices, provenance, remarks, waiver_words
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import checks_table, groups_table
-from fairgate.reports.sentences import too_small
+from fairgate.reports.sentences import approvals_needed, definition_words, notices, remarks, too_small, waiver_words
 
 _CLIP: Final = 300
 _PROVIDER: Final = "Not in a run's record; the provider writes it: "

@@ -14,8 +14,7 @@ from typing import Any, Final
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import boundless, number, signed, with_interval
 from fairgate.records import CheckResult, GroupResult, PastValue, RunRecord
-from fairgate.reports.formatting import grouped, moment, reference, share_words
-from fairgate.reports.notes import COMMIT
+from fairgate.reports.formatting import COMMIT, grouped, moment, reference, share_words
 
 
 @dataclass(frozen=True, slots=True)

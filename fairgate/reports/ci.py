@@ -16,10 +16,17 @@ from urllib.parse import quote
 from fairgate.ground.errors import clean
 from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import BaselineInfo, CheckResult, GroupResult, RunRecord
-from fairgate.reports.formatting import common_cause, reading_order, spec_of, totals, verdict_words
-from fairgate.reports.notes import approvals_needed, definition_words, notices, provenance, remarks, verdict_notes
+from fairgate.reports.formatting import common_cause, provenance, reading_order, spec_of, totals, verdict_words
 from fairgate.reports.outputs import Output, register
-from fairgate.reports.sentences import sentence, worst_first
+from fairgate.reports.sentences import (
+    approvals_needed,
+    definition_words,
+    notices,
+    remarks,
+    sentence,
+    verdict_notes,
+    worst_first,
+)
 
 SHOWN_PER_LEVEL: Final = 10
 """GitHub keeps ten errors and ten warnings of a step and drops the rest silently."""

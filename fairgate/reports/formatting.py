@@ -26,6 +26,8 @@ from fairgate.records import (
 
 ANSWERED: Final = "answered"
 """What the number of an image is called of a question, whose answer says more than that."""
+COMMIT: Final = 10
+"""Characters of a commit that are shown."""
 _NO_OPTION: Final = ("abstained", "unreadable", "not_asked")
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -326,3 +328,17 @@ def moment(created_at: str) -> str:
         return clean(created_at, 60)
     zone = "" if when.tzinfo is None else f" {when.tzname()}"
     return f"{when:%Y-%m-%d %H:%M}{zone}"
+
+
+def provenance(info: BaselineInfo) -> str:
+    """Where a baseline or an anchor came from: `git:main, merge base 0123456789, recorded 2026-03-01 12:00 UTC`."""
+    parts = [clean(info.source, 120)] if info.source and not info.source.endswith(info.uri) else []
+    if info.commit is not None and not info.source.endswith(f"@{info.commit}"):  # else the source names the commit
+        parts.append(f"merge base {clean(info.commit[:COMMIT])}")
+    if info.created_at is not None:
+        parts.append(f"recorded {moment(info.created_at)}")
+    if info.rescored:
+        parts.append("scored again in this run")
+    if info.unchanged:
+        parts.append("the candidate's own checkpoint")
+    return ", ".join(parts)

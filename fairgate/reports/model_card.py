@@ -15,14 +15,14 @@ from fairgate.reports.formatting import (
     headline_verdict,
     measured_words,
     moment,
+    provenance,
     reading_order,
     totals,
     unit_of,
     verdict_words,
 )
-from fairgate.reports.notes import provenance, verdict_notes
 from fairgate.reports.outputs import Output, register
-from fairgate.reports.sentences import too_small
+from fairgate.reports.sentences import too_small, verdict_notes
 
 ATTRIBUTES: Final = (
     "Attributes are as perceived in, or requested of, an image; none is a fact about a person. Groups and attributes "

@@ -22,27 +22,28 @@ from fairgate.reports.formatting import (
     coverage_words,
     headline_verdict,
     moment,
+    provenance,
     reading_order,
     share_words,
     totals,
     unit_of,
     verdict_words,
 )
-from fairgate.reports.notes import (
+from fairgate.reports.outputs import Output, register
+from fairgate.reports.run_drawings import checks_table, groups_table
+from fairgate.reports.sentences import (
     approval_command,
     approvals_needed,
     change_cells,
     definition_words,
     notices,
-    provenance,
     remarks,
+    sentence,
     table_notes,
+    too_small,
     verdict_notes,
     waiver_words,
 )
-from fairgate.reports.outputs import Output, register
-from fairgate.reports.run_drawings import checks_table, groups_table
-from fairgate.reports.sentences import sentence, too_small
 
 LEAST_CHARS: Final = 2_000
 

@@ -34,8 +34,7 @@ from fairgate.reports.formatting import (
     shown_group,
     worse_is_higher,
 )
-from fairgate.reports.notes import DECIDERS
-from fairgate.reports.sentences import by_attribute
+from fairgate.reports.sentences import DECIDERS, by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]
 T = TypeVar("T")

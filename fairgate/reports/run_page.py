@@ -26,7 +26,6 @@ from fairgate.reports.formatting import (
     subjects_of,
     unit_of,
 )
-from fairgate.reports.notes import approval_command, approvals_needed, change_cells, definition_words, notices, remarks
 from fairgate.reports.outputs import Output, PictureSource, register
 from fairgate.reports.run_drawings import (
     GroupKey,
@@ -37,7 +36,15 @@ from fairgate.reports.run_drawings import (
     heat_map,
     strips_of,
 )
-from fairgate.reports.sentences import sentence
+from fairgate.reports.sentences import (
+    approval_command,
+    approvals_needed,
+    change_cells,
+    definition_words,
+    notices,
+    remarks,
+    sentence,
+)
 from fairgate.reports.standalone_page import render_page
 
 MAX_BYTES: Final = 5_000_000

@@ -24,6 +24,7 @@ from fairgate.reports.formatting import (
     headline_verdict,
     measured_as,
     moment,
+    provenance,
     reading_order,
     shown_group,
     subjects_of,
@@ -31,20 +32,19 @@ from fairgate.reports.formatting import (
     unit_of,
     verdict_words,
 )
-from fairgate.reports.notes import (
+from fairgate.reports.sentences import (
     DECIDERS,
     approval_command,
     approvals_needed,
     change_cells,
     definition_words,
     notices,
-    provenance,
     remarks,
+    sentence,
     table_notes,
     verdict_notes,
     waiver_words,
 )
-from fairgate.reports.sentences import sentence
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -63,9 +63,9 @@ def test_notices_stay_in_the_shortest_comment(changed: RunRecord) -> None:
         assert len(text) <= limit
         assert "with 302 changes to review" in text
         assert "the tokenizer differs" in text
-        assert "more changes to review, in results.json" in text
-    assert "notice: and 282 more changes to review, in results.json" in terminal_summary(many)
-    assert "and 202 more changes to review, in results.json" in render_html(many, None)
+        assert "more to review, in results.json" in text
+    assert "notice: and 282 more to review, in results.json" in terminal_summary(many)
+    assert "and 202 more to review, in results.json" in render_html(many, None)
 
 
 def test_a_run_without_notices_has_no_place_for_them() -> None:

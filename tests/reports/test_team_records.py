@@ -28,9 +28,8 @@ from fairgate.reports import (
     terminal_summary,
     terminal_table,
 )
-from fairgate.reports.formatting import tally, totals, verdict_words, why_absent
-from fairgate.reports.notes import decider_words, definition_words, provenance, remarks, waiver_words
-from fairgate.reports.sentences import sentence
+from fairgate.reports.formatting import provenance, tally, totals, verdict_words, why_absent
+from fairgate.reports.sentences import decider_words, definition_words, remarks, sentence, waiver_words
 
 CHANGED = "ate definition changed: 3 changes since the merge base 89abcdef89 (git:origin/main)"
 HELD = "waived until 2027-03-01: retraining in #412"
