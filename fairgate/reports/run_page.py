@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number
+from fairgate.ground.png import png_of
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
 from fairgate.reports.charts import Spark, estimate_of, percent, sparks_of
 from fairgate.reports.data_table import Table
@@ -45,7 +45,7 @@ from fairgate.reports.sentences import (
     remarks,
     sentence,
 )
-from fairgate.reports.standalone_page import render_page
+from fairgate.reports.standalone_page import data_uri, render_page
 
 MAX_BYTES: Final = 5_000_000
 _GROUPS_IN_A_CHECK: Final = 200
@@ -281,7 +281,7 @@ def _as_they_are(data: bytes) -> str | None:
         require_bounded(data)
     except ValueError:
         return None
-    return _uri(kind, data)
+    return data_uri(kind, data)
 
 
 def _reencoded(data: bytes, side: int | None) -> str | None:
@@ -291,17 +291,12 @@ def _reencoded(data: bytes, side: int | None) -> str | None:
         picture = decode(data).convert("RGB")
     except ValueError:
         return None
-    buffer = io.BytesIO()
     if side is None:
-        picture.save(buffer, "PNG")
-        return _uri("png", buffer.getvalue())
+        return data_uri("png", png_of(picture))
+    buffer = io.BytesIO()
     picture.thumbnail((side, side))
     picture.save(buffer, "JPEG", quality=82)
-    return _uri("jpeg", buffer.getvalue())
-
-
-def _uri(kind: str, data: bytes) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+    return data_uri("jpeg", buffer.getvalue())
 
 
 register(

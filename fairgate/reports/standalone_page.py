@@ -51,6 +51,11 @@ def _own(name: str) -> tuple[str, str]:
     return _text("base.css") + _text(f"{name}.css"), _text(f"{name}.js")
 
 
+def data_uri(kind: str, data: bytes) -> str:
+    """A picture as a page holds it."""
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
 def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
 

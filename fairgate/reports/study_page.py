@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import math
@@ -14,7 +13,7 @@ from fairgate.ground.number_format import ABSENT, interval, number
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyRecord, StudyTable
 from fairgate.reports.comparison_files import csv_cell
 from fairgate.reports.data_table import Column, Line, Table, TableCell, printed
-from fairgate.reports.standalone_page import render_page
+from fairgate.reports.standalone_page import data_uri, render_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +27,8 @@ def study_files(record: StudyRecord, pictures: Mapping[str, bytes]) -> dict[str,
     """All files of a study by name; `pictures` holds the PNG of each of the record's pictures, by its name."""
     figures = {figure.name: draw_figure(figure) for figure in record.figures}
     inlined = {
-        **{name: _inlined(data, "svg+xml") for name, data in figures.items()},
-        **{picture.name: _inlined(pictures[picture.name], "png") for picture in record.pictures},
+        **{name: data_uri("svg+xml", data) for name, data in figures.items()},
+        **{picture.name: data_uri("png", pictures[picture.name]) for picture in record.pictures},
     }
     page = render_page("study", admit={"img-src": "data:"}, record=record, inlined=inlined, study_table=study_table)
     return {
@@ -39,10 +38,6 @@ def study_files(record: StudyRecord, pictures: Mapping[str, bytes]) -> dict[str,
         **{f"{name}.svg": data for name, data in figures.items()},
         **{f"{picture.name}.png": pictures[picture.name] for picture in record.pictures},
     }
-
-
-def _inlined(data: bytes, kind: str) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def study_csv(record: StudyRecord, table: StudyTable) -> str:

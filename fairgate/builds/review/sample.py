@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from fairgate.builds.steps import picture
 from fairgate.data import Dataset, Manifest
 from fairgate.ground.errors import DatasetError
+from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 
 if TYPE_CHECKING:
@@ -197,8 +197,6 @@ def read_picture(dataset: Dataset, row: int) -> Image:
 
 def read_png(dataset: Dataset, row: int) -> bytes:
     """The same as a PNG of its pixels alone: whatever else its file says (a prompt, a camera) stays out."""
-    buffer = io.BytesIO()
     bare = read_picture(dataset, row)
     bare.info = {}  # a colour profile would be written along
-    bare.save(buffer, "PNG", compress_level=1)
-    return buffer.getvalue()
+    return png_of(bare)

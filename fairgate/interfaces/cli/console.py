@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fairgate.ground.errors import FairgateError, SettingsError
+from fairgate.ground.png import png_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -115,5 +116,5 @@ def write_png(out: Path, draw: Callable[[], Image]) -> Image:
         )
     picture = draw()
     with writing("the picture", f"--out {out}"):
-        picture.save(out, "PNG")
+        out.write_bytes(png_of(picture))
     return picture
