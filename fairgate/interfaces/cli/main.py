@@ -30,7 +30,8 @@ def _checked(name: str, thing: Any) -> Any:
 
 
 _OWN = {
-    **{each: f"{each}:{each}" for each in ("init", "check", "approve", "audit", "history", "doctor", "power")},
+    **{each: f"{each}:{each}" for each in ("init", "check", "approve")},
+    **{"audit": "study:audit", "history": "history:history", "doctor": "doctor:doctor", "power": "study:power"},
     **{"card": "report:card", "push": "push:push", "review": "review:review", "release": "review:release"},
     **{each: f"{each}:{each}_app" for each in ("baseline", "build", "dataset", "head", "mitigate", "report")},
     **{each: f"{each}:{each}_app" for each in ("study", "suite")},

@@ -1,4 +1,8 @@
-"""`fairgate study`: the papers' tables and figures on one's own models, a command for each registered study."""
+"""What measures models and judges none.
+
+`fairgate study`: the papers' tables and figures on one's own models, a command for each registered study. `fairgate
+audit`: many models in the tables of the papers. `fairgate power`: how small a regression a suite can see.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,13 @@ from typer.core import TyperGroup
 
 from fairgate.ground.atomic import atomic_write
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import friendly, progress_line, wide_console, writing
+from fairgate.interfaces.cli.console import friendly, progress_line, wide_console, write_report, writing
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from fairgate.models import EmbeddingCache
-    from fairgate.records import StudyRecord
+    from fairgate.records import AuditCollection, StudyRecord
     from fairgate.studies.papers import Study, StudyContents
 
 Out = Annotated[Path | None, typer.Option(help="Write study.html, study.json, and each table and figure, here.")]
@@ -156,3 +160,109 @@ def _answers_cache(cache: str | None, root: Path) -> EmbeddingCache | None:
     folder = Path(cache) if cache else default_cache(os.environ)
     require_cache_outside(folder, root)
     return EmbeddingCache(folder, root)
+
+
+def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
+    suite: Annotated[list[str], typer.Argument(help="Names of suites in fairness_suites/.")],
+    model: Annotated[list[str], typer.Option(help="Address of a checkpoint; repeat for each.")],
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write audit.json, .html, .csv and .tex here; of several suites, a folder each and audits.*"),
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write every number, one a row, to this file.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write the tables for a paper to this file.")] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="Group that others are measured against (default: the first declared).")
+    ] = None,
+    margin: Annotated[float | None, typer.Option(help="Change of spread that counts as none (default: suite).")] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="Where rankings are cut (default: as the suite does).")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray: models are scored by its workers.")] = "local",
+    workers: Annotated[int | None, typer.Option(help="Workers of ray (default: one per GPU, or core).")] = None,
+    device: options.Device = None,
+    cache: options.Cache = None,
+    allow_pickle: options.AllowPickle = False,
+    root: options.Root = Path(),
+) -> None:
+    """Compare models on one suite or several. What was scored is cached: run it again to go on after an interruption.
+
+    Exit code 0: compared (an audit judges nothing), 4: a suite or an option is wrong.
+    """
+    from fairgate.reports import audit_lines, audit_tables
+    from fairgate.studies.comparison import AuditOptions, AuditRun, audit_suites
+
+    settings = AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
+    run = AuditRun(root.resolve(), device, cache, allow_pickle)
+    console = wide_console(120)
+    with progress_line() as progress:
+        audits = audit_suites(suite, model, settings, run, workers=_workers(engine, workers), progress=progress)
+    for record in audits.audits:
+        if len(suite) > 1:
+            console.rule(record.suite)
+        for table in audit_tables(record):
+            console.print(table)
+            console.print()
+        typer.echo("\n".join(audit_lines(record)))
+    for name, reason in audits.left_out.items():
+        typer.echo(f"{name}: no model could be measured: {reason}")
+    write_report(_files(audits, report, csv, latex, several=len(suite) > 1))
+
+
+def _workers(engine: str, workers: int | None) -> tuple[str, int | None] | None:
+    """The engine and its workers; None for this process."""
+    return None if (engine, workers) == ("local", None) else (engine, workers)
+
+
+def _files(
+    audits: AuditCollection, report: Path | None, csv: Path | None, latex: Path | None, *, several: bool
+) -> dict[Path, str]:
+    """What is written, by its place."""
+    from fairgate.reports import collection_html, comparison_html, render_csv, render_latex
+
+    texts: dict[Path, str] = {}
+    for record in audits.audits if report is not None else []:
+        assert report is not None
+        folder = report / record.suite if several else report
+        texts[folder / "audit.json"] = record.model_dump_json(indent=2) + "\n"
+        texts[folder / "audit.html"] = comparison_html(record)
+        if several:
+            texts |= {folder / "audit.csv": render_csv(record), folder / "audit.tex": render_latex(record)}
+    if report is not None and several:
+        texts[report / "audits.json"] = audits.model_dump_json(indent=2) + "\n"
+        texts[report / "audits.html"] = collection_html(audits)
+    name = "audits" if several else "audit"
+    texts |= dict.fromkeys(filter(None, [csv, report and report / f"{name}.csv"]), render_csv(*audits.audits))
+    return texts | dict.fromkeys(filter(None, [latex, report and report / f"{name}.tex"]), render_latex(*audits.audits))
+
+
+def power(
+    suite: options.Suite,
+    model: options.Model = None,
+    baseline: options.Baseline = None,
+    wanted: Annotated[float | None, typer.Option(help="Regression to be seen (default: twice each margin).")] = None,
+    odds: Annotated[float, typer.Option(help="How often a visible regression fails the gate.")] = 0.8,
+    report: Annotated[Path | None, typer.Option(help="Write power.json and power.html here.")] = None,
+    device: options.Device = None,
+    cache: options.Cache = None,
+    allow_pickle: options.AllowPickle = False,
+    root: options.Root = Path(),
+) -> None:
+    """How small a regression a suite can see. Exit code 0: computed, 4: the suite or an option is wrong."""
+    from fairgate import gate
+    from fairgate.reports import power_html, power_lines, power_table
+    from fairgate.studies.power import suite_power
+
+    prepared = gate.prepare(suite, root.resolve())
+    settings = gate.settings_of(
+        prepared, model=model, baseline=baseline, device=device, cache=cache, mlflow="off", allow_pickle=allow_pickle
+    )
+    words = ["fairgate", "power", suite, "--model", settings.model, "--baseline", settings.baseline]
+    words += [] if wanted is None else ["--wanted", str(wanted)]
+    words += [] if odds == 0.8 else ["--odds", str(odds)]
+    console = wide_console(140)
+    with progress_line() as progress:
+        record = suite_power(prepared, settings, command=shlex.join(words), wanted=wanted, odds=odds, progress=progress)
+    console.print(power_table(record, console.width))
+    typer.echo("\n".join(power_lines(record)))
+    if report is not None:
+        texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": power_html(record)}
+        write_report({report / name: text for name, text in texts.items()})
