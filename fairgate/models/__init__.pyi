@@ -3,8 +3,6 @@ from .cache import CacheWarning as CacheWarning
 from .cache import EmbeddingCache as EmbeddingCache
 from .cache import cache_key as cache_key
 from .cache import require_cache_outside as require_cache_outside
-from .classifiers.fairface_layout import FairFaceLayout as FairFaceLayout
-from .classifiers.label_files import option_paths as option_paths
 from .classifiers.label_names import folded as folded
 from .contract import LOWEST_SCORE as LOWEST_SCORE
 from .contract import MOST_BOXES as MOST_BOXES
@@ -36,11 +34,12 @@ from .debiased import Mitigation as Mitigation
 from .decoding import SourceLike as SourceLike
 from .decoding import decode_rgb as decode_rgb
 from .decoding import name_of as name_of
-from .detection.layouts import DETECTORS as DETECTORS
+from .detection.family import DETECTORS as DETECTORS
 from .distinct import equal_columns as equal_columns
 from .distinct import indistinct as indistinct
 from .distinct import require_told_apart as require_told_apart
 from .embeddings import embed_texts as embed_texts
+from .family import FolderFamily as FolderFamily
 from .features.fitting import fit_head as fit_head
 from .features.heads import write_head as write_head
 from .fitting import AttributeData as AttributeData
@@ -61,5 +60,4 @@ from .registry import require_uri as require_uri
 from .registry import schemes as schemes
 from .registry import uri_forms as uri_forms
 from .registry import uri_options as uri_options
-from .row_parts import RowParts as RowParts
 from .scores import PrecomputedScores as PrecomputedScores

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from fairgate.data import is_text, texts
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
-from fairgate.models.checkpoints import require_file, resolve, split_options
-from fairgate.models.contract import PRECOMPUTED, Capability, ImageIndex, Request, register
+from fairgate.models.contract import Capability, ImageIndex, Request, register
+from fairgate.models.family import Precomputed, TableFamily
 from fairgate.models.score_table import read_by_image
 
 _MOST_PROMPTS = 100
@@ -27,29 +27,23 @@ _LONGEST = 20_000
 
 
 @register
-class AnswerTables:
+class AnswerTables(TableFamily):
     """Tables of answers that someone's model gave before."""
 
     scheme: ClassVar[str] = "answers"
     forms: ClassVar[tuple[str, ...]] = ("answers:FILE",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
 
-    def local_path(self, address: str) -> Path | None:
-        """The table."""
-        return Path(address.partition("?")[0])
-
     def open(self, request: Request) -> PrecomputedAnswers:
         """Open a table. Raises ScoresError: unreadable, images foreign, a question answered twice."""
-        address, _ = split_options(request.uri, request.address, (), ScoresError)
-        path = resolve(address, request.base)
-        require_file(path, ScoresError)
+        path, _ = self.table(request)
         fingerprint = digest({"file": sha256_file(path), "kind": "answers"})
         keys, prompted, answers = read_answers(path, request.source.index)
         return PrecomputedAnswers(request.uri, fingerprint, path, keys, prompted, answers)
 
 
 @dataclass(frozen=True)
-class PrecomputedAnswers:
+class PrecomputedAnswers(Precomputed):
     """A model that only looks up: by the image's row, and by the prompt where the table has one."""
 
     capabilities: ClassVar[frozenset[Capability]] = AnswerTables.capabilities
@@ -60,11 +54,7 @@ class PrecomputedAnswers:
     keys: list[str]
     prompted: bool
     answers: Mapping[tuple[int, str], str] = field(repr=False)
-    precision: str = PRECOMPUTED
-    preparation: str = "answers/1"
-    tokenizer: str | None = None
-    preprocessing: str | None = None
-    device: str = "none"
+    preparation: ClassVar[str] = "answers/1"
     _asked: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:  # noqa: ARG002 - as the model wrote

@@ -16,7 +16,8 @@ import numpy as np
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.models.checkpoints import require_file, resolve, split_options
-from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, log_softmax, register
+from fairgate.models.contract import Capability, Floats, Request, log_softmax, register
+from fairgate.models.family import Precomputed, TableFamily
 from fairgate.models.score_table import declared_logit_scale, read_table, read_texts
 from fairgate.models.two_towers import SAME_TEXT, near_pairs, unit
 
@@ -24,16 +25,12 @@ KINDS = (".parquet", ".csv")
 
 
 @register
-class EmbeddingTables:
+class EmbeddingTables(TableFamily):
     """Tables of embeddings that someone computed before."""
 
     scheme: ClassVar[str] = "embeddings"
     forms: ClassVar[tuple[str, ...]] = ("embeddings:FOLDER",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
-
-    def local_path(self, address: str) -> Path | None:
-        """The folder."""
-        return Path(address.partition("?")[0])
 
     def open(self, request: Request) -> PrecomputedEmbeddings:
         """Open both tables. Raises ScoresError: unreadable, images missing or foreign, dimensions that differ."""
@@ -78,7 +75,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class PrecomputedEmbeddings:
+class PrecomputedEmbeddings(Precomputed):
     """A model that only looks up: unit vectors of the dataset's images, (images, dim), and of texts, (texts, dim)."""
 
     capabilities: ClassVar[frozenset[Capability]] = EmbeddingTables.capabilities
@@ -90,11 +87,7 @@ class PrecomputedEmbeddings:
     texts: Floats = field(repr=False)
     place: dict[str, int] = field(repr=False)
     folder: Path
-    precision: str = PRECOMPUTED
-    preparation: str = "embeddings/1"
-    tokenizer: str | None = None
-    preprocessing: str | None = None
-    device: str = "none"
+    preparation: ClassVar[str] = "embeddings/1"
 
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """Cosine to the re-normalised average of each ensemble's unit text embeddings: (images, ensembles) float64."""

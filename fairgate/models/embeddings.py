@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from fairgate.models.checkpoints import Device, Embeddings, Encoder, Halving, scoring, unit_or_error
-from fairgate.models.contract import ImageSource, Request, Rows
+from fairgate.models.contract import ImageSource, Request
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.row_parts import RowParts
+from fairgate.models.family import RowParts
 
 BATCH_CPU, BATCH_CUDA = 32, 256
 _DECODERS = min(16, os.cpu_count() or 1)
@@ -44,51 +44,32 @@ def numbers_of_images(
 ) -> Embeddings:
     """What `encode` makes of every prepared image of the request's source, and `finish` of that: (images, width)
     float32. Cached and refused as embeddings are."""
-    source, total = request.source, len(request.source)
-    work = RowParts(request.cache, parts, total)
+    source = request.source
     batch_size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
     halving = Halving(encode, device.name)
-    if request.progress:
-        request.progress(work.done, total)
-    try:
-        with scoring(device):
-            for rows, prepared in _prepared(prepare, source, batch_size, work.has):
-                raw = halving(prepared)
-                work.add(rows, finish(raw, partial(_name_in, source, rows)))
-                if request.progress:
-                    request.progress(work.done, total)
-    finally:  # also after Ctrl-C or an unreadable image: what is done stays in the cache
-        work.flush()
-    return work.merged(source)
-
-
-def _name_in(source: ImageSource, rows: Rows, place: int) -> str:
-    """The name of an image of a batch."""
-    return name_of(source, int(rows[place]))
+    with RowParts(request, parts) as work, scoring(device):
+        for rows, prepared in _prepared(prepare, source, work.batches(batch_size)):
+            work.add(np.array(rows), finish(halving(prepared), lambda place, rows=rows: name_of(source, rows[place])))  # type: ignore[misc]
+    return work.merged()
 
 
 def _prepared(
-    prepare: Callable[[Any], Any], source: ImageSource, batch_size: int, has: np.ndarray[Any, np.dtype[np.bool_]]
-) -> Iterator[tuple[Rows, list[Any]]]:
-    """Batches of prepared images that are not done yet; the next batch is decoded while one is being encoded."""
-    waiting: deque[tuple[Rows, list[Future[Any]]]] = deque()
+    prepare: Callable[[Any], Any], source: ImageSource, batches: Iterable[list[tuple[int, bytes]]]
+) -> Iterator[tuple[list[int], list[Any]]]:
+    """Rows and prepared images of batches; the next batch is decoded while one is being encoded."""
+    waiting: deque[tuple[list[int], list[Future[Any]]]] = deque()
     pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
 
     def decoded(data: bytes, row: int) -> Any:
         return prepare(decode_rgb(data, source, row))
 
     try:
-        for rows, blobs in source.image_batches(batch_size):
-            todo = [(int(row), data) for row, data in zip(rows, blobs, strict=True) if not has[row]]
-            if todo:
-                numbers = np.array([row for row, _ in todo], dtype=np.int64)
-                waiting.append((numbers, [pool.submit(decoded, data, row) for row, data in todo]))
-            if len(waiting) > 1:
-                numbers, futures = waiting.popleft()
-                yield numbers, [future.result() for future in futures]
-        while waiting:
-            numbers, futures = waiting.popleft()
-            yield numbers, [future.result() for future in futures]
+        for batch in chain(batches, [None]):
+            if batch:
+                waiting.append(([row for row, _ in batch], [pool.submit(decoded, data, row) for row, data in batch]))
+            while len(waiting) > (batch is not None):
+                rows, futures = waiting.popleft()
+                yield rows, [future.result() for future in futures]
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
+from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import Generating, ImageSource, Progress
@@ -36,7 +37,29 @@ class PictureMaker(Protocol):
         ...
 
 
-class GeneratedPictures(SourceLike):
+class CachedPictures(SourceLike):
+    """A base of sources whose pictures are made as they are read, and cached as PNG."""
+
+    _cache: EmbeddingCache | None
+
+    @abstractmethod
+    def _name(self, row: int) -> str:
+        """A picture's name in the cache."""
+
+    def _read(self, row: int) -> bytes | None:
+        entry = self._cache.read(self._name(row)) if self._cache else None
+        return entry.arrays["png"].tobytes() if entry is not None and "png" in entry.arrays else None
+
+    def _written(self, rows: Iterable[int], pictures: Iterable[Image]) -> dict[int, bytes | None]:
+        """The pictures by row, as PNG, after they are cached."""
+        found: dict[int, bytes | None] = {row: png_of(one) for row, one in zip(rows, pictures, strict=True)}
+        for row, data in found.items():
+            if self._cache and data is not None:
+                self._cache.write(self._name(row), {"png": np.frombuffer(data, dtype=np.uint8)})
+        return found
+
+
+class GeneratedPictures(CachedPictures):
     """A picture of every row's prompt as a source: PNG, in the order and under the names of a source's rows.
 
     `loaded` is called when a picture is not in the cache; `key` names the model's files and how it runs. A picture is
@@ -80,29 +103,13 @@ class GeneratedPictures(SourceLike):
             if todo:
                 maker = self._loaded()
                 for first in range(0, len(todo), maker.rows):
-                    known |= self._made(maker, todo[first : first + maker.rows])
+                    some = todo[first : first + maker.rows]
+                    made = maker([self.prompts[row] for row in some], [self.seeds[row] for row in some], self.how)
+                    known |= self._written(some, made)
                     if self._progress is not None:
                         done = sum(1 for data in known.values() if data is not None)
                         self._progress(start + done, len(self))
             yield np.arange(rows.start, rows.stop), [data for row in rows if (data := known[row]) is not None]
 
-    def _made(self, maker: PictureMaker, todo: Sequence[int]) -> dict[int, bytes | None]:
-        pictures = maker([self.prompts[row] for row in todo], [self.seeds[row] for row in todo], self.how)
-        found: dict[int, bytes | None] = {row: _png(one) for row, one in zip(todo, pictures, strict=True)}
-        for row, data in found.items():
-            if self._cache and data is not None:
-                self._cache.write(self._name(row), {"png": np.frombuffer(data, dtype=np.uint8)})
-        return found
-
-    def _read(self, row: int) -> bytes | None:
-        entry = self._cache.read(self._name(row)) if self._cache else None
-        return entry.arrays["png"].tobytes() if entry is not None and "png" in entry.arrays else None
-
     def _name(self, row: int) -> str:
         return f"generated/{self._key}/{digest([self.prompts[row], self.seeds[row]])}"
-
-
-def _png(picture: Image) -> bytes:
-    data = io.BytesIO()
-    picture.save(data, format="PNG")
-    return data.getvalue()

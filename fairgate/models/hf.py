@@ -14,26 +14,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import (
     IMAGE_CONFIGS,
-    LOCAL,
     MAX_SIDE,
-    TOKENIZER_FILES,
     Checkpoint,
     Device,
     Encoder,
     TransformersFolder,
     find_folder,
-    judged_folder,
-    load_model,
-    loading,
-    local_folder,
-    option_folder,
+    load_parts,
     read_config,
     split_options,
     versions,
 )
-from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
+from fairgate.models.family import FolderFamily
+from fairgate.models.reading import folder_tokenizer, preprocessing_digest
 from fairgate.models.two_towers import TwoTowers
 
 if TYPE_CHECKING:
@@ -70,50 +64,35 @@ CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other em
 
 
 @register
-class HuggingFace:
+class HuggingFace(FolderFamily):
     """Folders that transformers saved."""
 
     scheme: ClassVar[str] = "hf"
     forms: ClassVar[tuple[str, ...]] = ("hf:FOLDER",)
     capabilities: ClassVar[frozenset[Capability]] = TwoTowers.capabilities
 
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The folder of tokenizer and image processor."""
-        return option_paths(address, folders=("processor",))
-
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a folder. Raises ModelError; loading waits until an embedding is needed."""
         named, options = split_options(request.uri, request.address, ("processor",))
-        folder = judged_folder(named, request.base)
-        processor = option_folder(options, "processor", request.base)
-        return TwoTowers(checkpoint(folder, processor=processor), request)
+        return TwoTowers(_checkpoint(self.found(request, named, options, _TOWERS)), request)
 
 
-def checkpoint(folder: Path, *, pickled: bool = False, processor: Path | None = None) -> Checkpoint:
-    """A model in a folder that was accepted, hashed and not loaded, with the `processor` of another folder where one is
-    given. Raises ModelError.
+def checkpoint_to_use(folder: Path) -> Checkpoint:
+    """A model in a folder that was accepted, hashed and not loaded, to be used and not judged: without safetensors, a
+    `pytorch_model.bin` will do, which is read with `weights_only`. Raises ModelError."""
+    return _checkpoint(find_folder(folder, tuple(_TOWERS), pickled=True))
 
-    With `pickled`, a `pytorch_model.bin` will do where there are no safetensors: it is read with `weights_only`.
-    """
-    found = find_folder(folder, tuple(_TOWERS), pickled=pickled, processor=processor)
+
+def _checkpoint(found: TransformersFolder) -> Checkpoint:
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     lower = _lower_cased(found)
     code = f"{CODE_VERSION} lower-cased" if lower else CODE_VERSION
     identity = {"adapter": "hf", "code": code, "libraries": libraries}
-    texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
     text = found.config.get("text_config")
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None
-    decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
-    decided |= {"lower": True} if lower else {}
-    tokenizer = tokenizer_digest(texts, kind=found.kind, length=length, **decided)
-    pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
-    return Checkpoint(
-        found.fingerprint, identity, partial(_load, found), tokenizer, preprocessing_digest(pictures, adapter="hf")
-    )
+    tokenizer = folder_tokenizer(found, length=length, **({"lower": True} if lower else {}))
+    pictures = preprocessing_digest(found.named(IMAGE_CONFIGS), adapter="hf")
+    return Checkpoint(found.fingerprint, identity, partial(_load, found), tokenizer, pictures)
 
 
 def _lower_cased(found: TransformersFolder) -> bool:
@@ -125,17 +104,10 @@ def _lower_cased(found: TransformersFolder) -> bool:
 
 
 def _load(found: TransformersFolder, device: Device) -> Encoder:
-    import transformers
-    from transformers import AutoImageProcessor, AutoTokenizer
-
     from fairgate.models.checkpoints import encoder_of
 
-    found.files.require_unchanged()
     towers, naflex, lower = _TOWERS[found.kind], found.kind == "siglip2", _lower_cased(found)
-    model = load_model(getattr(transformers, towers.model), found, unused=towers.unused).to(device.name)
-    with loading(found) as folder:
-        processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
-        tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL)
+    model, processor, tokenizer = load_parts(towers.model, found, device, unused=towers.unused)
     config = model.config.text_config
     length = min(int(config.max_position_embeddings), towers.longest or MAX_SIDE)
     options = {"padding": "max_length", "truncation": True, "max_length": length}

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import sha256_bytes, sha256_file
-from fairgate.models.checkpoints import Embeddings, Encoder
+from fairgate.models.checkpoints import IMAGE_CONFIGS, TOKENIZER_FILES, Embeddings, Encoder, TransformersFolder
 
 _NOTES = frozenset(
     {
@@ -64,6 +64,17 @@ def tokenizer_class(config: Mapping[str, Any]) -> dict[str, Any]:
 def preprocessing_digest(files: Iterable[Path] = (), **settings: Any) -> str:
     """Digest of an image processor's configs, or of the settings of a transform."""
     return _digest({"files": {path.name: _content(path) for path in files}, **_plain(settings)})
+
+
+def folder_tokenizer(found: TransformersFolder, **settings: Any) -> str:
+    """Digest of a folder's tokenizer, of what decides its class, and of settings that it is called with."""
+    decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
+    return tokenizer_digest(found.named(TOKENIZER_FILES), kind=found.kind, **decided, **settings)
+
+
+def folder_preprocessing(found: TransformersFolder, adapter: str, **settings: Any) -> str:
+    """Digest of a folder's image configs, of what kind of model reads them, and of further settings."""
+    return preprocessing_digest(found.named(IMAGE_CONFIGS), adapter=adapter, kind=found.kind, **settings)
 
 
 def _content(path: Path) -> Any:

@@ -21,10 +21,9 @@ FAMILIES = REGISTERED.with_modules(
     {
         **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased", "peft")},
         "embeddings": "fairgate.models.embedding_table",
-        "labels": "fairgate.models.label_table",
+        "labels": "fairgate.models.scores",
         "answers": "fairgate.models.answer_table",
-        "vlm": "fairgate.models.vlm.family",
-        "captions": "fairgate.models.vlm.captions",
+        **dict.fromkeys(("vlm", "captions"), "fairgate.models.vlm.family"),
         "detector": "fairgate.models.detection.family",
         "detections": "fairgate.models.detection.table",
         "classifier": "fairgate.models.classifiers.transformers_classifier",

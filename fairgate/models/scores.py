@@ -1,46 +1,42 @@
-"""`scores:FILE?values=cosine|logit|probability[&logit_scale=100]`: scores that someone computed before. No torch.
+"""`scores:FILE?values=cosine|logit|probability[&logit_scale=100]`: scores that someone computed before; and
+`labels:FILE`: labels that somebody's model gave before, a column per attribute. No torch.
 
 A CSV or Parquet table with a row per image and a column per prompt, whose name is the prompt to the letter. Rows are
-matched by `set_id` and `member`, or by `image`, `file` or `path` against the paths that the dataset recorded.
+matched by `set_id` and `member`, or by `image`, `file` or `path` against the paths that the dataset recorded. Of
+labels, an empty cell is an image without one; a column `ATTRIBUTE_confidence`, from 0 to 1, says how sure the model was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
 
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, sha256_file
-from fairgate.models.checkpoints import require_file, resolve, split_options
-from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, log_softmax, register
+from fairgate.models.contract import Capability, Floats, Predicted, Request, log_softmax, register
 from fairgate.models.distinct import equal_columns
+from fairgate.models.family import Precomputed, TableFamily
 from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table
 
+CONFIDENCE = "_confidence"
 Values = Literal["cosine", "logit", "probability"]
 
 
 @register
-class ScoreTables:
+class ScoreTables(TableFamily):
     """Tables of scores that someone computed before."""
 
     scheme: ClassVar[str] = "scores"
     forms: ClassVar[tuple[str, ...]] = ("scores:FILE",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
 
-    def local_path(self, address: str) -> Path | None:
-        """The table."""
-        return Path(address.partition("?")[0])
-
     def open(self, request: Request) -> PrecomputedScores:
         """Open a table. Raises ScoresError: unreadable, undeclared scale, images missing, doubled or foreign."""
-        address, options = split_options(request.uri, request.address, ("values", "logit_scale"), ScoresError)
+        path, options = self.table(request, ("values", "logit_scale"))
         values, logit_scale = _declared_scale(options, request.uri)
-        path = resolve(address, request.base)
-        require_file(path, ScoresError)
         fingerprint = digest({"file": sha256_file(path), "values": values, "logit_scale": logit_scale})
         return PrecomputedScores(request.uri, fingerprint, values, logit_scale, read_table(path, request.source.index))
 
@@ -58,7 +54,7 @@ def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float
 
 
 @dataclass(frozen=True)
-class PrecomputedScores:
+class PrecomputedScores(Precomputed):
     """A model that only looks up. Its prompts are the table's columns."""
 
     capabilities: ClassVar[frozenset[Capability]] = ScoreTables.capabilities
@@ -68,11 +64,7 @@ class PrecomputedScores:
     values: Values
     logit_scale: float | None
     table: ScoreTable = field(repr=False)
-    precision: str = PRECOMPUTED
-    preparation: str = "scores/1"
-    tokenizer: str | None = None
-    preprocessing: str | None = None
-    device: str = "none"
+    preparation: ClassVar[str] = "scores/1"
 
     def logits(self, prompts: Sequence[str]) -> Floats:
         """(images, prompts) float64. Cosines need `logit_scale` in the URI; of probabilities, their logarithms.
@@ -128,3 +120,36 @@ class PrecomputedScores:
             raise ScoresError("there is no prompt to score.", where=self.uri, remedy="give at least one")
         limits = (0.0, 1.0) if self.values == "probability" else (-1.001, 1.001) if self.values == "cosine" else None
         return np.stack([self.table.column(prompt, limits) for prompt in prompts], axis=1)
+
+
+@register
+class LabelTables(TableFamily):
+    """Tables of labels that somebody's model gave before."""
+
+    scheme: ClassVar[str] = "labels"
+    forms: ClassVar[tuple[str, ...]] = ("labels:FILE",)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"predict"})
+
+    def open(self, request: Request) -> PrecomputedLabels:
+        """Open a table. Raises ScoresError: unreadable, images missing, doubled or foreign."""
+        path, _ = self.table(request)
+        fingerprint = digest({"file": sha256_file(path)})
+        return PrecomputedLabels(request.uri, fingerprint, read_table(path, request.source.index))
+
+
+@dataclass(frozen=True)
+class PrecomputedLabels(Precomputed):
+    """A model that only looks up. Its attributes are the table's columns."""
+
+    capabilities: ClassVar[frozenset[Capability]] = LabelTables.capabilities
+
+    uri: str
+    fingerprint: str
+    table: ScoreTable = field(repr=False)
+    preparation: ClassVar[str] = "labels/1"
+
+    def predict(self, attribute: str) -> Predicted:
+        """The attribute's column, and its confidence where the table has it. Raises ScoresError."""
+        sure = f"{attribute}{CONFIDENCE}"
+        confidence = self.table.column(sure, (0.0, 1.0)) if sure in self.table.prompts else None
+        return Predicted(np.asarray(self.table.labels(attribute), dtype=object), confidence)

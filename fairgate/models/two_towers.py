@@ -11,8 +11,9 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder, find_device
+from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
+from fairgate.models.family import Judged
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
 
@@ -21,23 +22,18 @@ SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2.
 the order of sums in float32, and a handful of roundings of the last layer's output under autocast."""
 
 
-class TwoTowers:
+class TwoTowers(Judged[Encoder]):
     """A judged model over a checkpoint that is loaded only when an embedding is not in the cache."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
 
     def __init__(self, checkpoint: Checkpoint, request: Request, note: str | None = None) -> None:
-        self.uri = request.uri
+        super().__init__(request)
         self.note = note
         self.fingerprint = checkpoint.fingerprint
         self.preparation = checkpoint.preparation
         self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
         self.checkpoint = checkpoint
-        self._request = request
-        self._device: Device = find_device(request.device)
-        self.device = self._device.name
-        self.precision = self._device.precision
-        self._loaded: Encoder | None = None
         self._images: Embeddings | None = None
         self._scale_and_bias = (float("nan"), float("nan"))
         self._texts: dict[str, dict[str, Embeddings]] = {}  # by precision
@@ -100,7 +96,7 @@ class TwoTowers:
             return self._images
         from fairgate.models.embeddings import embed_images
 
-        encoder = self._encoder()
+        encoder = self._engine()
         self._images = embed_images(encoder, self._request, self._device, f"parts/{key}")
         # through float32, as the cache gives them back: the first run and the second say the same
         self._scale_and_bias = float(np.float32(encoder.scale)), float(np.float32(encoder.bias))
@@ -123,7 +119,7 @@ class TwoTowers:
         if missing:
             from fairgate.models.embeddings import embed_texts
 
-            embeddings = embed_texts(self._encoder(), missing, device, self.uri)
+            embeddings = embed_texts(self._engine(), missing, device, self.uri)
             known.update(zip(missing, embeddings, strict=True))
             if self._request.cache:
                 name = f"texts/{self.checkpoint.key(device)}/{digest(missing)}"
@@ -147,7 +143,7 @@ class TwoTowers:
         def load(_: Device) -> Encoder:
             from fairgate.models.reading import rereading
 
-            return rereading(self._encoder(), other._encoder(), tokenizer=tokenizer, preprocessing=preprocessing)
+            return rereading(self._engine(), other._engine(), tokenizer=tokenizer, preprocessing=preprocessing)
 
         theirs = {"fingerprint": other.fingerprint, "identity": dict(other.checkpoint.identity)}
         reads = {**theirs, "tokenizer": tokenizer, "preprocessing": preprocessing}
@@ -185,15 +181,10 @@ class TwoTowers:
 
     def loaded(self) -> Encoder:
         """The model itself, for what is fitted on it."""
-        return self._encoder()
+        return self._engine()
 
-    def _encoder(self) -> Encoder:
-        if self._loaded is None:
-            from fairgate.models.checkpoints import require_device
-
-            require_device(self._device)
-            self._loaded = self.checkpoint.open(self._device, self.uri)
-        return self._loaded
+    def _load(self) -> Encoder:
+        return self.checkpoint.open(self._device, self.uri)
 
     def _cosines(self, texts: Floats) -> Floats:
         """(images, texts) float64 products of unit vectors, a chunk of images at a time."""

@@ -69,7 +69,7 @@ def label_files(_: World) -> list[Any]:
 def use_labels(world: World, data: bytes) -> None:
     """A file of labels on a good classifier; accepted means: every name of it is found again."""
     from fairgate.models.checkpoints import require_file
-    from fairgate.models.classifiers.label_files import named_outputs
+    from fairgate.models.classifiers.label_names import named_outputs
 
     path = world.root / "names.json"
     path.write_bytes(data)

@@ -66,7 +66,7 @@ def test_an_interrupted_run_continues(
 def test_parts_are_kept_while_the_work_goes_on(
     local_dir: Path, pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairgate.models.row_parts.PART", 4)
+    monkeypatch.setattr("fairgate.models.family.PART", 4)
     counts: list[int] = []
 
     def count(done: int, total: int) -> None:

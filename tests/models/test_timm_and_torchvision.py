@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer
 from fairgate.models.checkpoints import HashedFiles, find_device
-from fairgate.models.classifiers.bare_weights import WEIGHTS, loaded_into
+from fairgate.models.classifiers.fixed_labels import loaded_into
 
 NET = "squeezenet1_1"
 
@@ -308,6 +308,6 @@ def test_what_no_weights_file_holds_has_a_bound_before_memory_is_taken(tmp_path:
             self.register_buffer("mask", torch.empty(1 << 40), persistent=False)
 
     save_file(torch.nn.Linear(1, 2).state_dict(), tmp_path / "w.safetensors")
-    files = HashedFiles.of({WEIGHTS: tmp_path / "w.safetensors"})
+    files = HashedFiles.of({"weights": tmp_path / "w.safetensors"})
     with pytest.raises(ModelError, match="more than 64 MB that are none of its weights"):
         loaded_into(Masked, files, lambda one: one, find_device("cpu"), "a swin")

@@ -147,10 +147,10 @@ def test_an_answer_ends_where_the_deployed_model_ends_it(tmp_path: Path, picture
     folder = _ending(save_vlm("llava", tmp_path / "m"), generation_config=2)
     plain = opened(folder, pictures)
     asked = [(decode_rgb(pictures.blobs[0], pictures, 0), CHAT.replace("{question}", ASKED))]
-    engine = plain.engine()
+    engine = plain._engine()
     second = int(engine.model.generate(**engine.inputs(*asked[0]), do_sample=False, max_new_tokens=2)[0, -1])
     ended = opened(_ending(folder, generation_config=[2, second]), pictures)
-    assert ended.engine().answers(asked, 6) == engine.answers(asked, 2), "an end that is a word is one of the answer's"
+    assert ended._engine().answers(asked, 6) == engine.answers(asked, 2), "an end that is a word is one of the answer's"
     assert engine.answers(asked, 6) != engine.answers(asked, 2)
     assert ended.tokenizer != plain.tokenizer
     assert ended.fingerprint != plain.fingerprint

@@ -13,9 +13,9 @@ from pathlib import Path
 
 _WATCH = """
 import json, os, sys, time
-import fairgate.models.row_parts
+import fairgate.models.family
 
-fairgate.models.row_parts.PART = 32  # so that a small dataset is embedded in several pieces
+fairgate.models.family.PART = 32  # so that a small dataset is embedded in several pieces
 log, deadly, number, started = {log!r}, {deadly!r}, {number}, time.monotonic()
 handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 count = 0

@@ -61,8 +61,10 @@ from .transformers_folder import LOCAL as LOCAL
 from .transformers_folder import TransformersFolder as TransformersFolder
 from .transformers_folder import find_folder as find_folder
 from .transformers_folder import load_model as load_model
+from .transformers_folder import load_parts as load_parts
 from .transformers_folder import loading as loading
 from .transformers_folder import naming_folder as naming_folder
+from .transformers_folder import not_known as not_known
 from .transformers_folder import refuse_other_weights as refuse_other_weights
 from .transformers_folder import shards_of as shards_of
 from .transformers_folder import silenced as silenced

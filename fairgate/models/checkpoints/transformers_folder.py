@@ -13,6 +13,7 @@ from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
 from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, other_type, require_own
 from fairgate.models.checkpoints.closed import require_known_parts
+from fairgate.models.checkpoints.device import Device
 from fairgate.models.checkpoints.files import TOKENIZER_FILES, HashedFiles, no_weights, read_config, require_weights
 
 _WEIGHTS = "model.safetensors"
@@ -42,6 +43,10 @@ class TransformersFolder:
     def fingerprint(self) -> str:
         """Hex SHA-256 over roles and digests of the files, and of the adapter's where there is one."""
         return self.files.fingerprint(**({"adapter": self.adapter.fingerprint} if self.adapter else {}))
+
+    def named(self, names: Collection[str]) -> list[Path]:
+        """Those of the files that have one of the names, such as TOKENIZER_FILES or IMAGE_CONFIGS."""
+        return [path for name, path in self.files.paths.items() if name in names]
 
 
 def find_folder(
@@ -240,6 +245,42 @@ def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str
     if found.adapter:
         merge_adapter(model, found.adapter)
     return model
+
+
+def load_parts(
+    class_name: str,
+    found: TransformersFolder,
+    device: Device,
+    *,
+    images: bool = True,
+    texts: bool = True,
+    unused: tuple[str, ...] = (),
+    **parts: Any,
+) -> tuple[Any, Any, Any]:
+    """The model of a class of transformers on a device, as `load_model` loads it, its image processor and its
+    tokenizer; None for one that it does without. Raises ModelError."""
+    import transformers
+
+    model_class = getattr(transformers, class_name, None)
+    if model_class is None:
+        raise not_known(found)
+    found.files.require_unchanged()
+    model = load_model(model_class, found, unused=unused, **parts).to(device.name)
+    with loading(found) as folder:
+        processor = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL) if images else None
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL) if texts else None
+    return model, processor, tokenizer
+
+
+def not_known(found: TransformersFolder) -> ModelError:
+    """The error for a type that a later release of transformers has."""
+    import transformers
+
+    return ModelError(
+        f"the installed transformers ({transformers.__version__}) does not know a {found.kind}.",
+        where=str(found.path),
+        remedy="install a newer one: `pip install --upgrade transformers`",
+    )
 
 
 @contextlib.contextmanager

@@ -1,25 +1,67 @@
 """`fairface:FILE?races=7`: a FairFace checkpoint, judged: the race, gender and age that it sees in a picture.
 
-A picture is taken as one face, as it is; FairFace's own photographs, and what its authors cut out, are such. To *use* a
-FairFace checkpoint on pictures of any kind, recipes have a role of the same scheme, which looks for faces.
+Karkkainen and Joo 2021. A picture is taken as one face, as it is; FairFace's own photographs, and what its authors cut
+out, are such. To *use* a FairFace checkpoint on pictures of any kind, recipes have a role of the same scheme, which
+looks for faces.
 """
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
-from fairgate.models.classifiers.fairface_layout import FairFaceLayout
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
+from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
 LIBRARIES = ("torchvision", "torch", "pillow")
+
+
+class FairFaceLayout:
+    """The outputs: races first (of four, the first four), genders and ages from `first_gender` on in either checkpoint.
+
+    Pictures of a face are shown with `pixels` a side, and ImageNet's mean and standard deviation.
+    """
+
+    races: ClassVar[dict[int, tuple[str, ...]]] = {
+        7: ("White", "Black", "Latino_Hispanic", "East Asian", "Southeast Asian", "Indian", "Middle Eastern"),
+        4: ("White", "Black", "Asian", "Indian"),
+    }
+    genders: ClassVar[tuple[str, ...]] = ("Male", "Female")
+    ages: ClassVar[tuple[str, ...]] = (
+        *("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69"),
+        "more than 70",
+    )
+    outputs: ClassVar[int] = 18
+    first_gender: ClassVar[int] = 7
+    pixels: ClassVar[int] = 224
+    mean: ClassVar[tuple[float, ...]] = (0.485, 0.456, 0.406)
+    std: ClassVar[tuple[float, ...]] = (0.229, 0.224, 0.225)
+
+    # res34_fair_align_multi_4_20190809.pt, fairface_alldata_4race_20191111.pt
+    _named: ClassVar[re.Pattern[str]] = re.compile(r"(?<![0-9])([47])(?:_?races?|_20\d{6})")
+    _plain: ClassVar[str] = "fairface_alldata_20191111"  # the authors' checkpoint of seven races says so nowhere
+
+    @classmethod
+    def races_of(cls, uri: str, file: str, option: str | None) -> int:
+        """Four or seven, as the option or else the file's name says. Raises ModelError where neither does."""
+        name = Path(file).stem
+        found = cls._named.search(name)
+        races = option or (found[1] if found else "7" if name == cls._plain else None)
+        if races not in ("4", "7"):
+            raise ModelError(
+                f"'{uri}' does not say whether the checkpoint has four or seven races.",
+                where=uri,
+                remedy="write ?races=4 or ?races=7 after the file",
+            )
+        return int(races)
 
 
 @register
@@ -47,18 +89,17 @@ class FairFaceClassifiers:
                 fingerprint=digest({"files": files.fingerprint(), "races": races}),
                 identity={"adapter": "fairface", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
                 heads={attribute: LabelNames.of(labels, None, request.uri) for attribute, labels in named.items()},
-                load=partial(_load, files, races, request.allow_pickle),
+                load=partial(load_fairface, files, races, request.allow_pickle),
                 preprocessing=preprocessing_digest(adapter="fairface", pixels=FairFaceLayout.pixels),
             ),
             request,
         )
 
 
-def _load(files: HashedFiles, races: int, allow_pickle: bool, device: Device) -> Loaded:
+def load_fairface(files: HashedFiles, races: int, allow_pickle: bool, device: Device) -> Loaded:
+    """A checkpoint; its outputs are logits of the races, of the genders and of the ages. Raises ModelError."""
     from torchvision import transforms
     from torchvision.models import resnet34
-
-    from fairgate.models.classifiers.bare_weights import loaded_into
 
     steps = [
         transforms.Resize((FairFaceLayout.pixels, FairFaceLayout.pixels)),

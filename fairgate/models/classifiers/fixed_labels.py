@@ -1,4 +1,5 @@
-"""A judged model with fixed labels: its outputs for every image, computed once and cached by content."""
+"""A judged model with fixed labels: its outputs for every image, computed once and cached by content; and its weights,
+where they say nothing but numbers, in an architecture that a library names."""
 
 from __future__ import annotations
 
@@ -10,13 +11,17 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, Embeddings, find_device, naming
+from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, naming
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
+from fairgate.models.family import Judged
 from fairgate.models.reading import ReadingMisfit
 
 SAME_OUTPUT = 64 * 2.0**-23
 """Differences of outputs, relative to the largest, that are rounding of float32 alone: the order of sums."""
+MAX_BUFFERS = 64 << 20
+"""Bytes of what an architecture computes from its settings alone, such as masks of attention: no weights file says
+how large they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class FixedLabelFiles:
         return sum(len(names.own) for names in self.heads.values())
 
 
-class FixedLabelModel:
+class FixedLabelModel(Judged[Loaded]):
     """The probability of a label is a softmax over exactly the labels that a suite lists, of the model's logits.
 
     Of outputs that were trained one by one (`multi_label_classification`: a sigmoid each), that is the probability of a
@@ -65,17 +70,13 @@ class FixedLabelModel:
     texts_read_by: ClassVar[str] = "labels"
 
     def __init__(self, files: FixedLabelFiles, request: Request) -> None:
-        self.uri, self.files = request.uri, files
+        super().__init__(request)
+        self.files = files
         if len(files.heads) > 1:  # labels of different attributes do not compete
             self.capabilities = frozenset({"predict"})
-        self.note: str | None = None
         self.fingerprint = files.fingerprint
         self.preparation = f"{files.identity['adapter']}/{files.identity['code']}"
         self.tokenizer, self.preprocessing = files.labels, files.preprocessing
-        self._request = request
-        self._device: Device = find_device(request.device)
-        self.device, self.precision = self._device.name, self._device.precision
-        self._loaded: Loaded | None = None
         self._outputs: Embeddings | None = None
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
@@ -124,7 +125,7 @@ class FixedLabelModel:
             raise ReadingMisfit(f"it has {other.files.width} labels, and this model {self.files.width}.")
 
         def load(_: Device) -> Loaded:
-            return replace(self._classifier(), prepare=other._classifier().prepare)
+            return replace(self._engine(), prepare=other._engine().prepare)
 
         if not preprocessing:
             mixed = FixedLabelModel(replace(self.files, heads=heads), self._request)
@@ -153,7 +154,7 @@ class FixedLabelModel:
             return self._outputs
         from fairgate.models.embeddings import numbers_of_images
 
-        model, name = self._classifier(), f"parts/{key}"
+        model, name = self._engine(), f"parts/{key}"
         self._outputs = numbers_of_images(model.prepare, model.outputs, self._finite, self._request, self._device, name)
         if cache:
             cache.write(f"outputs/{key}", {"outputs": self._outputs})
@@ -187,13 +188,48 @@ class FixedLabelModel:
             )
         return raw
 
-    def _classifier(self) -> Loaded:
-        if self._loaded is None:
-            from fairgate.models.checkpoints import require_device
+    def _load(self) -> Loaded:
+        found = self.files.load(self._device)
+        prepare = naming(self.uri, "prepare a picture")(found.prepare)
+        return Loaded(prepare, naming(self.uri, "classify pictures")(found.outputs))
 
-            require_device(self._device)
-            with naming(self.uri, "be loaded"):
-                found = self.files.load(self._device)
-            prepare = naming(self.uri, "prepare a picture")(found.prepare)
-            self._loaded = Loaded(prepare, naming(self.uri, "classify pictures")(found.outputs))
-        return self._loaded
+
+def loaded_into(
+    build: Callable[[], Any],
+    files: HashedFiles,
+    prepare: Callable[[Any], Any],
+    device: Device,
+    architecture: str,
+    *,
+    allow_pickle: bool = False,
+    key: str | None = None,
+) -> Loaded:
+    """A classifier with the weights under the role `weights`. Raises ModelError where they do not fit, hold no number
+    or would run code; shapes are compared before memory is taken for the model. `key`: of the state dict there."""
+    import torch
+
+    from fairgate.models.checkpoints import read_state_dict, require_finite, require_fit
+
+    files.require_unchanged()
+    path = files.paths["weights"]
+    with torch.random.fork_rng(devices=[]):
+        with torch.device("meta"):
+            described = build()
+        if sum(one.nbytes for one in described.buffers()) > MAX_BUFFERS:
+            raise ModelError(
+                f"{architecture} would hold more than {MAX_BUFFERS >> 20} MB that are none of its weights.",
+                where=str(path),
+                remedy="check the sizes in its config, such as img_size and window_size",
+            )
+        own = list(described.state_dict())
+        state = read_state_dict(path, allow_pickle=allow_pickle, key=key, own=own)
+        require_fit(state, described, str(path), architecture)
+        require_finite(state, str(path))
+        model = build()
+    model.load_state_dict(state)
+    model = model.float().eval().to(device.name)
+
+    def outputs(prepared: Any) -> Any:
+        return model(torch.stack(list(prepared)).to(device.name)).float().cpu().numpy()
+
+    return Loaded(prepare, outputs)

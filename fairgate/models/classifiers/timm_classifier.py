@@ -17,7 +17,6 @@ from fairgate.models.checkpoints import (
     Device,
     HashedFiles,
     judged_folder,
-    local_folder,
     no_config,
     no_weights,
     read_config,
@@ -26,9 +25,10 @@ from fairgate.models.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
-from fairgate.models.classifiers.label_files import named_outputs, option_paths
+from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
+from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
+from fairgate.models.family import FolderFamily
 from fairgate.models.reading import preprocessing_digest
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other outputs for the same files
@@ -70,20 +70,13 @@ _PICTURES = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mod
 
 
 @register
-class TimmClassifiers:
+class TimmClassifiers(FolderFamily):
     """Folders that timm saved."""
 
     scheme: ClassVar[str] = "timm"
     forms: ClassVar[tuple[str, ...]] = ("timm:FOLDER",)
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
-
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The file of labels."""
-        return option_paths(address, "labels")
+    files, folders = ("labels",), ()
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
@@ -277,8 +270,6 @@ class _Built:
 
 def _load(files: HashedFiles, built: _Built, pictures: Mapping[str, Any], device: Device) -> Loaded:
     from timm.data.transforms_factory import create_transform
-
-    from fairgate.models.classifiers.bare_weights import loaded_into
 
     transform = create_transform(**{**pictures, "input_size": tuple(pictures["input_size"])}, is_training=False)
     return loaded_into(built, files, transform, device, f"timm's {built.architecture}")

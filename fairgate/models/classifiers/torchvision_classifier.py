@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
-from fairgate.models.classifiers.label_files import named_outputs, option_paths
+from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
+from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
+from fairgate.models.family import option_paths
 from fairgate.models.reading import preprocessing_digest
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other outputs for the same files
@@ -42,7 +43,7 @@ class TorchvisionClassifiers:
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The file of labels."""
-        return option_paths(address, "labels")
+        return option_paths(address, ("labels",))
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a checkpoint. Raises ModelError; loading waits until outputs are needed."""
@@ -147,8 +148,6 @@ def _load(
     from torchvision import models
     from torchvision.transforms import InterpolationMode
     from torchvision.transforms._presets import ImageClassification
-
-    from fairgate.models.classifiers.bare_weights import loaded_into
 
     build = partial(models.get_model, architecture, weights=None, num_classes=outputs)
     interpolation = InterpolationMode(pictures["interpolation"])

@@ -5,29 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    IMAGE_CONFIGS,
-    LOCAL,
-    Device,
-    TransformersFolder,
-    find_folder,
-    judged_folder,
-    load_model,
-    loading,
-    local_folder,
-    option_folder,
-    split_options,
-    versions,
-)
+from fairgate.models.checkpoints import Device, TransformersFolder, load_parts, split_options, versions
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
-from fairgate.models.classifiers.label_files import named_outputs, option_paths
+from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.reading import preprocessing_digest
+from fairgate.models.family import FolderFamily
+from fairgate.models.reading import folder_preprocessing
 
 if TYPE_CHECKING:
     import torch
@@ -51,36 +38,27 @@ CLASSES: Mapping[str, str] = {
 
 
 @register
-class TransformersClassifiers:
+class TransformersClassifiers(FolderFamily):
     """Folders of transformers' ...ForImageClassification."""
 
     scheme: ClassVar[str] = "classifier"
     forms: ClassVar[tuple[str, ...]] = ("classifier:FOLDER",)
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
-
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The file of labels, and the image processor's folder."""
-        return option_paths(address, "labels", folders=("processor",))
+    files = ("labels",)
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
         address, options = split_options(request.uri, request.address, ("labels", "processor"))
-        folder = judged_folder(address, request.base)
-        processor = option_folder(options, "processor", request.base)
-        found = find_folder(folder, tuple(CLASSES), tokenizer=False, scheme="classifier", processor=processor)
+        found = self.found(request, address, options, CLASSES, tokenizer=False)
         _require_classifier(found)
-        names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, str(folder / "config.json"))
-        pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
+        where = str(found.path / "config.json")
+        names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, where)
         files = FixedLabelFiles(
             fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
             identity={"adapter": "classifier", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
             heads={"": names},
             load=partial(_load, found),
-            preprocessing=preprocessing_digest(pictures, adapter="classifier", kind=found.kind),
+            preprocessing=folder_preprocessing(found, "classifier"),
         )
         return FixedLabelModel(files, request)
 
@@ -120,13 +98,8 @@ def _labels_of(found: TransformersFolder) -> list[str]:
 
 def _load(found: TransformersFolder, device: Device) -> Loaded:
     import torch
-    import transformers
-    from transformers import AutoImageProcessor
 
-    found.files.require_unchanged()
-    model = load_model(getattr(transformers, CLASSES[found.kind]), found).to(device.name)
-    with loading(found) as folder:
-        processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
+    model, processor, _ = load_parts(CLASSES[found.kind], found, device, texts=False)
 
     def prepare(image: Any) -> dict[str, torch.Tensor]:
         made = processor(images=image, return_tensors="pt")

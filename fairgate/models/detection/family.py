@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import ModelError
+from fairgate.ground.errors import ModelError, did_you_mean, listed
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    IMAGE_CONFIGS,
-    TOKENIZER_FILES,
-    Device,
-    TransformersFolder,
-    find_device,
-    find_folder,
-    judged_folder,
-    local_folder,
-    naming,
-    option_folder,
-    split_options,
-    versions,
-)
-from fairgate.models.classifiers.label_files import option_paths
+from fairgate.models.checkpoints import TransformersFolder, naming, split_options, versions
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
-from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
-from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
-from fairgate.models.row_parts import RowParts
+from fairgate.models.family import FolderFamily, Judged, RowParts
+from fairgate.models.reading import folder_preprocessing, folder_tokenizer
 
 if TYPE_CHECKING:
     from fairgate.models.detection.engine import DetectorEngine
@@ -41,8 +27,31 @@ BoxTable = NDArray[np.float32]
 """(images, MOST_BOXES * 5): a row of the engine's per image."""
 
 
+@dataclass(frozen=True, slots=True)
+class DetectorLayout:
+    """A class of transformers. `reads_text`: what is looked for is a text, and not one of the model's own classes."""
+
+    model: str
+    reads_text: bool = False
+
+
+DETECTORS: Mapping[str, DetectorLayout] = {
+    "detr": DetectorLayout("DetrForObjectDetection"),
+    "conditional_detr": DetectorLayout("ConditionalDetrForObjectDetection"),
+    "deformable_detr": DetectorLayout("DeformableDetrForObjectDetection"),
+    "rt_detr": DetectorLayout("RTDetrForObjectDetection"),
+    "rt_detr_v2": DetectorLayout("RTDetrV2ForObjectDetection"),
+    "d_fine": DetectorLayout("DFineForObjectDetection"),
+    "yolos": DetectorLayout("YolosForObjectDetection"),
+    "grounding-dino": DetectorLayout("GroundingDinoForObjectDetection", reads_text=True),
+    "owlvit": DetectorLayout("OwlViTForObjectDetection", reads_text=True),
+    "owlv2": DetectorLayout("Owlv2ForObjectDetection", reads_text=True),
+}
+"""By `model_type`."""
+
+
 @register
-class DetectorFamily:
+class DetectorFamily(FolderFamily):
     """Folders that transformers saved: DETR, Conditional and Deformable DETR, RT-DETR, D-FINE, YOLOS, Grounding DINO,
     OWL-ViT."""
 
@@ -50,30 +59,15 @@ class DetectorFamily:
     forms: ClassVar[tuple[str, ...]] = ("detector:FOLDER",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
 
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The folder of tokenizer and image processor."""
-        return option_paths(address, folders=("processor",))
-
     def open(self, request: Request) -> DetectorModel:
         """Find and hash a folder. Raises ModelError; loading waits until a box is needed."""
         named, options = split_options(request.uri, request.address, ("processor",))
-        folder = judged_folder(named, request.base)
-        found = find_folder(
-            folder,
-            tuple(DETECTORS),
-            use="detect with",
-            tokenizer=False,
-            scheme="detector",
-            processor=option_folder(options, "processor", request.base),
+        return DetectorModel(
+            self.found(request, named, options, DETECTORS, use="detect with", tokenizer=False), request
         )
-        return DetectorModel(found, request)
 
 
-class DetectorModel:
+class DetectorModel(Judged["DetectorEngine"]):
     """A judged detector. Boxes are computed once a picture and label, cached, and an interrupted run goes on.
 
     `tokenizer` is a digest of how a label is read: of the names of the classes, or of the tokenizer. A branch that
@@ -81,28 +75,20 @@ class DetectorModel:
     """
 
     capabilities: ClassVar[frozenset[Capability]] = DetectorFamily.capabilities
-    precision = "fp32"
     preparation = f"detector/{CODE_VERSION}"
 
     def __init__(self, found: TransformersFolder, request: Request) -> None:
-        self.uri, self.fingerprint = request.uri, found.fingerprint
-        self._found, self._request = found, request
-        self._device = Device(find_device(request.device).name, "fp32")
-        self.device = self._device.name
-        self._engine_: DetectorEngine | None = None
-        files = found.files.paths
-        pictures = [path for name, path in files.items() if name in IMAGE_CONFIGS]
-        self.preprocessing = preprocessing_digest(pictures, adapter="detector", kind=found.kind)
+        super().__init__(request, "fp32")
+        self.fingerprint, self._found = found.fingerprint, found
+        self.preprocessing = folder_preprocessing(found, "detector")
         if DETECTORS[found.kind].reads_text:
-            texts = [path for name, path in files.items() if name in TOKENIZER_FILES]
-            if not {"tokenizer.json", "vocab.json", "vocab.txt"} & {path.name for path in texts}:
+            if not found.named(("tokenizer.json", "vocab.json", "vocab.txt")):
                 raise ModelError(
                     "the folder holds no tokenizer.",
                     where=str(found.path),
                     remedy="save the model's processor into it: processor.save_pretrained(FOLDER)",
                 )
-            decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
-            self.tokenizer = tokenizer_digest(texts, kind=found.kind, **decided)
+            self.tokenizer = folder_tokenizer(found)
         else:
             names = class_names(found.config, str(found.path / "config.json"))
             self.tokenizer = digest({str(number): name for number, name in sorted(names.items())})
@@ -121,7 +107,7 @@ class DetectorModel:
 
     def _table(self, what: str) -> BoxTable:
         """Boxes by image, (images, MOST_BOXES * 5) float32."""
-        request, source = self._request, self._request.source
+        source = self._request.source
         identity = {
             "fingerprint": self.fingerprint,
             "adapter": self.preparation,
@@ -129,37 +115,51 @@ class DetectorModel:
             "dataset": source.fingerprint,
             "what": what,
         }
-        work = RowParts(request.cache, f"detections/{digest(identity)}", len(source))
-        if request.progress:
-            request.progress(work.done, len(source))
-        try:
+        with RowParts(self._request, f"detections/{digest(identity)}") as work:
             if not work.has.all():
                 self._fill(work, what)
-        finally:  # also after Ctrl-C or an unreadable picture: what is done stays in the cache
-            work.flush()
-        return work.merged(source)
+        return work.merged()
 
     def _fill(self, work: RowParts, what: str) -> None:
         from fairgate.models.checkpoints import scoring
 
         source, engine = self._request.source, self._engine()
-        for rows, blobs in source.image_batches(_BATCH):
-            todo = [(int(row), data) for row, data in zip(rows, blobs, strict=True) if not work.has[row]]
-            if not todo:
-                continue
+        for todo in work.batches(_BATCH):
             pictures = [decode_rgb(data, source, row) for row, data in todo]
             with scoring(self._device), naming(self.uri, "detect"):
                 found = engine.boxes(pictures, what)
             work.add(np.array([row for row, _ in todo]), np.stack(found).reshape(len(found), -1))
-            if self._request.progress:
-                self._request.progress(work.done, len(source))
 
-    def _engine(self) -> DetectorEngine:
-        if self._engine_ is None:
-            from fairgate.models.checkpoints import require_device
-            from fairgate.models.detection.engine import DetectorEngine
+    def _load(self) -> DetectorEngine:
+        from fairgate.models.detection.engine import DetectorEngine
 
-            require_device(self._device)
-            with naming(self.uri, "be loaded"):
-                self._engine_ = DetectorEngine(self._found, self._device)
-        return self._engine_
+        return DetectorEngine(self._found, self._device)
+
+
+def class_names(config: Mapping[str, Any], where: str) -> dict[int, str]:
+    """The names of a model's classes, by number, as its config gives them. Raises ModelError for one without."""
+    given = config.get("id2label")
+    try:
+        found = {int(number): str(name) for number, name in given.items()} if isinstance(given, dict) else {}
+    except ValueError:
+        found = {}
+    if not found:
+        raise ModelError(
+            "the config does not name the classes that the model detects (id2label).",
+            where=where,
+            remedy="save the model with its labels: config.id2label = {0: 'person', ...}",
+        )
+    return found
+
+
+def class_number(names: Mapping[int, str], what: str, where: str) -> int:
+    """The number of a class by its name. Raises ModelError where no class, or more than one, is called so."""
+    found = [number for number, name in names.items() if name == what]
+    if len(found) != 1:
+        raise ModelError(
+            f"{'no class' if not found else f'{len(found)} classes'} of the model {'are' if found else 'is'} called "
+            f"'{what}'.",
+            where=where,
+            remedy=did_you_mean(what, names.values()) or f"its classes: {listed(list(names.values()), 8)}",
+        )
+    return found[0]

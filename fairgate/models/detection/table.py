@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
-from fairgate.models.checkpoints import require_file, resolve
 from fairgate.models.contract import (
     LOWEST_SCORE,
     MOST_BOXES,
-    PRECOMPUTED,
     Capability,
     Detections,
     Floats,
@@ -27,27 +25,23 @@ from fairgate.models.contract import (
     Rows,
     register,
 )
+from fairgate.models.family import Precomputed, TableFamily
 from fairgate.models.score_table import read_boxes
 
 CORNERS = ("left", "top", "right", "bottom")
 
 
 @register
-class DetectionTables:
+class DetectionTables(TableFamily):
     """Tables of boxes that someone computed before."""
 
     scheme: ClassVar[str] = "detections"
     forms: ClassVar[tuple[str, ...]] = ("detections:FILE",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
 
-    def local_path(self, address: str) -> Path | None:
-        """The table."""
-        return Path(address)
-
     def open(self, request: Request) -> PrecomputedBoxes:
         """Open a table. Raises ScoresError: unreadable, images missing or foreign, boxes that are none."""
-        path = resolve(request.address, request.base)
-        require_file(path, ScoresError)
+        path, _ = self.table(request)
         fingerprint = digest({"file": sha256_file(path), "boxes": 1})
         table, labels, rows = read_boxes(path, request.source.index, MOST_BOXES)
         score = table.column("score", (0, 1))
@@ -63,7 +57,7 @@ class DetectionTables:
 
 
 @dataclass(frozen=True)
-class PrecomputedBoxes:
+class PrecomputedBoxes(Precomputed):
     """A model that only looks up: of every box its label, its image's row, score and corners."""
 
     capabilities: ClassVar[frozenset[Capability]] = DetectionTables.capabilities
@@ -75,11 +69,7 @@ class PrecomputedBoxes:
     row: Rows = field(repr=False)
     score: Floats = field(repr=False)
     corners: Floats = field(repr=False)
-    precision: str = PRECOMPUTED
-    preparation: str = "detections/1"
-    tokenizer: str | None = None
-    preprocessing: str | None = None
-    device: str = "none"
+    preparation: ClassVar[str] = "detections/1"
 
     def detect(self, what: str) -> Detections:
         """The best boxes of a label. Raises ScoresError for one that no box has."""

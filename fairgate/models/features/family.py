@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
@@ -14,29 +13,21 @@ import numpy as np
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.models.checkpoints import (
-    IMAGE_CONFIGS,
-    LOCAL,
     Device,
     Embeddings,
     TransformersFolder,
-    find_device,
-    find_folder,
-    judged_folder,
-    load_model,
-    loading,
-    local_folder,
-    naming,
-    option_folder,
+    load_parts,
     require_weights,
     resolve,
     split_options,
     versions,
 )
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
-from fairgate.models.classifiers.label_files import named_outputs, option_paths
+from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
+from fairgate.models.family import FolderFamily, Judged
 from fairgate.models.features.heads import Head, Pool, read_head
-from fairgate.models.reading import preprocessing_digest
+from fairgate.models.reading import folder_preprocessing
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other features for the same files
 LIBRARIES = ("transformers", "torch", "torchvision", "pillow")
@@ -53,27 +44,18 @@ _CONVOLUTIONS = ("convnext", "convnextv2", "dinov3_convnext")
 
 
 @register
-class FeatureFamily:
+class FeatureFamily(FolderFamily):
     """Backbones of transformers, with a head."""
 
     scheme: ClassVar[str] = "features"
     forms: ClassVar[tuple[str, ...]] = ("features:FOLDER?head=FILE",)
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
-
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The head, the file of labels, and the image processor's folder."""
-        return option_paths(address, "head", "labels", folders=("processor",))
+    files = ("head", "labels")
 
     def open(self, request: Request) -> FixedLabelModel | Backbone:
         """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
         address, options = split_options(request.uri, request.address, ("head", "labels", "pool", "processor"))
-        folder = judged_folder(address, request.base)
-        processor = option_folder(options, "processor", request.base)
-        found = find_folder(folder, tuple(_CLASSES), tokenizer=False, scheme="features", processor=processor)
+        found = self.found(request, address, options, _CLASSES, tokenizer=False)
         if "head" not in options:
             return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)
         path = resolve(options["head"], request.base)
@@ -97,52 +79,50 @@ class FeatureFamily:
                 where=str(path),
                 remedy="name all outputs, in their order",
             )
-        pictures = [one for name, one in found.files.paths.items() if name in IMAGE_CONFIGS]
         files = FixedLabelFiles(
             fingerprint=digest({"files": found.fingerprint, "head": hashed, "pool": pool, **said}),
             identity={"adapter": "features", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
             heads={head.attribute: names},
             load=partial(_with_head, found, head, pool),
-            preprocessing=preprocessing_digest(pictures, adapter="features", kind=found.kind, pool=pool),
+            preprocessing=folder_preprocessing(found, "features", pool=pool),
         )
         model = FixedLabelModel(files, request)
         model.note = head.note
         return model
 
 
-class Backbone:
+@dataclass(frozen=True, slots=True)
+class Features:
+    """A loaded backbone: `prepare` makes of a Pillow RGB image what it takes, `features` returns (images, width)."""
+
+    prepare: Callable[[Any], Any]
+    features: Callable[[Sequence[Any]], Embeddings]
+
+
+class Backbone(Judged[Features]):
     """A backbone without a head, over labelled pictures: what a head is fitted on. It answers no probe."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
     tokenizer: ClassVar[str | None] = None
 
     def __init__(self, found: TransformersFolder, pool: Pool, request: Request) -> None:
-        self.uri, self.fingerprint, self.pool = request.uri, found.fingerprint, pool
+        super().__init__(request)
+        self.fingerprint, self.pool, self._found = found.fingerprint, pool, found
         self.preparation = f"features/{CODE_VERSION}"
-        pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
-        self.preprocessing = preprocessing_digest(pictures, adapter="features", kind=found.kind, pool=pool)
-        self._found, self._request = found, request
-        self._device: Device = find_device(request.device)
-        self.device, self.precision = self._device.name, self._device.precision
+        self.preprocessing = folder_preprocessing(found, "features", pool=pool)
+
+    def _load(self) -> Features:
+        return load_backbone(self._found, self.pool, self._device)
 
     def features(self) -> Embeddings:
         """Of every image, (images, width) float32. Raises ModelError for one that is not finite."""
-        from fairgate.models.checkpoints import require_device
         from fairgate.models.embeddings import numbers_of_images
 
-        require_device(self._device)
-        with naming(self.uri, "be loaded"):
-            loaded = _load(self._found, self.pool, self._device)
+        loaded = self._engine()
         named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": versions(*LIBRARIES)}
         more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": CODE_VERSION}
         parts = f"features/{digest({**named, **more})}"
         return numbers_of_images(loaded.prepare, loaded.features, _finite, self._request, self._device, parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    prepare: Callable[[Any], Any]
-    features: Callable[[Sequence[Any]], Embeddings]
 
 
 def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
@@ -171,17 +151,14 @@ def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri:
     return cast(Pool, said)
 
 
-def _load(found: TransformersFolder, pool: Pool, device: Device) -> _Loaded:
+def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Features:
+    """A backbone, by what is taken of it. Raises ModelError."""
     import torch
-    import transformers
-    from transformers import AutoImageProcessor
 
-    found.files.require_unchanged()
+    # DINO's ViT was published without the pooling layer that ViTModel would make up
     plain = {"add_pooling_layer": False} if found.kind == "vit" else {}
     unused = ("pooler.",) if plain else ()
-    model = load_model(getattr(transformers, _CLASSES[found.kind]), found, unused=unused, **plain).to(device.name)
-    with loading(found) as folder:
-        processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
+    model, processor, _ = load_parts(_CLASSES[found.kind], found, device, texts=False, unused=unused, **plain)
     extra = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 
     def features(prepared: Sequence[Any]) -> Embeddings:
@@ -191,7 +168,7 @@ def _load(found: TransformersFolder, pool: Pool, device: Device) -> _Loaded:
         first, mean = out.last_hidden_state[:, 0], out.last_hidden_state[:, extra:].mean(dim=1)
         return _array({"cls": first, "mean": mean, "cls_mean": torch.cat([first, mean], dim=1)}[pool])
 
-    return _Loaded(lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0], features)
+    return Features(lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0], features)
 
 
 def _array(features: Any) -> Embeddings:
@@ -199,7 +176,7 @@ def _array(features: Any) -> Embeddings:
 
 
 def _with_head(found: TransformersFolder, head: Head, pool: Pool, device: Device) -> Loaded:
-    backbone = _load(found, pool, device)
+    backbone = load_backbone(found, pool, device)
 
     def outputs(prepared: Sequence[Any]) -> Embeddings:
         features = backbone.features(prepared)

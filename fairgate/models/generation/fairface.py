@@ -19,32 +19,25 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from PIL.Image import Image, fromarray
-from torchvision import transforms
-from torchvision.models import resnet34
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import (
     Device,
     HashedFiles,
     naming,
-    read_state_dict,
     require_file,
-    require_finite,
-    require_fit,
     require_weights,
     resolve,
     split_options,
 )
-from fairgate.models.classifiers.fairface_layout import FairFaceLayout
-from fairgate.models.generation.perceiver import Perceiver, device_of
+from fairgate.models.classifiers.fairface_classifier import FairFaceLayout, load_fairface
+from fairgate.models.classifiers.fixed_labels import Loaded
+from fairgate.models.generation.perceivers import Perceiver, device_of
 from fairgate.models.generation.roles import Box, Face
-
-_GENDER, _AGE = slice(FairFaceLayout.first_gender, 9), slice(9, FairFaceLayout.outputs)
 
 BATCH = 64
 SIDE = 800
@@ -90,39 +83,27 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     require_weights(path)
     files = HashedFiles.of({"weights": path})
     finder = DlibFinder(side, upsample) if faces == "dlib" else WholeImage()
-    state = read_state_dict(path)
-    with torch.device("meta"):  # its shapes are compared with the file's before memory is taken for either
-        model = resnet34(num_classes=FairFaceLayout.outputs)
-    require_fit(state, model, str(path), f"a ResNet-34 with {FairFaceLayout.outputs} outputs (FairFace)")
-    require_finite(state, str(path))
-    model.load_state_dict(state, assign=True)
+    loaded = load_fairface(files, races, False, where)
     files.require_unchanged()
     fingerprint = files.fingerprint(races=str(races), **finder.identity)
     searched = f"&side={side}&upsample={upsample}" if faces == "dlib" else ""
     full = f"fairface:{file}?races={races}&faces={faces}{searched}"
-    return FairFace(full, fingerprint, where, model.float().eval(), races, finder)
+    return FairFace(full, fingerprint, where, loaded, races, finder)
 
 
 class FairFace(Perceiver):
     """`spent` counts "fairface", once per face, and "face_finder", once per image."""
 
     def __init__(
-        self, uri: str, fingerprint: str, device: Device, model: Any, races: int, finder: DlibFinder | WholeImage
+        self, uri: str, fingerprint: str, device: Device, loaded: Loaded, races: int, finder: DlibFinder | WholeImage
     ) -> None:
         super().__init__(uri, fingerprint, device)
-        self._model, self._finder = model.to(device.name), finder
+        self._loaded, self._finder = loaded, finder
         self._groups = {
-            "race": (slice(0, races), FairFaceLayout.races[races]),
-            "gender": (_GENDER, FairFaceLayout.genders),
-            "age": (_AGE, FairFaceLayout.ages),
+            "race": FairFaceLayout.races[races],
+            "gender": FairFaceLayout.genders,
+            "age": FairFaceLayout.ages,
         }
-        self._prepare = transforms.Compose(
-            [
-                transforms.Resize((FairFaceLayout.pixels, FairFaceLayout.pixels)),
-                transforms.ToTensor(),
-                transforms.Normalize(FairFaceLayout.mean, FairFaceLayout.std),
-            ]
-        )
 
     def read(self, images: Sequence[Image]) -> list[list[Face]]:
         """The faces of each image, largest first, each with a softmax over the groups of race, gender and age."""
@@ -135,17 +116,18 @@ class FairFace(Perceiver):
         rows: list[torch.Tensor] = []
         for start in range(0, len(chips), BATCH):
             with self._running("read faces"):
-                batch = torch.stack([self._prepare(chip) for chip in chips[start : start + BATCH]])
-                rows.extend(self._model(batch.to(self._device.name)).double().cpu())
+                batch = [self._loaded.prepare(chip) for chip in chips[start : start + BATCH]]
+                rows.extend(torch.from_numpy(self._loaded.outputs(batch)).double())
         self.spent["fairface"] += len(chips)
         return rows
 
     def _probabilities(self, logits: torch.Tensor) -> dict[str, dict[str, float]]:
         if not torch.isfinite(logits).all():
             raise self._diverged()
+        parts = torch.split(logits, [len(groups) for groups in self._groups.values()])
         return {
-            attribute: dict(zip(groups, torch.softmax(logits[outputs], dim=0).tolist(), strict=True))
-            for attribute, (outputs, groups) in self._groups.items()
+            attribute: dict(zip(groups, torch.softmax(part, dim=0).tolist(), strict=True))
+            for (attribute, groups), part in zip(self._groups.items(), parts, strict=True)
         }
 
 

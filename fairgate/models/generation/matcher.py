@@ -17,27 +17,25 @@ from PIL.Image import Image
 from fairgate.ground.errors import ModelError
 from fairgate.models import embed_texts, hf, open_clip
 from fairgate.models.checkpoints import (
-    LOCAL,
     Checkpoint,
     Device,
     Encoder,
     Halving,
-    encoder_of,
     find_folder,
-    load_model,
-    loading,
     model_folder,
     read_config,
     scoring,
     unit_or_error,
 )
-from fairgate.models.generation.perceiver import Perceiver, device_of, require_modest
+from fairgate.models.detection.engine import require_modest
+from fairgate.models.features.family import load_backbone
+from fairgate.models.generation.perceivers import Perceiver, device_of
 from fairgate.models.generation.roles import Vectors
 
 BATCH = 64
 """Images that are embedded at once; a caller that hands over fewer sets the batch itself."""
-_IMAGES_ALONE = {"vit": "ViTModel", "dinov2": "Dinov2Model"}
-"""Types of transformers that embed images and know no text, with their classes."""
+_IMAGES_ALONE = ("vit", "dinov2")
+"""Types of transformers that embed images and know no text."""
 
 
 def open_matcher(uri: str, address: str, *, device: str, base: Path) -> Towers:
@@ -86,21 +84,15 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
     folder = model_folder(address, base)
     config = folder / "config.json"
     if not config.is_file() or str(read_config(config).get("model_type")) not in _IMAGES_ALONE:
-        return hf.checkpoint(folder, pickled=True)
-    found = find_folder(folder, tuple(_IMAGES_ALONE), use="embed", tokenizer=False, pickled=True)
+        return hf.checkpoint_to_use(folder)
+    found = find_folder(folder, _IMAGES_ALONE, use="embed", tokenizer=False, pickled=True)
 
     def load(device: Device) -> Encoder:
-        import transformers
-
-        found.files.require_unchanged()
-        # DINO's ViT was published without the pooling layer that ViTModel would make up
-        without = {"add_pooling_layer": False} if found.kind == "vit" else {}
-        model = load_model(getattr(transformers, _IMAGES_ALONE[found.kind]), found, unused=("pooler.",), **without)
-        with loading(found) as path:
-            processor = transformers.AutoImageProcessor.from_pretrained(path, **LOCAL)
+        # the class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses
+        backbone = load_backbone(found, "cls", device)
 
         def prepare(image: Image) -> torch.Tensor:
-            tensor: torch.Tensor = processor(images=image, return_tensors="pt")["pixel_values"][0]
+            tensor: torch.Tensor = backbone.prepare(image)
             require_modest(tensor, str(found.path))  # DINOv2 takes any size
             return tensor
 
@@ -111,17 +103,6 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
                 remedy="use a CLIP or a SigLIP where texts are compared with images",
             )
 
-        model = model.to(device.name)
-        return encoder_of(
-            model,
-            device,
-            vocabulary=0,
-            prepare=prepare,
-            # the class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses
-            images=lambda pixels: model(pixel_values=pixels).last_hidden_state[:, 0],
-            tokens=refused,
-            texts=refused,
-            scale=1.0,
-        )
+        return Encoder(1.0, 0.0, 0, prepare, backbone.features, refused, refused)
 
     return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)

@@ -18,9 +18,7 @@ from fairgate.models.generation.roles import ALIASES, Role, full_uri
 _DIFFUSION = f"{__package__}.diffusion.open"
 ADAPTERS = {
     **{f"hf.{role}": _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
-    "hf.asker": f"{__package__}.vilt",
-    "hf.detector": f"{__package__}.grounding_dino",
-    "hf.segmenter": f"{__package__}.sam",
+    **{f"hf.{role}": f"{__package__}.perceivers" for role in ("asker", "detector", "segmenter")},
     "hf.matcher": f"{__package__}.matcher",
     "open_clip.matcher": f"{__package__}.matcher",
     "fairface.face_reader": f"{__package__}.fairface",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,25 +15,17 @@ import numpy as np
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
-    IMAGE_CONFIGS,
-    LOCAL,
-    TOKENIZER_FILES,
     Checkpoint,
     Device,
     Encoder,
     TransformersFolder,
-    find_folder,
-    judged_folder,
-    load_model,
-    loading,
-    local_folder,
-    option_folder,
+    load_parts,
     split_options,
     versions,
 )
-from fairgate.models.classifiers.label_files import option_paths
 from fairgate.models.contract import Capability, Floats, Request, register
-from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
+from fairgate.models.family import FolderFamily
+from fairgate.models.reading import folder_preprocessing, folder_tokenizer
 from fairgate.models.two_towers import TwoTowers, unit
 from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
 
@@ -48,21 +39,13 @@ LONGEST = 64
 
 
 @register
-class MatchingFamily:
+class MatchingFamily(FolderFamily):
     """Folders of transformers' ...ForImageTextRetrieval."""
 
     scheme: ClassVar[str] = "matching"
     forms: ClassVar[tuple[str, ...]] = ("matching:FOLDER?head=itm", "matching:FOLDER?head=itc")
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
     """Of `itm` the first, of `itc` the second."""
-
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The folder of tokenizer and image processor."""
-        return option_paths(address, folders=("processor",))
 
     def open(self, request: Request) -> MatchProbabilities | ContrastiveMatcher:
         """Find and hash a folder. Raises ModelError; loading waits until a number is needed."""
@@ -74,9 +57,7 @@ class MatchingFamily:
                 remedy=f"write matching:{address}?head=itm (how likely a text matches, for probes of labels) or "
                 f"matching:{address}?head=itc (similarity, for searches)",
             )
-        folder = judged_folder(address, request.base)
-        processor = option_folder(options, "processor", request.base)
-        found = find_folder(folder, tuple(MATCHERS), scheme="matching", processor=processor)
+        found = self.found(request, address, options, MATCHERS)
         if options["head"] == "itm":
             return MatchProbabilities(found, request)
         return ContrastiveMatcher(_checkpoint(found), request)
@@ -84,14 +65,8 @@ class MatchingFamily:
 
 def _described(found: TransformersFolder, head: str) -> tuple[str, str, str]:
     """Fingerprint, and the digests of how texts and pictures are read."""
-    texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
-    decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
-    pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
-    return (
-        digest({"files": found.fingerprint, "head": head}),
-        tokenizer_digest(texts, kind=found.kind, length=LONGEST, **decided),
-        preprocessing_digest(pictures, adapter="matching", kind=found.kind),
-    )
+    fingerprint = digest({"files": found.fingerprint, "head": head})
+    return fingerprint, folder_tokenizer(found, length=LONGEST), folder_preprocessing(found, "matching")
 
 
 class MatchProbabilities(LabelLikelihoods):
@@ -157,15 +132,9 @@ def _towers(found: TransformersFolder, device: Device) -> Encoder:
 
 def _loaded(found: TransformersFolder, device: Device) -> tuple[Any, Any, Any]:
     """The network behind the engine's interface, its image processor and its tokenizer."""
-    import transformers
-
     from fairgate.models.matching.engine import NETWORKS
 
-    found.files.require_unchanged()
-    network = load_model(getattr(transformers, MATCHERS[found.kind]), found).to(device.name)
-    with loading(found) as folder:
-        processor = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
+    network, processor, tokenizer = load_parts(MATCHERS[found.kind], found, device)
     return NETWORKS[found.kind](network), processor, tokenizer
 
 

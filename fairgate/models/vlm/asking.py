@@ -1,12 +1,15 @@
-"""The text that a language model is given before the label: a prompt, or a question. No torch."""
+"""The text that a language model is given before the label: a prompt, or a question; and what a folder sets of how its
+model writes: the tokens that end a text, which end it in deployment, and settings of decoding, which are not used.
+No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import GENERATION_CONFIG, TransformersFolder, read_config
 from fairgate.models.vlm.judged import Average
 
 IMAGE = "{image}"
@@ -16,6 +19,18 @@ LENS = "{shown}Question: {question} Short Answer:"
 """Paper 1 asks so (LENS, Berrios et al. 2023); its question: 'Can you please identify the occupation that best
 represents the image?'"""
 _LONGEST = 4_000
+_ENDS = "eos_token_id"
+_MOST = 64
+_ONE = ("encoder_repetition_penalty", "guidance_scale", "num_beams", "num_return_sequences", "repetition_penalty")
+"""Settings of `generate` that change nothing at 1."""
+_CHOOSING = (
+    *("bad_words_ids", "begin_suppress_tokens", "constraints", "custom_generate", "do_sample", "dola_layers"),
+    *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "force_words_ids", "forced_bos_token_id"),
+    *("forced_eos_token_id", "max_time", "min_length", "min_new_tokens", "no_repeat_ngram_size", "penalty_alpha"),
+    *("cache_implementation", "sequence_bias", "stop_strings", "suppress_tokens", "token_healing"),
+    *("watermarking_config", *_ONE),
+)
+"""Settings of `generate` by which another token than the likeliest may be written, or fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +76,53 @@ def read_chat(uri: str, chat: str) -> str:
             remedy=f"write ?chat=USER: {IMAGE}%0A{QUESTION} ASSISTANT:, as the model was trained",
         )
     return chat if IMAGE in chat else IMAGE + chat
+
+
+def end_ids(found: TransformersFolder) -> list[int] | None:
+    """The ids that end a text, sorted: of generation_config.json where there is one, else of config.json; None where
+    neither names any, and the model type's own end counts. BLIP-2's language model writes by its own config alone.
+
+    Raises ModelError for ids that are none, and where generation_config.json leaves out an end that config.json has.
+    """
+    path = found.files.paths.get(GENERATION_CONFIG)
+    own = _ids(found.config, str(found.path / "config.json"))
+    text = found.config.get("text_config")
+    inner = _ids(text, str(found.path / "config.json")) if isinstance(text, Mapping) else None
+    said = _ids(read_config(path), str(path)) if path else None
+    if said is not None and own is not None and not set(own) <= set(said):
+        raise ModelError(
+            f"texts end at {own} by config.json, and at {said} by generation_config.json, which is used in deployment.",
+            where=str(path),
+            remedy=f"give both files one {_ENDS}: model.save_pretrained(FOLDER) writes both",
+        )
+    if found.kind == "blip-2":
+        return inner
+    return own or inner if path is None else said
+
+
+def unused_decoding(found: TransformersFolder) -> str | None:
+    """A sentence on what a folder sets of decoding, by which a deployed model may write other texts than are judged;
+    None where it sets nothing."""
+    path = found.files.paths.get(GENERATION_CONFIG)
+    text = found.config.get("text_config")
+    places = (read_config(path) if path else {}, found.config, text if isinstance(text, Mapping) else {})
+    named = sorted({name for one in places for name in _CHOOSING if _sets(one, name)})
+    if not named:
+        return None
+    return f"settings of decoding in the model's folder are not used, each token is the likeliest: {', '.join(named)}"
+
+
+def _sets(config: Mapping[str, Any], name: str) -> bool:
+    return bool(config.get(name)) and (name not in _ONE or config[name] != 1)
+
+
+def _ids(config: Mapping[str, Any], where: str) -> list[int] | None:
+    said = config.get(_ENDS)
+    if said is None:
+        return None
+    ids = said if isinstance(said, list) else [said]
+    if not 1 <= len(ids) <= _MOST or not all(type(one) is int and one >= -1 for one in ids):
+        raise ModelError(
+            f"{_ENDS} is {str(said)[:40]!r}.", where=where, remedy=f"give an id, or a list of at most {_MOST}"
+        )
+    return sorted(set(ids))

@@ -1,4 +1,5 @@
-"""A loaded model of pictures and text: each picture's prefix is computed once, and every label continues it."""
+"""A loaded model of pictures and text, or of text alone: what comes before the labels is computed once, and every label
+continues it."""
 
 from __future__ import annotations
 
@@ -14,18 +15,36 @@ from transformers.modeling_outputs import BaseModelOutput
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import Device
 from fairgate.models.contract import Floats
-from fairgate.models.vlm.asking import IMAGE
+from fairgate.models.vlm.asking import CAPTION, IMAGE
 from fairgate.models.vlm.layouts import Layout
 from fairgate.models.vlm.likelihood import Prefix, decoded, label_tokens, require_end
 
 _TEXT_ENDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 
 
-class VisionLanguage:
+class _Continuing:
+    """What continues `_end`, the end of a prompt, with labels. `_seq2seq`: a decoder of its own (T5's) reads a label by
+    itself."""
+
+    tokenizer: Any
+    where: str
+    _end: str
+    _seq2seq: bool
+
+    def tokens(self, labels: Sequence[str]) -> list[list[int]]:
+        """Tokens of each label as it follows the prompt."""
+        return label_tokens(self._read, "" if self._seq2seq else self._end, labels, self.where)
+
+    def _read(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+class VisionLanguage(_Continuing):
     """`prompt` is the text before the label, with IMAGE where the picture goes."""
 
     def __init__(self, model: Any, processor: Any, layout: Layout, prompt: str, device: Device, where: str) -> None:
         self.model, self.processor, self.layout, self.where = model, processor, layout, where
+        self.tokenizer = processor.tokenizer
         _decode_plainly(model)
         self._device = torch.device(device.name)
         self.text, after = self._marked(prompt)
@@ -47,13 +66,6 @@ class VisionLanguage:
                 f"the prompt holds the mark of a picture, '{token}'.", where=self.where, remedy=f"write {IMAGE} once"
             )
         return before + self.layout.marker.format(image_token=token) + after, after
-
-    def tokens(self, labels: Sequence[str]) -> list[list[int]]:
-        """Tokens of each label as it follows the prompt; a decoder of its own (T5's) reads it by itself."""
-        return label_tokens(self._read, "" if self._seq2seq else self._end, labels, self.where)
-
-    def _read(self, text: str) -> list[int]:
-        return list(self.processor.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def inputs(self, image: Image.Image, prompt: str | None = None) -> dict[str, Any]:
         """A picture and a prompt (None: the engine's) as the model takes them. Raises ModelError where the picture
@@ -138,7 +150,7 @@ class VisionLanguage:
         stops = set(ends if isinstance(ends, list) else [ends])
         first = 1 if self._seq2seq else 0  # a decoder of its own starts with a token that may be its padding
         end = next((at + 1 for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
-        return str(self.processor.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
+        return str(self.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
 
     def caption(self, shown: Image.Image, longest: int) -> str:
         """The text that follows the prompt, each token the likeliest, at most `longest` of them."""
@@ -147,7 +159,40 @@ class VisionLanguage:
         given = inputs["input_ids"].shape[1]
         ids = made.tolist()
         new = ids[given:] if ids[:given] == inputs["input_ids"][0].tolist() else ids
-        return str(self.processor.tokenizer.decode(new, skip_special_tokens=True)).strip()
+        return str(self.tokenizer.decode(new, skip_special_tokens=True)).strip()
+
+
+class LanguageReader(_Continuing):
+    """A language model that reads what was said of a picture, and scores the labels that may follow.
+
+    `prompt` is the text before the label, with CAPTION where the caption goes."""
+
+    def __init__(self, model: Any, tokenizer: Any, prompt: str, device: Device, where: str) -> None:
+        self.model, self.tokenizer, self.where = model, tokenizer, where
+        self._before, self._end = prompt.split(CAPTION)
+        self._device = torch.device(device.name)
+        self._seq2seq = bool(model.config.is_encoder_decoder)
+
+    def log_likelihoods(self, shown: str, labels: Sequence[Sequence[int]]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, after the prompt with a caption: (labels,)."""
+        ids = self.tokenizer(self._before + shown + self._end, return_tensors="pt")["input_ids"].to(self._device)
+        if self._seq2seq:
+            states = self.model.get_encoder()(input_ids=ids).last_hidden_state
+
+            def decode(tokens: torch.Tensor) -> torch.Tensor:
+                seen = BaseModelOutput(last_hidden_state=states.expand(len(tokens), -1, -1))
+                logits: torch.Tensor = self.model(encoder_outputs=seen, decoder_input_ids=tokens).logits
+                return logits
+
+            return decoded(decode, self.model.config.decoder_start_token_id, labels, self._device)
+        require_end(ids[0].tolist(), self._read(self._end), self.where)
+        out = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
+
+        def forward(tokens: torch.Tensor, cache: Any) -> torch.Tensor:
+            logits: torch.Tensor = self.model(input_ids=tokens, past_key_values=cache, use_cache=True).logits
+            return logits
+
+        return Prefix(out.past_key_values, out.logits[:, -1], forward).log_likelihoods(labels)
 
 
 def _decode_plainly(model: Any) -> None:

@@ -1,54 +1,249 @@
-"""`vlm:FOLDER?question=...`: a language model that sees, judged by the likelihood of each label as its answer.
+"""`vlm:FOLDER?question=...`: a language model that sees, judged by the likelihood of each label as its answer, or by
+what it answers (`?chat=`).
+
+`captions:FOLDER?question=TEXT&captioner=vlm:...`: one model describes the picture, and a language model answers, as
+LENS does (Berrios et al. 2023; paper 1's table 8): the language model sees the caption alone. `captioner=` is last and holds
+all that follows: a `vlm:` URI, whose prompt asks for the description.
 
 Local files, safetensors, no code from the folder and no chat template: the URI has the whole text before the label.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import find_folder, judged_folder, local_folder, split_options
-from fairgate.models.classifiers.label_files import option_paths
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import TransformersFolder, load_parts, naming, split_options
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.vlm.asking import Asking, read_asking, read_chat
-from fairgate.models.vlm.conversing import ConversingModel
-from fairgate.models.vlm.judged import LabelLikelihoods
-from fairgate.models.vlm.layouts import LAYOUTS
-from fairgate.models.vlm.seeing import OPTIONS, SeeingModel
+from fairgate.models.family import FolderFamily
+from fairgate.models.reading import folder_preprocessing, folder_tokenizer, preprocessing_digest
+from fairgate.models.vlm.asking import (
+    CAPTION,
+    IMAGE,
+    QUESTION,
+    Asking,
+    end_ids,
+    read_asking,
+    read_chat,
+    unused_decoding,
+)
+from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
+from fairgate.models.vlm.layouts import LAYOUTS, load, require_one_context, require_processor
+
+if TYPE_CHECKING:
+    from fairgate.models.vlm.engine import VisionLanguage
+
+    Writing = Callable[[VisionLanguage, Sequence[tuple[int, Any]]], list[str]]
+
+CODE_VERSION = 3  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
+OPTIONS = ("question", "prompt", "average")
+CAPTIONS_VERSION = 1  # the same of `captions:`
+LONGEST_CAPTION = 30
+"""Tokens of a caption at most."""
+LANGUAGE_MODELS = {
+    "t5": "T5ForConditionalGeneration",
+    "opt": "OPTForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "gemma": "GemmaForCausalLM",
+}
+"""By `model_type` of config.json."""
+_AT_ONCE = 8  # pictures of a batch
+_SAVED_EVERY = 256  # texts
 
 
 @register
-class VisionLanguageFamily:
+class VisionLanguageFamily(FolderFamily):
     """Folders that transformers saved: LLaVA (also NeXT, OneVision), Qwen2-VL, Qwen2.5-VL, Qwen3-VL, PaliGemma, BLIP-2,
     InternVL, Idefics3, SmolVLM."""
 
     scheme: ClassVar[str] = "vlm"
     forms: ClassVar[tuple[str, ...]] = ("vlm:FOLDER?question=TEXT", "vlm:FOLDER?chat=TEXT")
-    capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities | ConversingModel.capabilities
-
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The folder of tokenizer and image processor."""
-        return option_paths(address, folders=("processor",))
+    capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities | {"answer"}
 
     def open(self, request: Request) -> SeeingModel:
         """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
         named, options = split_options(request.uri, request.address, (*OPTIONS, "chat", "processor"))
-        processor = options.pop("processor", None)
         chat = options.pop("chat", None)
-        if chat is not None and options:
+        if chat is not None and set(options) & set(OPTIONS):
             raise ModelError(
                 "the URI has a chat, for a suite's questions, and a question or prompt of its own.",
                 where=request.uri,
                 remedy="write ?chat= for the probe `question`, or ?question= (or ?prompt=) for labels' likelihood",
             )
         asking = read_asking(request.uri, options) if chat is None else Asking(read_chat(request.uri, chat), "sum")
-        folder = judged_folder(named, request.base)
-        read_by = judged_folder(processor, request.base) if processor else None
-        found = find_folder(folder, tuple(LAYOUTS), generates=True, scheme="vlm", processor=read_by)
+        found = self.found(request, named, options, LAYOUTS, generates=True)
         return SeeingModel(found, asking, request) if chat is None else ConversingModel(found, asking, request)
+
+
+class SeeingModel(LabelLikelihoods):
+    """A judged image-text-to-text model, loaded when a likelihood is not in the cache."""
+
+    def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
+        super().__init__(request, asking.average)
+        require_processor(found)
+        self.asking = asking
+        self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
+        self.preparation = f"vlm/{CODE_VERSION}"
+        self.tokenizer = digest([folder_tokenizer(found), end_ids(found)])
+        self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
+        self.unused, self._found = unused_decoding(found), found
+        """What the folder sets of decoding, as a sentence; None where it sets nothing."""
+
+    def _load(self) -> VisionLanguage:
+        from fairgate.models.vlm.engine import VisionLanguage
+
+        model, processor = load(self._found, self._device)
+        layout, where = LAYOUTS[self._found.kind], str(self._found.path)
+        return VisionLanguage(model, processor, layout, self.asking.prompt, self._device, where)
+
+    def captions(self, longest: int) -> list[str]:
+        """What the model says of every picture after its prompt, greedily, in at most `longest` tokens; cached.
+
+        Captions that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
+        """
+
+        def write(engine: VisionLanguage, pictures: Sequence[tuple[int, Any]]) -> list[str]:
+            return [engine.caption(image, longest) for _, image in pictures]
+
+        rows = range(len(self._request.source))
+        found = self._written(f"captions/{self._key()}/{longest}", rows, "describe a picture", 1, write)
+        return [found[row] for row in rows]
+
+    def _written(self, name: str, rows: Iterable[int], what: str, at_once: int, write: Writing) -> dict[int, str]:
+        """What is written about pictures, by row: `at_once` of them, cached under a name, and saved when the run is
+        interrupted."""
+        from fairgate.models.checkpoints import require_device, scoring
+
+        cache, kind = self._request.cache, name.partition("/")[0]
+        entry = cache.read(name) if cache else None
+        known = json.loads(entry.notes[kind]) if entry is not None and kind in entry.notes else {}
+        found = {int(row): str(text) for row, text in known.items()}
+        todo = [row for row in rows if row not in found]
+        if not todo:
+            return found
+
+        def save() -> None:
+            if cache:
+                cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {kind: json.dumps(found)})
+
+        require_device(self._device)
+        with naming(self.uri, "be loaded"):
+            engine = self._load()  # anew, and not kept: the memory is needed by who reads the texts
+        try:
+            with scoring(self._device), naming(self.uri, what):
+                pictures = self._rows(todo)
+                while some := list(islice(pictures, at_once)):
+                    found.update(zip([row for row, _ in some], write(engine, some), strict=True))
+                    self.pictures_read += len(some)
+                    if len(found) % _SAVED_EVERY == 0:
+                        save()
+        finally:  # also after Ctrl-C or an unreadable picture
+            save()
+        return found
+
+
+class ConversingModel(SeeingModel):
+    """`asking.prompt` is the whole text around a question, with QUESTION and IMAGE in it."""
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
+
+    def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
+        super().__init__(found, asking, request)
+        self.note = self.unused
+
+    def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:
+        """The answer to each picture's prompt, greedily, in at most `longest` tokens: (images,); "" where none is.
+
+        Answers that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
+        """
+        texts = self._texts(prompts)
+
+        def write(engine: VisionLanguage, pictures: Sequence[tuple[int, Any]]) -> list[str]:
+            return engine.answers([(image, texts[row]) for row, image in pictures], longest)
+
+        asked = [row for row, text in enumerate(texts) if text]
+        name = f"answers/{self._key()}/{digest([longest, *texts])}"
+        found = self._written(name, asked, "answer about a picture", _AT_ONCE, write)
+        return np.array([found.get(row, "") for row in range(len(texts))], dtype=object)
+
+    def _texts(self, prompts: Sequence[str]) -> list[str]:
+        """The whole text of each picture; "" where it is not asked."""
+        if odd := next((one for one in prompts if IMAGE in one or QUESTION in one), None):
+            raise ModelError(
+                f"a question holds a mark, {IMAGE} or {QUESTION}: '{odd[:80]}'.",
+                where=self.uri,
+                remedy="write the question in words; where it and the picture go is in the URI's chat",
+            )
+        return [self.asking.prompt.replace(QUESTION, one) if one else "" for one in prompts]
+
+
+@register
+class CaptionsFamily(FolderFamily):
+    """Folders of language models (FlanT5, OPT, GPT-2, Llama, Mistral, Qwen2, Gemma), with a model that describes."""
+
+    scheme: ClassVar[str] = "captions"
+    forms: ClassVar[tuple[str, ...]] = ("captions:FOLDER?question=TEXT&captioner=vlm:FOLDER?prompt=TEXT",)
+    capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities
+
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The folder of the language model's tokenizer."""
+        return super().option_files(address.partition("captioner=")[0])
+
+    def origin(self, address: str) -> str:
+        """The URI of the model that describes."""
+        return address.partition("captioner=")[2]
+
+    def open(self, request: Request) -> DescribedModel:
+        """Find and hash both models. Raises ModelError; loading waits until a likelihood is needed."""
+        own, _, captioner = request.address.partition("captioner=")
+        if not captioner.startswith("vlm:"):
+            raise ModelError(
+                "the URI names no model that describes pictures.",
+                where=request.uri,
+                remedy="end it with &captioner=vlm:FOLDER?prompt={image}A photo of",
+            )
+        named, options = split_options(request.uri, own.rstrip("&"), (*OPTIONS, "processor"))
+        asking = read_asking(request.uri, options, CAPTION, f"Caption: {CAPTION}\n")
+        found = self.found(request, named, options, LANGUAGE_MODELS, images=False)
+        seeing = request.open_other(captioner)
+        assert isinstance(seeing, SeeingModel), captioner
+        return DescribedModel(found, seeing, asking, request)
+
+
+class DescribedModel(LabelLikelihoods):
+    """A judged pair of models, loaded when a caption or a likelihood is not in the cache."""
+
+    def __init__(self, found: TransformersFolder, seeing: SeeingModel, asking: Asking, request: Request) -> None:
+        super().__init__(request, asking.average)
+        self.asking, self.captioner = asking, seeing
+        self.fingerprint = digest({"files": found.fingerprint, "captioner": seeing.fingerprint, **asdict(asking)})
+        self.preparation = f"captions/{CAPTIONS_VERSION} {seeing.preparation}"
+        self.tokenizer = digest([folder_tokenizer(found), seeing.tokenizer])
+        self.preprocessing = preprocessing_digest(
+            adapter="captions", captioner=seeing.preprocessing, longest=LONGEST_CAPTION, **asdict(asking)
+        )
+        self.note, self._found = seeing.unused, found
+
+    def _rows(self, todo: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        captions = self.captioner.captions(LONGEST_CAPTION)
+        return ((row, captions[row]) for row in todo)
+
+    def _load(self) -> LabelEngine:
+        from fairgate.models.vlm.engine import LanguageReader
+
+        found, where = self._found, str(self._found.path)
+        model, _, tokenizer = load_parts(LANGUAGE_MODELS[found.kind], found, self._device, images=False)
+        require_one_context(model.config, where)
+        return LanguageReader(model, tokenizer, self.asking.prompt, self._device, where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -12,10 +11,10 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, find_device, naming, versions
+from fairgate.models.checkpoints import naming, versions
 from fairgate.models.contract import Capability, Floats, Request, log_softmax
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.row_parts import RowParts
+from fairgate.models.family import Judged, RowParts
 
 Average = Literal["sum", "mean"]
 SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1}
@@ -38,7 +37,7 @@ class LabelEngine(Protocol):
         ...
 
 
-class LabelLikelihoods(ABC):
+class LabelLikelihoods(Judged[LabelEngine]):
     """`fingerprint`, `preparation`, `tokenizer` and `preprocessing` are those of `fairgate.models.Model`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities"})
@@ -48,18 +47,11 @@ class LabelLikelihoods(ABC):
     preprocessing: str
 
     def __init__(self, request: Request, average: Average) -> None:
-        self.uri, self.average = request.uri, average
+        super().__init__(request)
+        self.average = average
         self.pictures_read = 0
         """Pictures that the language model was shown so far, in this process."""
-        self._request = request
-        self._device: Device = find_device(request.device)
-        self.device, self.precision = self._device.name, self._device.precision
-        self._engine_: LabelEngine | None = None
         self._columns: dict[str, Table] | None = None
-
-    @abstractmethod
-    def _load(self) -> LabelEngine:
-        """The engine; called once, where a likelihood is not in the cache."""
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax, over exactly these labels, of their log-likelihoods: (images, prompts) float64."""
@@ -111,26 +103,18 @@ class LabelLikelihoods(ABC):
         """Likelihoods of labels on every picture, (images, labels) float32; done pieces are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 
-        request = self._request
-        work, engine = RowParts(request.cache, parts, len(request.source)), self._engine()
+        engine = self._engine()
         with naming(self.uri, "read the labels"):
             tokens = engine.tokens(labels)
         lengths = np.array([len(one) for one in tokens]) if self.average == "mean" else 1
-        if request.progress:
-            request.progress(work.done, len(request.source))
-        try:
-            with scoring(self._device):
-                for row, shown in self._rows(np.flatnonzero(~work.has).tolist()):
-                    with naming(self.uri, "score labels"), np.errstate(over="ignore"):
-                        found = (engine.log_likelihoods(shown, tokens) / lengths).astype(np.float32)
-                    self._require_finite(found, row)
-                    self.pictures_read += 1
-                    work.add(np.array([row]), found[None])
-                    if request.progress:
-                        request.progress(work.done, len(request.source))
-        finally:  # also after Ctrl-C or an unreadable picture: what is done stays in the cache
-            work.flush()
-        return work.merged(request.source)
+        with RowParts(self._request, parts) as work, scoring(self._device):
+            for row, shown in self._rows(np.flatnonzero(~work.has).tolist()):
+                with naming(self.uri, "score labels"), np.errstate(over="ignore"):
+                    found = (engine.log_likelihoods(shown, tokens) / lengths).astype(np.float32)
+                self._require_finite(found, row)
+                self.pictures_read += 1
+                work.add(np.array([row]), found[None])
+        return work.merged()
 
     def _require_finite(self, found: Table, row: int) -> None:
         if not np.isfinite(found).all():
@@ -162,12 +146,3 @@ class LabelLikelihoods(ABC):
                 "dataset": self._request.source.fingerprint,
             }
         )
-
-    def _engine(self) -> LabelEngine:
-        if self._engine_ is None:
-            from fairgate.models.checkpoints import require_device
-
-            require_device(self._device)
-            with naming(self.uri, "be loaded"):
-                self._engine_ = self._load()
-        return self._engine_

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import LOCAL, Device, TransformersFolder, load_model, loading
+from fairgate.models.checkpoints import Device, TransformersFolder, load_parts, naming_folder, not_known, read_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +61,12 @@ def load(found: TransformersFolder, device: Device) -> tuple[Any, Any]:
     import transformers
 
     layout = LAYOUTS[found.kind]
-    model_class, processor_class = (getattr(transformers, name, None) for name in (layout.model, layout.processor))
-    if model_class is None or processor_class is None:
-        raise ModelError(
-            f"the installed transformers ({transformers.__version__}) does not know a {found.kind}.",
-            where=str(found.path),
-            remedy="install a newer one: `pip install --upgrade transformers`",
-        )
-    found.files.require_unchanged()
-    model = load_model(model_class, found).to(device.name)
+    processor_class = getattr(transformers, layout.processor, None)
+    if processor_class is None:
+        raise not_known(found)
+    model, images, tokenizer = load_parts(layout.model, found, device)
     require_one_context(model.config, str(found.path))
-    with loading(found) as folder:
-        images = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
+    with naming_folder(found.path):
         options = processor_options(found, model.config)
         _require_modest(found.kind, options, images, str(found.path))
         if layout.video:
@@ -163,8 +156,6 @@ def _grid(sides: Sequence[int], patch: int) -> int:
 
 def processor_options(found: TransformersFolder, config: Any) -> dict[str, Any]:
     """The options of a processor besides its parts: from processor_config.json, else as the model's config implies."""
-    from fairgate.models.checkpoints import read_config
-
     if found.kind in ("llava", "llava_next"):
         vision = config.vision_config
         implied = {

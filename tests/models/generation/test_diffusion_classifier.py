@@ -59,7 +59,7 @@ def test_errors_are_those_of_a_plain_loop_over_diffusers_parts(
 
     model, pipe = classifier(pipelines[kind]), stock(kind, pipeline)
     ours = model.errors(PROMPTS)
-    engine = model._engine()
+    engine = model._denoising()
     noises = diffusers.DDPMScheduler.from_config(pipe.scheduler.config)
     expected = np.zeros((4, 3))
     with torch.inference_mode():
@@ -193,7 +193,7 @@ def test_prompts_that_the_tokenizer_makes_equal_are_named(pipelines: Any, kind: 
     assert classifier(pipelines[kind], cache=EmbeddingCache(tmp_path)).indistinct(asked) == [(0, 2)]
     again = classifier(pipelines[kind], cache=EmbeddingCache(tmp_path))
     assert again.indistinct(asked) == [(0, 2)]
-    assert again._loaded is None
+    assert again._network is None
 
 
 def test_states_that_differ_by_rounding_alone_are_one_text(pipelines: Any, monkeypatch: pytest.MonkeyPatch) -> None:

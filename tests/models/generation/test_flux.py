@@ -68,7 +68,7 @@ def test_a_picture_is_made_once_whatever_the_batch(folders: dict[bool, Path], tm
     assert difference(whole, made(one.generate(PROMPTS, HOW), batch=1)) <= 1
     again = painter(folders[True], EmbeddingCache(tmp_path))
     assert difference(whole, made(again.generate(PROMPTS, HOW))) <= 1
-    assert again._painter is None, "nothing is loaded for what is known"
+    assert again._network is None, "nothing is loaded for what is known"
 
 
 def test_it_paints_and_does_nothing_else(folders: dict[bool, Path]) -> None:

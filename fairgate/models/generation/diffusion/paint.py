@@ -8,12 +8,14 @@ run together. At equal scales the pictures are theirs (tests/models/generation/t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from PIL.Image import Image, Resampling
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import MAX_SIDE, naming
+from fairgate.models.checkpoints import MAX_SIDE, Halving, naming
 from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion, joined
 from fairgate.models.generation.diffusion.schedule import Schedule
 from fairgate.models.generation.roles import Sampling
@@ -156,6 +158,30 @@ def denoise(
         if after is not None:
             latents = after(number, latents)
     return latents
+
+
+def require_finite_latents(latents: torch.Tensor, where: str) -> None:
+    """Raises ModelError for latents of a picture that are none."""
+    if not torch.isfinite(latents).all():
+        raise ModelError(
+            "the latents of a picture are NaN or infinite.",
+            where=where,
+            remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+        )
+
+
+def in_fitting_batches(
+    make: Callable[[list[Any], list[int]], Sequence[Any]], given: Sequence[Any], seeds: Sequence[int], device: Any
+) -> list[Any]:
+    """The pictures that `make(given, seeds)` makes, one of each, in batches that fit into the device's memory. Raises
+    DeviceError where none does."""
+
+    def made(jobs: Sequence[Any]) -> Any:
+        pictures = np.empty(len(jobs), dtype=object)
+        pictures[:] = make([one for one, _ in jobs], [seed for _, seed in jobs])
+        return pictures
+
+    return list(Halving(made, str(device))(list(zip(given, seeds, strict=True))))
 
 
 def generators_of(seeds: Sequence[int]) -> list[torch.Generator]:

@@ -1,5 +1,5 @@
 """`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier, as an
-editor of pictures (edits.py), and as a painter (pictures.py).
+editor of pictures, and as a painter (pictures.py).
 
 A prompt is the more probable, the better the model predicts the noise that was added to a picture when it is told the
 prompt (Li et al. 2023, "Your diffusion model is secretly a zero-shot classifier"): log P(prompt | picture) is, up to
@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -21,16 +20,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    Device,
-    find_device,
-    judged_folder,
-    local_folder,
-    naming,
-    split_options,
-    versions,
-)
-from fairgate.models.classifiers.label_files import option_paths
+from fairgate.models.checkpoints import judged_folder, naming, split_options, versions
 from fairgate.models.contract import (
     Capability,
     Editing,
@@ -42,12 +32,12 @@ from fairgate.models.contract import (
     register,
 )
 from fairgate.models.decoding import decode_rgb, name_of
+from fairgate.models.family import FolderFamily, Judged, RowParts
 from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
 from fairgate.models.generation.diffusion_classifier.reading import Table, same_text, shown_how, tokenizers_digest
 from fairgate.models.generation.diffusion_classifier.sampling import Classifying, settle
 from fairgate.models.reading import preprocessing_digest
-from fairgate.models.row_parts import RowParts
 
 if TYPE_CHECKING:
     from fairgate.models.generation.diffusion.pipeline import StableDiffusion
@@ -59,20 +49,13 @@ _BATCH = 8  # pictures read at once
 
 
 @register
-class DiffusionFamily:
+class DiffusionFamily(FolderFamily):
     """Folders that diffusers saved, and hub ids."""
 
     scheme: ClassVar[str] = "diffusion"
     forms: ClassVar[tuple[str, ...]] = ("diffusion:FOLDER?samples=100", "diffusion:FOLDER?lora=FILE")
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit", "generate"})
-
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """A VAE and a LoRA of other folders."""
-        return option_paths(address, folders=("vae", "lora"))
+    folders = ("vae", "lora")
 
     def open(self, request: Request) -> DiffusionClassifier:
         """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""
@@ -91,7 +74,7 @@ class DiffusionFamily:
         return DiffusionClassifier(found, settings, request)
 
 
-class DiffusionClassifier:
+class DiffusionClassifier(Judged["StableDiffusion"]):
     """A judged Stable Diffusion, loaded when an error is not in the cache.
 
     The error of a picture under a prompt is computed once, whatever the comparisons that the prompt takes part in.
@@ -100,20 +83,16 @@ class DiffusionClassifier:
     capabilities: ClassVar[frozenset[Capability]] = DiffusionFamily.capabilities
 
     def __init__(self, found: PipelineFiles, settings: Classifying, request: Request) -> None:
-        self.uri, self.settings = request.uri, settings
+        super().__init__(request)
+        self.settings, self._found = settings, found
         self.fingerprint = digest({"files": found.fingerprint, **asdict(settings)})
         self.preparation = f"diffusion/{CODE_VERSION}"
         self.tokenizer = tokenizers_digest(found)
         with naming(request.uri, "be read"):
             self.preprocessing = preprocessing_digest(adapter="diffusion", **shown_how(found, asdict(settings)))
-        self._device: Device = find_device(request.device)
-        self.device, self.precision = self._device.name, self._device.precision
-        self.note = (
-            "the pipeline's safety checker is not run: pictures are judged as painted" if found.checked else None
-        )
-        self._found, self._request = found, request
-        self._parts: StableDiffusion | None = None
-        self._loaded: DenoisingErrors | None = None
+        if found.checked:
+            self.note = "the pipeline's safety checker is not run: pictures are judged as painted"
+        self._errors: DenoisingErrors | None = None
         self._columns: dict[str, NDArray[np.float32]] | None = None
 
     @property
@@ -124,7 +103,7 @@ class DiffusionClassifier:
     @property
     def unet_evaluations(self) -> int:
         """Pictures that the UNet denoised so far, in this process."""
-        return 0 if self._parts is None else self._parts.spent["unet"]
+        return 0 if self._network is None else self._network.spent["unet"]
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax, over exactly these prompts, of minus the mean squared error: (images, prompts) float64."""
@@ -187,7 +166,7 @@ class DiffusionClassifier:
         Pictures are worked on with `?size=` pixels on the longer side, by default as the model was trained.
         Raises ModelError for a strength outside of (0, 1], and when read for latents that are not finite.
         """
-        from fairgate.models.generation.diffusion_classifier.edits import EditedImages, ImageEditor
+        from fairgate.models.generation.diffusion_classifier.pictures import EditedImages, ImageEditor
 
         if not 0 < how.strength <= 1:
             raise ModelError(
@@ -198,7 +177,7 @@ class DiffusionClassifier:
         request = self._request
 
         def loaded() -> ImageEditor:
-            return ImageEditor(self._model(), self.settings.size)
+            return ImageEditor(self._engine(), self.settings.size)
 
         return EditedImages(request.source, prompt, how, self._key(), loaded, request.cache)
 
@@ -213,7 +192,7 @@ class DiffusionClassifier:
         request = self._request
 
         def loaded() -> PicturePainter:
-            return PicturePainter(self._model(), self.settings.size)
+            return PicturePainter(self._engine(), self.settings.size)
 
         key = digest({**self._ways(), "size": self.settings.size})
         return GeneratedPictures(request.source, prompts, how, key, loaded, request.cache, request.progress)
@@ -245,7 +224,7 @@ class DiffusionClassifier:
 
         Each prompt is read by itself, so that equal tokens give equal states.
         """
-        engine, found = self._engine(), dict[str, list[Table]]()
+        engine, found = self._denoising(), dict[str, list[Table]]()
         for prompt in dict.fromkeys(prompts):
             with naming(self.uri, "read prompts"):
                 read = engine.model.embed_prompts([prompt])
@@ -257,25 +236,16 @@ class DiffusionClassifier:
         """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 
-        request, source = self._request, self._request.source
-        work, engine = RowParts(request.cache, parts, len(source)), self._engine()
-        if request.progress:
-            request.progress(work.done, len(source))
-        try:
-            with scoring(replace(self._device, precision="fp32")):  # the pipeline knows what runs in half precision
-                for rows, blobs in source.image_batches(_BATCH):
-                    todo = [(int(one), data) for one, data in zip(rows, blobs, strict=True) if not work.has[one]]
-                    for place, data in todo:
-                        latents = engine.latents(decode_rgb(data, source, place))
-                        with naming(self.uri, "denoise pictures"):
-                            found = row(engine, latents, str(source.index.set_id[place]))
-                        self._require_finite(found, place)
-                        work.add(np.array([place]), found.astype(np.float32)[None])
-                    if todo and request.progress:
-                        request.progress(work.done, len(source))
-        finally:  # also after Ctrl-C or an unreadable picture: what is done stays in the cache
-            work.flush()
-        return work.merged(source)
+        engine, source = self._denoising(), self._request.source
+        exact = replace(self._device, precision="fp32")  # the pipeline knows what runs in half precision
+        with RowParts(self._request, parts) as work, scoring(exact):
+            for place, data in (each for todo in work.batches(_BATCH) for each in todo):
+                latents = engine.latents(decode_rgb(data, source, place))
+                with naming(self.uri, "denoise pictures"):
+                    found = row(engine, latents, str(source.index.set_id[place]))
+                self._require_finite(found, place)
+                work.add(np.array([place]), found.astype(np.float32)[None])
+        return work.merged()
 
     def _require_finite(self, found: Floats, row: int) -> None:
         if not np.isfinite(found).all():
@@ -308,22 +278,17 @@ class DiffusionClassifier:
             "precision": self.precision,
         }
 
-    def _engine(self) -> DenoisingErrors:
-        if self._loaded is None:
+    def _denoising(self) -> DenoisingErrors:
+        if self._errors is None:
             from fairgate.models.generation.diffusion_classifier.errors import DenoisingErrors
 
-            model = self._model()
+            model = self._engine()
             with naming(self.uri, "be loaded"):
-                self._loaded = DenoisingErrors(model, samples=self.settings.samples, size=self.settings.size)
-        return self._loaded
+                self._errors = DenoisingErrors(model, samples=self.settings.samples, size=self.settings.size)
+        return self._errors
 
-    def _model(self) -> StableDiffusion:
-        if self._parts is None:
-            versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
-            from fairgate.models.checkpoints import require_device
-            from fairgate.models.generation.diffusion.pipeline import StableDiffusion
+    def _load(self) -> StableDiffusion:
+        versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+        from fairgate.models.generation.diffusion.pipeline import StableDiffusion
 
-            require_device(self._device)
-            with naming(self.uri, "be loaded"):
-                self._parts = StableDiffusion(self._found, self.uri, self._device.name)
-        return self._parts
+        return StableDiffusion(self._found, self.uri, self._device.name)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, find_device, local_folder, read_config, split_options, versions
+from fairgate.models.checkpoints import HashedFiles, judged_folder, read_config, right_uri, split_options, versions
 from fairgate.models.contract import Capability, Generating, ImageSource, Request, register
+from fairgate.models.family import FolderFamily, Judged
 from fairgate.models.generated import GeneratedPictures
-from fairgate.models.generation.diffusion.files import PipelineFiles
+from fairgate.models.generation.diffusion.files import TEXT_TOKENIZERS, PipelineFiles, component_class, component_files
 from fairgate.models.generation.diffusion_classifier.reading import tokenizers_digest
-from fairgate.models.generation.flux.files import find_flux
 from fairgate.models.reading import preprocessing_digest
 
 if TYPE_CHECKING:
@@ -23,19 +24,27 @@ CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other pi
 LATENT_SIDE = 128
 """Latents of a side of a picture by default: 1,024 pixels, as FluxPipeline's."""
 MAX_PIXELS = 2048  # of a side: attention grows with the fourth power of it
+PIPELINE = "FluxPipeline"
+_KNOWN: Mapping[str, tuple[str, frozenset[str]]] = {
+    "transformer": ("diffusers", frozenset({"FluxTransformer2DModel"})),
+    "vae": ("diffusers", frozenset({"AutoencoderKL"})),
+    "text_encoder": ("transformers", frozenset({"CLIPTextModel"})),
+    "text_encoder_2": ("transformers", frozenset({"T5EncoderModel"})),
+    "tokenizer": ("transformers", TEXT_TOKENIZERS),
+    "tokenizer_2": ("transformers", TEXT_TOKENIZERS | {"T5Tokenizer", "T5TokenizerFast"}),
+    "scheduler": ("diffusers", frozenset({"FlowMatchEulerDiscreteScheduler"})),
+}
+"""Library and classes of each component."""
 
 
 @register
-class FluxFamily:
+class FluxFamily(FolderFamily):
     """Folders that diffusers saved, of a FluxPipeline."""
 
     scheme: ClassVar[str] = "flux"
     forms: ClassVar[tuple[str, ...]] = ("flux:FOLDER?size=1024",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"generate"})
-
-    def local_path(self, address: str) -> Path | None:
-        """The folder, unless it is a model of the hub."""
-        return local_folder(address)
+    folders = ()
 
     def open(self, request: Request) -> FluxModel:
         """Find and hash a pipeline. Raises ModelError; loading waits until a picture is needed."""
@@ -62,21 +71,18 @@ def _side(found: PipelineFiles, text: str | None, uri: str) -> int:
     return side
 
 
-class FluxModel:
+class FluxModel(Judged["FluxPainter"]):
     """A judged FLUX, loaded when a picture is not in the cache."""
 
     capabilities: ClassVar[frozenset[Capability]] = FluxFamily.capabilities
 
     def __init__(self, found: PipelineFiles, side: int, request: Request) -> None:
-        self.uri, self.side = request.uri, side
+        super().__init__(request)
+        self.side, self._found = side, found
         self.fingerprint = digest({"files": found.fingerprint, "size": side})
         self.preparation = f"flux/{CODE_VERSION}"
         self.tokenizer = tokenizers_digest(found)
         self.preprocessing = preprocessing_digest(adapter="flux", pixels=side)
-        self._device: Device = find_device(request.device)
-        self.device, self.precision = self._device.name, self._device.precision
-        self._found, self._request = found, request
-        self._painter: FluxPainter | None = None
 
     @property
     def source(self) -> ImageSource:
@@ -98,13 +104,59 @@ class FluxModel:
             }
         )
         request = self._request
-        return GeneratedPictures(request.source, prompts, how, key, self._loaded, request.cache, request.progress)
+        return GeneratedPictures(request.source, prompts, how, key, self._engine, request.cache, request.progress)
 
-    def _loaded(self) -> FluxPainter:
-        if self._painter is None:
-            from fairgate.models.checkpoints import require_device
-            from fairgate.models.generation.flux.painting import FluxPainter
+    def _load(self) -> FluxPainter:
+        from fairgate.models.generation.flux.painting import FluxPainter
 
-            require_device(self._device)
-            self._painter = FluxPainter(self._found, self.side, self._device, self.uri)
-        return self._painter
+        return FluxPainter(self._found, self.side, self._device, self.uri)
+
+
+def find_flux(named: str, base: Path) -> PipelineFiles:
+    """Find and hash a pipeline. Raises ModelError."""
+    folder = judged_folder(named, base)
+    components, settings = _read_index(folder)
+    paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
+    for name in components:
+        files = component_files(folder / name, name, None, _KNOWN[name][0])
+        paths |= {f"{name}/{role}": path for role, path in files.items()}
+    _require_shift(folder / "vae" / "config.json")
+    channels = read_config(folder / "transformer" / "config.json").get("in_channels", 64)
+    return PipelineFiles(folder, PIPELINE, components, settings, channels, folder / "vae", None, HashedFiles.of(paths))
+
+
+def _read_index(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    path = folder / "model_index.json"
+    index = read_config(path) if path.is_file() else {}
+    if index.get("_class_name") != PIPELINE:
+        said = f"the pipeline is a {str(index.get('_class_name'))[:80]}" if index else "the folder holds no pipeline"
+        raise ModelError(
+            f"{said}, and flux: runs a {PIPELINE}.",
+            where=str(path),
+            remedy=right_uri(folder, "flux") or "name a folder that diffusers saved: pipeline.save_pretrained(FOLDER)",
+        )
+    parts = {name: value for name, value in index.items() if isinstance(value, list) and any(value)}
+    if absent := [name for name in _KNOWN if name not in parts]:
+        raise ModelError(
+            f"the pipeline lacks {', '.join(absent)}.",
+            where=str(path),
+            remedy="save the whole pipeline again with save_pretrained",
+        )
+    if more := sorted(set(parts) - set(_KNOWN)):
+        raise ModelError(
+            f"the pipeline has a part that is not run: {more[0][:80]}.",
+            where=str(path),
+            remedy="save it without: pipeline.register_modules(PART=None)",
+        )
+    settings = {name: value for name, value in index.items() if not isinstance(value, list) and name[0] != "_"}
+    return {name: component_class(name, parts[name], path, _KNOWN[name]) for name in _KNOWN}, settings
+
+
+def _require_shift(path: Path) -> None:
+    shift = read_config(path).get("shift_factor")
+    if not isinstance(shift, int | float) or not math.isfinite(shift):
+        raise ModelError(
+            f"the VAE's shift_factor is {str(shift)[:40]}, which is no number.",
+            where=str(path),
+            remedy="set it to what the VAE was trained with (0.1159 for FLUX.1)",
+        )

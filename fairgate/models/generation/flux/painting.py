@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import diffusers
-import numpy as np
 import torch
 import transformers
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import Device, Halving, naming
+from fairgate.models.checkpoints import Device, naming
 from fairgate.models.contract import Generating
 from fairgate.models.generation.diffusion.components import load_component, load_tokenizer
 from fairgate.models.generation.diffusion.files import PipelineFiles
-from fairgate.models.generation.diffusion.paint import generators_of
+from fairgate.models.generation.diffusion.paint import generators_of, in_fitting_batches, require_finite_latents
 from fairgate.models.generation.diffusion.schedule import Schedulers, quiet
 
 LONGEST = 512
@@ -61,16 +61,10 @@ class FluxPainter:
         not finite, DeviceError for too little memory."""
         for prompt in dict.fromkeys(prompts):
             self._require_short(prompt)
-
-        def paint(jobs: Sequence[Any]) -> Any:
-            made = np.empty(len(jobs), dtype=object)
-            made[:] = self._paint([prompt for prompt, _ in jobs], [seed for _, seed in jobs], how)
-            return made
-
         with naming(self.uri, "paint"):
-            return list(Halving(paint, str(self._device))(list(zip(prompts, seeds, strict=True))))
+            return in_fitting_batches(partial(self._paint, how), prompts, seeds, self._device)
 
-    def _paint(self, prompts: list[str], seeds: Sequence[int], how: Generating) -> list[Image]:
+    def _paint(self, how: Generating, prompts: list[str], seeds: Sequence[int]) -> list[Image]:
         pipeline, side = self._pipeline, self.side // self._factor
         shape = (1, self._vae.config.latent_channels, side, side)
         noise = torch.cat([torch.randn(shape, generator=generator) for generator in generators_of(seeds)])
@@ -86,12 +80,7 @@ class FluxPainter:
                 max_sequence_length=LONGEST,
                 output_type="latent",
             ).images
-        if not torch.isfinite(latents).all():
-            raise ModelError(
-                "the latents of a picture are NaN or infinite.",
-                where=self.where,
-                remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
-            )
+        require_finite_latents(latents, self.where)
         return self._decoded(pipeline._unpack_latents(latents.float(), self.side, self.side, self._factor))
 
     @torch.inference_mode()

@@ -1,0 +1,182 @@
+"""What families and judged models share: where a URI's files are, one load, and numbers of images that are kept in
+pieces. No torch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.ground.errors import DatasetError, ScoresError
+from fairgate.models.checkpoints import (
+    TransformersFolder,
+    find_device,
+    find_folder,
+    is_hub_id,
+    judged_folder,
+    local_folder,
+    naming,
+    option_folder,
+    read_options,
+    require_file,
+    resolve,
+    split_options,
+)
+from fairgate.models.contract import PRECOMPUTED, Request, Rows
+from fairgate.models.decoding import name_of
+
+PART = 1024  # images between two checkpoints of the work
+Numbers = NDArray[np.float32]
+Network = TypeVar("Network")
+
+
+class FolderFamily:
+    """A base of families whose addresses name a folder, or a model of the hub. `files` and `folders` are the options
+    that name files, and folders or models of the hub."""
+
+    scheme: ClassVar[str]
+    files: ClassVar[tuple[str, ...]] = ()
+    folders: ClassVar[tuple[str, ...]] = ("processor",)
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
+
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """Files and folders that the options name, as they are opened; none for a model of the hub."""
+        return option_paths(address, self.files, self.folders)
+
+    def found(
+        self, request: Request, named: str, options: Mapping[str, str], kinds: Collection[str], **how: Any
+    ) -> TransformersFolder:
+        """The folder of transformers that an address names, hashed, with the `processor` of its options. Raises
+        ModelError."""
+        folder, processor = judged_folder(named, request.base), option_folder(options, "processor", request.base)
+        return find_folder(folder, tuple(kinds), scheme=self.scheme, processor=processor, **how)
+
+
+def option_paths(address: str, files: Collection[str], folders: Collection[str] = ()) -> tuple[Path, ...]:
+    """Files and folders that a URI's options name, as they are opened. `folders` are the options whose values are for
+    `judged_folder`: of a model of the hub, `ORG/NAME@COMMIT`, there is no path."""
+    given = read_options(address.partition("?")[2])
+    return tuple(Path(value) for name, value in given if name in files or (name in folders and not is_hub_id(value)))
+
+
+class TableFamily:
+    """A base of families whose addresses name a table of answers that somebody computed before."""
+
+    def local_path(self, address: str) -> Path | None:
+        """The table."""
+        return Path(address.partition("?")[0])
+
+    def table(self, request: Request, known: Sequence[str] = ()) -> tuple[Path, dict[str, str]]:
+        """The file, and the options. Raises ScoresError for an option that is not `known`, and for no file."""
+        address, options = split_options(request.uri, request.address, known, ScoresError)
+        path = resolve(address, request.base)
+        require_file(path, ScoresError)
+        return path, options
+
+
+class Precomputed:
+    """A base of models that only look up: of the model that gave the answers nothing else is known."""
+
+    precision: ClassVar[str] = PRECOMPUTED
+    tokenizer: ClassVar[str | None] = None
+    preprocessing: ClassVar[str | None] = None
+    device: ClassVar[str] = "none"
+
+
+class Judged(ABC, Generic[Network]):
+    """A base of models that are loaded when a number is not in the cache. `note` is what a reader should know.
+
+    `precision` is that of all its numbers; without one, that of the device.
+    """
+
+    def __init__(self, request: Request, precision: str | None = None) -> None:
+        self.uri, self._request = request.uri, request
+        found = find_device(request.device)
+        self._device = replace(found, precision=precision or found.precision)
+        self.device, self.precision = self._device.name, self._device.precision
+        self.note: str | None = None
+        self._network: Network | None = None
+
+    @abstractmethod
+    def _load(self) -> Network:
+        """The loaded model."""
+
+    def _engine(self) -> Network:
+        """The loaded model, on its device. Raises ModelError or DeviceError."""
+        if self._network is None:
+            from fairgate.models.checkpoints import require_device
+
+            require_device(self._device)
+            with naming(self.uri, "be loaded"):
+                self._network = self._load()
+        return self._network
+
+
+class RowParts:
+    """Numbers (images, width) of a request's images by row, cached in pieces below a name, so that an interrupted run
+    goes on. Inside of `with`, progress is reported, and what is done is saved, whatever ends the work."""
+
+    def __init__(self, request: Request, name: str) -> None:
+        self._request, self._name = request, name
+        self._fresh: list[tuple[Rows, Numbers]] = []
+        self._numbers: Numbers | None = None
+        self.has = np.zeros(len(request.source), dtype=np.bool_)
+        for entry in request.cache.below(name) if request.cache else []:
+            self._place(np.asarray([int(row) for row in entry.notes["rows"].split()]), entry.arrays["embeddings"])
+
+    def __enter__(self) -> Self:
+        self._report()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()  # also after Ctrl-C or an unreadable image
+
+    def batches(self, size: int) -> Iterator[list[tuple[int, bytes]]]:
+        """Rows that are not done yet, with the images' bytes: at most `size` of them, and at least one."""
+        for rows, blobs in self._request.source.image_batches(size):
+            if todo := [(int(row), data) for row, data in zip(rows, blobs, strict=True) if not self.has[row]]:
+                yield todo
+
+    def add(self, rows: Rows, numbers: Numbers) -> None:
+        self._place(rows, numbers)
+        self._fresh.append((rows, numbers))
+        if sum(len(piece) for piece, _ in self._fresh) >= PART:
+            self.flush()
+        self._report()
+
+    def flush(self) -> None:
+        if self._request.cache and self._fresh:
+            rows = np.concatenate([piece for piece, _ in self._fresh])
+            numbers = np.concatenate([piece for _, piece in self._fresh])
+            name = f"{self._name}/{int(rows[0]):012d}-{len(rows)}"
+            self._request.cache.write(name, {"embeddings": numbers}, {"rows": " ".join(map(str, rows.tolist()))})
+        self._fresh = []
+
+    def merged(self) -> Numbers:
+        source = self._request.source
+        if self._numbers is None or not self.has.all():
+            missing = np.flatnonzero(~self.has)
+            raise DatasetError(
+                f"the dataset yielded {int(self.has.sum())} of its {len(self.has)} images.",
+                where=f"{source.folder}" + (f": {name_of(source, int(missing[0]))}" if missing.size else ""),
+                remedy="run `fairgate dataset verify`",
+            )
+        return self._numbers
+
+    def _place(self, rows: Rows, numbers: Numbers) -> None:
+        if self._numbers is None:
+            self._numbers = np.zeros((len(self.has), numbers.shape[1]), dtype=np.float32)
+        self._numbers[rows] = numbers
+        self.has[rows] = True
+
+    def _report(self) -> None:
+        if self._request.progress:
+            self._request.progress(int(self.has.sum()), len(self.has))

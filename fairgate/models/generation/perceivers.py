@@ -1,0 +1,287 @@
+"""`hf:` models that judge the pictures of a build: ViLT answers questions, Grounding DINO finds boxes, SAM masks. And
+what all models share that perceive: the device, counts of forward passes, checks of their outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL.Image import Image
+from torchvision.ops import batched_nms
+
+from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.models.checkpoints import (
+    LOCAL,
+    Device,
+    TransformersFolder,
+    find_device,
+    find_folder,
+    load_model,
+    loading,
+    model_folder,
+    naming,
+    not_known,
+    require_device,
+    scoring,
+)
+from fairgate.models.detection.engine import DetectorEngine, grouped
+from fairgate.models.generation.roles import Box, Mask
+
+Probabilities = NDArray[np.float64]
+MAX_GRID = 1024
+SAME_OBJECT = 0.8
+"""Intersection over union above which two boxes are of one object. The model suppresses none; its authors recommend it
+(IDEA-Research/GroundingDINO issue 131). This is the number of their demos that detect one named class
+(Grounded-Segment-Anything, grounded_efficient_sam.py, NMS_THRESHOLD); where they label everything it is 0.5."""
+_PIXELS = ("pixel_values", "pixel_mask")
+
+
+class Perceiver:
+    """A model on a device. It computes in float32 everywhere: published thresholds were set on such scores.
+
+    `spent` counts forward passes, by the model's kind: an image counts once, or once per question.
+    """
+
+    def __init__(self, uri: str, fingerprint: str, device: Device) -> None:
+        self.uri = uri
+        self.fingerprint = fingerprint
+        self.spent: Counter[str] = Counter()
+        self._device = device
+
+    @contextmanager
+    def _running(self, what: str) -> Iterator[None]:
+        """No gradients, deterministic kernels; what a library raises becomes a ModelError: the model cannot `what`."""
+        with scoring(self._device), naming(self.uri, what):
+            yield
+
+    def _diverged(self) -> ModelError:
+        return ModelError(
+            "the model answered with NaN or infinity.",
+            where=self.uri,
+            remedy="check the checkpoint: did its training diverge?",
+        )
+
+
+def device_of(name: str) -> Device:
+    """A device by name ("auto", "cpu", "cuda:1"), in float32. Raises DeviceError where it is not there."""
+    device = Device(find_device(name).name, "fp32")
+    require_device(device)
+    return device
+
+
+class FolderPerceiver(Perceiver):
+    """A model of transformers with its processor."""
+
+    kinds: ClassVar[Mapping[str, tuple[str, str]]]
+    """model_type of config.json -> names of the model's class and of its processor's."""
+    use: ClassVar[str]
+    """What is done with such models, for messages: "detect with"."""
+    reads_text: ClassVar[bool] = True
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
+        super().__init__(uri, fingerprint, device)
+        self._model, self._processor = model.to(device.name), processor
+
+    @classmethod
+    def open(cls, uri: str, address: str, *, device: str, base: Path) -> Self:
+        """Load a model from a folder or the hub's cache. Raises ModelError or DeviceError."""
+        import transformers
+
+        where, folder = device_of(device), model_folder(address, base)
+        found = find_folder(folder, tuple(cls.kinds), use=cls.use, tokenizer=cls.reads_text, pickled=True)
+        model_class, processor_class = (getattr(transformers, name, None) for name in cls.kinds[found.kind])
+        if model_class is None or processor_class is None:
+            raise not_known(found)
+        cls.require_usable(found)
+        model = load_model(model_class, found)
+        with loading(found) as path:
+            processor = processor_class.from_pretrained(path, **LOCAL)
+        found.files.require_unchanged()
+        return cls(uri, found.fingerprint, where, model, processor)
+
+    @classmethod
+    def require_usable(cls, found: TransformersFolder) -> None:
+        """Raises ModelError for a folder that is not to be loaded, by its config."""
+
+
+class ViltVQA(FolderPerceiver):
+    """ViLT fine-tuned for visual question answering (Kim et al. 2021), the judge of paper 1's base images.
+
+    Its head was trained with one sigmoid per answer (binary cross-entropy against soft scores), so the probability of
+    an answer is the sigmoid of its own logit, and probabilities of different answers do not sum to 1. Paper 1's code
+    ranks images by the logit of "real"; the sigmoid ranks them alike, and a softmax over all answers would not. Several
+    questions about an image are one batch: the image is prepared once. `spent` counts "vilt".
+    """
+
+    kinds: ClassVar = {"vilt": ("ViltForQuestionAnswering", "ViltProcessor")}
+    use = "answer questions with"
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
+        super().__init__(uri, fingerprint, device, model, processor)
+        labels = model.config.id2label
+        self._answers = [str(labels[number]) for number in sorted(labels)]
+
+    def ask(self, images: Sequence[Image], questions: Sequence[str], answers: Sequence[str]) -> Probabilities:
+        """Probability of each of `answers`, the sigmoid of its logit: (images, questions, answers), each in 0..1.
+
+        Raises ModelError for an answer that is not among the model's, and for a question that is too long for it.
+        """
+        for answer in answers:
+            if answer not in self._answers:
+                raise ModelError(
+                    f"'{answer}' is not among the {len(self._answers):,} answers of the model.",
+                    where=self.uri,
+                    remedy=did_you_mean(answer, self._answers) or "choose one that its config.json lists (id2label)",
+                )
+        wanted = [self._answers.index(answer) for answer in answers]
+        chosen: Probabilities = self._probabilities(images, questions)[:, :, wanted]
+        return chosen
+
+    def answer(self, images: Sequence[Image], questions: Sequence[str]) -> list[list[str]]:
+        """The likeliest answer to each question about each image."""
+        best = self._probabilities(images, questions).argmax(axis=2)
+        return [[self._answers[position] for position in row] for row in best]
+
+    def _probabilities(self, images: Sequence[Image], questions: Sequence[str]) -> Probabilities:
+        found = np.empty((len(images), len(questions), len(self._answers)))
+        if not found.size:
+            return found
+        pictures, tokens = [image.convert("RGB") for image in images], self._tokens(list(questions))
+        with self._running("answer questions"):
+            for group, prepared in grouped(self._processor.image_processor, pictures, self.uri):
+                inputs = {name: prepared[name].repeat_interleave(len(questions), dim=0) for name in _PIXELS}
+                inputs |= {name: value.repeat(len(group), 1) for name, value in tokens.items()}
+                moved = {name: value.to(self._device.name) for name, value in inputs.items()}
+                # ViLT shuffles the patches by the global generator; with it fixed, the last bits stay as they are
+                with torch.random.fork_rng(devices=[]):
+                    torch.default_generator.manual_seed(0)
+                    logits = self._model(**moved).logits
+                answered = torch.sigmoid(logits.double()).cpu().numpy()
+                if np.isnan(answered).any():
+                    raise self._diverged()
+                found[group] = answered.reshape(len(group), len(questions), -1)
+        self.spent["vilt"] += len(images) * len(questions)
+        return found
+
+    def _tokens(self, questions: list[str]) -> dict[str, torch.Tensor]:
+        """Questions as tensors, padded to one length. Raises ModelError for one that the model cannot read."""
+        with self._running("read the text"):
+            tokens = self._processor.tokenizer(questions, padding=True, return_tensors="pt")
+        limit = self._model.config.max_position_embeddings
+        if tokens["input_ids"].shape[1] > limit:
+            raise ModelError(
+                f"a text is longer than the {limit} tokens that the model reads.",
+                where=max(questions, key=len)[:200],
+                remedy="shorten the question",
+            )
+        return dict(tokens)
+
+
+class GroundingDino(Perceiver):
+    """Grounding DINO (Liu et al. 2023), as the gate's family `detector:` runs it: boxes of what a text names. Paper 1
+    detects "person" at 0.35 and 0.25. `spent` counts "grounding_dino", once per image."""
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, engine: DetectorEngine) -> None:
+        super().__init__(uri, fingerprint, device)
+        self.engine = engine
+
+    @classmethod
+    def open(cls, uri: str, address: str, *, device: str, base: Path) -> Self:
+        """Load a model from a folder or the hub's cache. Raises ModelError or DeviceError."""
+        where, folder = device_of(device), model_folder(address, base)
+        found = find_folder(folder, ("grounding-dino",), use="find boxes with", pickled=True)
+        return cls(uri, found.fingerprint, where, DetectorEngine(found, where))
+
+    def detect(
+        self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Box]]:
+        """Boxes per image in its own pixels, clipped to it, highest score first; empty where nothing was found.
+
+        A box scores above `box_threshold` (its likeliest token); its label holds the tokens above `text_threshold`. Of
+        boxes that overlap by more than SAME_OBJECT the one with the highest score is left; where a text names several
+        things, among boxes of one label.
+        """
+        pictures = [image.convert("RGB") for image in images]
+        found: list[list[Box]] = [[] for _ in images]
+        with self._running("detect"):
+            for place, result in self.engine.answers(pictures, text, box_threshold, text_threshold):
+                found[place] = _boxes(result, images[place].size, several="." in text.strip(". "))
+        self.spent["grounding_dino"] += len(images)
+        return found
+
+
+def _boxes(result: Any, size: tuple[int, int], *, several: bool) -> list[Box]:
+    """Boxes that have an area inside the image, one for each object, highest score first."""
+    width, height = size
+    found = []
+    scores = result["scores"].float().cpu()
+    labels = result["text_labels"] if len(scores) else []  # for no box at all, transformers gives one empty label
+    corners = result["boxes"].float().cpu()
+    kinds = torch.tensor([labels.index(label) if several else 0 for label in labels], dtype=torch.int64)
+    for at in batched_nms(corners, scores, kinds, SAME_OBJECT).tolist():
+        (left, top, right, bottom), score, label = corners[at].tolist(), float(scores[at]), labels[at]
+        inside = max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))
+        if inside[0] < inside[2] and inside[1] < inside[3]:
+            found.append(Box(*inside, score=score, label=label))
+    return sorted(found, key=lambda box: -box.score)
+
+
+class Sam(FolderPerceiver):
+    """Segment Anything (Kirillov et al. 2023) and SAM 2 (Ravi et al. 2024): a mask of what is in a box.
+
+    Of the three masks that the model proposes for a box, the one whose predicted IoU is highest is taken.
+
+    `spent` counts "sam", once per image.
+    """
+
+    kinds: ClassVar = {  # published SAM 2 folders are of the video model, whose image half is used
+        "sam": ("SamModel", "SamProcessor"),
+        "sam2": ("Sam2Model", "Sam2Processor"),
+        "sam2_video": ("Sam2Model", "Sam2Processor"),
+    }
+    use = "segment with"
+    reads_text = False
+
+    @classmethod
+    def require_usable(cls, found: TransformersFolder) -> None:
+        """Raises ModelError for a config whose grid of positions would fill the memory."""
+        prompts = found.config.get("prompt_encoder_config")
+        sides = [prompts.get(name, 1) if isinstance(prompts, dict) else 1 for name in ("image_size", "patch_size")]
+        whole = all(isinstance(side, int) and side > 0 for side in sides)
+        if not whole or sides[0] // sides[1] > MAX_GRID:
+            raise ModelError(
+                f"prompts lie on a grid of {sides[0]} / {sides[1]} positions a side; at most {MAX_GRID} are built.",
+                where=str(found.path / "config.json"),
+                remedy="check 'prompt_encoder_config': published models have 64",
+            )
+
+    def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
+        """A mask per image, (height, width) of the image itself, True inside. One box per image, in its pixels."""
+        if len(images) != len(boxes):
+            raise ValueError(f"{len(images)} images and {len(boxes)} boxes: one box per image is needed")
+        if not images:
+            return []
+        pictures = [image.convert("RGB") for image in images]
+        corners = [[[box.left, box.top, box.right, box.bottom]] for box in boxes]
+        with self._running("segment"):
+            inputs = self._processor(images=pictures, input_boxes=corners, return_tensors="pt")
+            sizes = {name: inputs.pop(name) for name in ("original_sizes", "reshaped_input_sizes") if name in inputs}
+            moved = {name: value.to(self._device.name) for name, value in inputs.items()}
+            outputs = self._model(**moved, multimask_output=True)
+            # (images, 1, masks): one box per image
+            best = outputs.iou_scores[:, 0].argmax(dim=1)
+            chosen = outputs.pred_masks[torch.arange(len(pictures)), :, best][:, :, None].cpu()
+            if torch.isnan(outputs.iou_scores).any() or torch.isnan(chosen).any():
+                raise self._diverged()
+            masks = self._processor.image_processor.post_process_masks(chosen, **sizes)
+        self.spent["sam"] += len(pictures)
+        return [mask[0, 0].numpy().astype(bool) for mask in masks]
+
+
+open_asker, open_detector, open_segmenter = ViltVQA.open, GroundingDino.open, Sam.open
