@@ -3,7 +3,7 @@
 
 A CSV or Parquet table with a row per image and a column per prompt, whose name is the prompt to the letter. Rows are
 matched by `set_id` and `member`, or by `image`, `file` or `path` against the paths that the dataset recorded. Of
-labels, an empty cell is an image without one; a column `ATTRIBUTE_confidence`, from 0 to 1, says how sure the model was.
+labels, an empty cell is an image without one; the column `ATTRIBUTE_confidence`, from 0 to 1, says how sure it was.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 what it answers (`?chat=`).
 
 `captions:FOLDER?question=TEXT&captioner=vlm:...`: one model describes the picture, and a language model answers, as
-LENS does (Berrios et al. 2023; paper 1's table 8): the language model sees the caption alone. `captioner=` is last and holds
-all that follows: a `vlm:` URI, whose prompt asks for the description.
+LENS does (Berrios et al. 2023; paper 1's table 8): it sees the caption alone. `captioner=` is last and holds all that
+follows: a `vlm:` URI, whose prompt asks for the description.
 
 Local files, safetensors, no code from the folder and no chat template: the URI has the whole text before the label.
 """
