@@ -40,7 +40,7 @@ from .distinct import indistinct as indistinct
 from .distinct import require_told_apart as require_told_apart
 from .embeddings import embed_texts as embed_texts
 from .family import FolderFamily as FolderFamily
-from .features.fitting import fit_head as fit_head
+from .features.family import fit_head as fit_head
 from .features.heads import write_head as write_head
 from .fitting import AttributeData as AttributeData
 from .fitting import fit_clip_clip as fit_clip_clip

@@ -37,8 +37,14 @@ from fairgate.models.checkpoints import (
     versions,
 )
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.open_clip_parts import CONFIG, TEXT_CONFIG, TOKENIZER, Parts
-from fairgate.models.open_clip_pictures import PICTURES, published_pictures
+from fairgate.models.open_clip_parts import (
+    CONFIG,
+    PICTURES,
+    TEXT_CONFIG,
+    TOKENIZER,
+    Parts,
+    published_pictures,
+)
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.two_towers import TwoTowers
 

@@ -18,7 +18,7 @@ from PIL import Image
 from fairgate.ground.errors import ModelError
 from fairgate.models import open_scorer
 from fairgate.models.checkpoints import split_options
-from fairgate.models.open_clip_pictures import PICTURES, published_pictures
+from fairgate.models.open_clip_parts import PICTURES, published_pictures
 
 SIZES = [(91, 37), (33, 200), (224, 225), (640, 333), (7, 5)]
 
@@ -65,7 +65,7 @@ def test_pictures_of_odd_sizes_are_those_of_open_clips_own_transform_for_a_tag(n
 
 def test_the_table_of_weights_is_read_without_torch() -> None:
     code = (
-        "import sys; from fairgate.models.open_clip_pictures import published_pictures as p; "
+        "import sys; from fairgate.models.open_clip_parts import published_pictures as p; "
         "assert p('ViT-B-16-SigLIP', {}, '')['resize_mode'] == 'squash'; assert 'torch' not in sys.modules; "
         "import safetensors.torch"
     )

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from fairgate import __version__
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli.main import app
-from fairgate.portraits.demo_files import demo_folder
+from fairgate.portraits.commands import demo_folder
 
 ROOT = Path(__file__).parents[2]
 SUITE = "fairness_suites/occupations.yaml"

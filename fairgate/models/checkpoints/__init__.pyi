@@ -1,4 +1,3 @@
-from .adapters import Adapter as Adapter
 from .adapters import adapting as adapting
 from .adapters import find_adapter as find_adapter
 from .adapters import named_base as named_base
@@ -44,11 +43,9 @@ from .lora import merge_low_rank as merge_low_rank
 from .lora_config import LoraConfig as LoraConfig
 from .lora_config import Targets as Targets
 from .lora_config import read_lora_config as read_lora_config
-from .prefixes import inner_state as inner_state
-from .prefixes import without_prefixes as without_prefixes
-from .repository import judging as judging
-from .repository import repositories_of as repositories_of
 from .roots import is_rooted as is_rooted
+from .roots import judging as judging
+from .roots import repositories_of as repositories_of
 from .torch_runtime import Halving as Halving
 from .torch_runtime import encoder_of as encoder_of
 from .torch_runtime import one_thread as one_thread
@@ -74,3 +71,4 @@ from .weights import require_finite as require_finite
 from .weights import require_fit as require_fit
 from .weights import require_loaded as require_loaded
 from .weights import require_stored as require_stored
+from .weights import without_prefixes as without_prefixes

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints.files import WEIGHTS, require_folder, resolve, where_it_may_be
-from fairgate.models.checkpoints.repository import repositories_of
+from fairgate.models.checkpoints.roots import repositories_of
 
 _HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>(?!/)[\w./-]+))?")
 # weights are "model...", "diffusion_pytorch_model..."; a pipeline in one file (v1-5-pruned.safetensors) is not read

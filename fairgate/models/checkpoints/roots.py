@@ -2,20 +2,24 @@
 
 `@models/clip` is `clip` in the folder that the environment variable FAIRGATE_ROOT_MODELS names. Nothing of the
 repository says where a root is: a branch that could would choose what the machine reads. A record holds the name,
-`@models/clip`, and the fingerprint of the files.
+`@models/clip`, and the fingerprint of the files. And the repository whose models are judged: a branch decides what lies
+in it, and it is never the machine's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from fairgate.ground.errors import ModelError, listed, suggestion
-from fairgate.models.checkpoints.repository import repositories_of
 
 PREFIX = "FAIRGATE_ROOT_"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_JUDGED: ContextVar[Path | None] = ContextVar("judged", default=None)
 
 
 def is_rooted(address: str | Path) -> bool:
@@ -83,3 +87,24 @@ def _root(name: str, address: str) -> Path:
             remedy=f"set {variable} to the absolute path of a folder",
         )
     return Path(folder).resolve()
+
+
+@contextlib.contextmanager
+def judging(root: Path) -> Iterator[None]:
+    """While a checkpoint is opened from a copy (a baseline's, in a scratch folder): `root` is what it is a copy of."""
+    token = _JUDGED.set(root)
+    try:
+        yield
+    finally:
+        _JUDGED.reset(token)
+
+
+def repositories_of(base: Path) -> list[Path]:
+    """The tops of the git work trees that hold `base`, and what it is a copy of; without git, none."""
+    found = (_work_tree(one) for one in (base, _JUDGED.get()) if one is not None)
+    return [top for top in found if top is not None]
+
+
+def _work_tree(folder: Path) -> Path | None:
+    real = folder.resolve()
+    return next((top for top in (real, *real.parents) if (top / ".git").exists()), None)

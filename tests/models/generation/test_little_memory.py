@@ -19,7 +19,7 @@ from fairgate.models.generation import (
     offloading,
     open_model,
 )
-from fairgate.models.generation.diffusion.placement import Placement
+from fairgate.models.generation.diffusion.components import Placement
 
 pytestmark = pytest.mark.xdist_group("diffusion")  # with others that read the same tiny pipelines
 

@@ -1,17 +1,21 @@
-"""Parts of a pipeline from its hashed files: networks and tokenizers, whole and finite or an error."""
+"""Parts of a pipeline from its hashed files: networks and tokenizers, whole and finite or an error; and their place, on
+the device for good or while they compute."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import diffusers
 import torch
 import transformers
+from accelerate.hooks import ModelHook, add_hook_to_module
 
 from fairgate.models.checkpoints import naming_folder, require_finite, require_loaded, require_stored
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.schedule import quiet
+from fairgate.models.generation.offload import Offload
 
 
 def load_component(
@@ -47,3 +51,39 @@ def _described(model_class: Any, folder: Path) -> Any:
         if issubclass(model_class, diffusers.ModelMixin):
             return model_class.from_config(model_class.load_config(folder, local_files_only=True))
         return model_class(model_class.config_class.from_pretrained(folder, local_files_only=True))
+
+
+class Placement:
+    """Of one pipeline and its refiner: with `model`, their parts take turns on one device."""
+
+    def __init__(self, device: torch.device, how: Offload) -> None:
+        self.device, self.how = device, how
+        self.there: Any = None
+        """The part that is on the device, where they take turns."""
+
+    def place(self, part: Any) -> Any:
+        """The part, where it is to lie. Call it once for each, when its weights are final."""
+        if self.how == "none":
+            return part.to(self.device)
+        if self.how == "sequential":  # as diffusers' enable_sequential_cpu_offload
+            return accelerate.cpu_offload(part, self.device, offload_buffers=bool(part._parameters))
+        return add_hook_to_module(part.to("cpu"), _Turn(self))
+
+    def bring(self, part: Any) -> None:
+        """Put a part on the device, and the one that was there back into the machine's memory."""
+        if part is not self.there:
+            if self.there is not None:
+                self.there.to("cpu")
+            self.there = part.to(self.device)
+
+
+class _Turn(ModelHook):  # type: ignore[misc] # accelerate has no types
+    """Runs before a part computes; diffusers calls it before `encode` and `decode` of a VAE, too."""
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
+
+    def pre_forward(self, module: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Bring the part."""
+        self._placement.bring(module)
+        return args, kwargs
