@@ -3,8 +3,9 @@ pieces. No torch."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.ground.errors import DatasetError, ScoresError
+from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
     TransformersFolder,
     find_device,
@@ -118,6 +120,37 @@ class Judged(ABC, Generic[Network]):
             with naming(self.uri, "be loaded"):
                 self._network = self._load()
         return self._network
+
+
+class JudgedByText(Judged[Network]):
+    """A base of models that give every image a number for each text, computed once a text."""
+
+    _known: dict[str, Numbers] | None = None
+
+    @abstractmethod
+    def _key(self) -> str:
+        """Digest that names the numbers of this model, on these images, at a precision."""
+
+    def _columns(
+        self, kind: str, noted: str, texts: Sequence[str], compute: Callable[[str, list[str]], Numbers]
+    ) -> NDArray[np.float64]:
+        """The numbers, (images, texts): from the cache, of a `kind`, or by `compute(name of the pieces, texts)`. The
+        cache has the texts as a note, `noted`."""
+        cache, key = self._request.cache, self._key()
+        if self._known is None:
+            self._known = {}
+            for entry in cache.below(f"{kind}/{key}") if cache else []:
+                if noted in entry.notes and kind in entry.arrays:
+                    self._known.update(zip(json.loads(entry.notes[noted]), entry.arrays[kind].T, strict=True))
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if missing:
+            name = f"{key}/{digest(missing)}"
+            table = compute(f"parts/{name}", missing)
+            self._known.update(zip(missing, table.T, strict=True))
+            if cache:
+                cache.write(f"{kind}/{name}", {kind: table}, {noted: json.dumps(missing)})
+                cache.drop_all(f"parts/{name}")
+        return np.stack([self._known[text] for text in texts], axis=1).astype(np.float64)
 
 
 class RowParts:

@@ -15,6 +15,7 @@ from .device import find_device as find_device
 from .encoder import Checkpoint as Checkpoint
 from .encoder import Embeddings as Embeddings
 from .encoder import Encoder as Encoder
+from .encoder import diverged as diverged
 from .encoder import naming as naming
 from .encoder import versions as versions
 from .files import MAX_SIDE as MAX_SIDE

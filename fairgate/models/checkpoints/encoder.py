@@ -59,6 +59,12 @@ def naming(where: str, what: str) -> Iterator[None]:
         ) from error
 
 
+def diverged(problem: str, where: str) -> ModelError:
+    """The error for numbers of a model that are none."""
+    remedy = "check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu"
+    return ModelError(problem, where=where, remedy=remedy)
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A model that is known by content and not loaded yet.

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairgate.ground.errors import DeviceError, ModelError
+from fairgate.ground.errors import DeviceError
 from fairgate.models.checkpoints.device import Device, no_cuda
-from fairgate.models.checkpoints.encoder import Embeddings, Encoder
+from fairgate.models.checkpoints.encoder import Embeddings, Encoder, diverged
 
 _AUTOCAST = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
 
@@ -130,9 +130,8 @@ def unit_or_error(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     bad = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
     if bad.size:
-        raise ModelError(
-            f"the model returned a NaN, infinite or zero embedding for {bad.size} of {len(raw)} inputs of a batch.",
-            where=where(int(bad[0])),
-            remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+        problem = (
+            f"the model returned a NaN, infinite or zero embedding for {bad.size} of {len(raw)} inputs of a batch."
         )
+        raise diverged(problem, where(int(bad[0])))
     return np.asarray(wide / lengths, dtype=np.float32)

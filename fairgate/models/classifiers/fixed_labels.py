@@ -11,7 +11,7 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, naming
+from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, diverged, naming
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.family import Judged
@@ -181,11 +181,8 @@ class FixedLabelModel(Judged[Loaded]):
     def _finite(self, raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
         bad = np.flatnonzero(~np.isfinite(raw).all(axis=1)) if raw.shape[1:] == (self.files.width,) else np.arange(1)
         if bad.size:
-            raise ModelError(
-                f"the model's outputs are NaN, infinite, or not {self.files.width} numbers an image.",
-                where=where(int(bad[0])),
-                remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
-            )
+            problem = f"the model's outputs are NaN, infinite, or not {self.files.width} numbers an image."
+            raise diverged(problem, where(int(bad[0])))
         return raw
 
     def _load(self) -> Loaded:

@@ -17,6 +17,7 @@ from fairgate.models.checkpoints import (
     Device,
     Embeddings,
     TransformersFolder,
+    diverged,
     load_parts,
     require_weights,
     resolve,
@@ -131,11 +132,7 @@ class Backbone(Judged[Features]):
 def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
     bad = np.flatnonzero(~np.isfinite(raw).all(axis=1))
     if bad.size:
-        raise ModelError(
-            "the model returned a feature that is NaN or infinite.",
-            where=where(int(bad[0])),
-            remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
-        )
+        raise diverged("the model returned a feature that is NaN or infinite.", where(int(bad[0])))
     return raw
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -11,10 +10,10 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import naming, versions
+from fairgate.models.checkpoints import diverged, naming, versions
 from fairgate.models.contract import Capability, Floats, Request, log_softmax
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import Judged, RowParts
+from fairgate.models.family import JudgedByText, RowParts
 
 Average = Literal["sum", "mean"]
 SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1}
@@ -37,7 +36,7 @@ class LabelEngine(Protocol):
         ...
 
 
-class LabelLikelihoods(Judged[LabelEngine]):
+class LabelLikelihoods(JudgedByText[LabelEngine]):
     """`fingerprint`, `preparation`, `tokenizer` and `preprocessing` are those of `fairgate.models.Model`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities"})
@@ -51,7 +50,6 @@ class LabelLikelihoods(Judged[LabelEngine]):
         self.average = average
         self.pictures_read = 0
         """Pictures that the language model was shown so far, in this process."""
-        self._columns: dict[str, Table] | None = None
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax, over exactly these labels, of their log-likelihoods: (images, prompts) float64."""
@@ -65,17 +63,7 @@ class LabelLikelihoods(Judged[LabelEngine]):
         """
         if not labels:
             raise ModelError("there is no label to choose from.", where=self.uri, remedy="give at least one")
-        known = self._known()
-        missing = [label for label in dict.fromkeys(labels) if label not in known]
-        if missing:
-            name = f"{self._key()}/{digest(missing)}"
-            table = self._table(f"parts/{name}", missing)
-            known.update(zip(missing, table.T, strict=True))
-            if self._request.cache:
-                notes = {"labels": json.dumps(missing)}
-                self._request.cache.write(f"likelihoods/{name}", {"likelihoods": table}, notes)
-                self._request.cache.drop_all(f"parts/{name}")
-        return np.stack([known[label] for label in labels], axis=1).astype(np.float64)
+        return self._columns("likelihoods", "labels", labels, self._table)
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of different labels that are equally likely for every picture, up to rounding: one text to it."""
@@ -111,29 +99,12 @@ class LabelLikelihoods(Judged[LabelEngine]):
             for row, shown in self._rows(np.flatnonzero(~work.has).tolist()):
                 with naming(self.uri, "score labels"), np.errstate(over="ignore"):
                     found = (engine.log_likelihoods(shown, tokens) / lengths).astype(np.float32)
-                self._require_finite(found, row)
+                if not np.isfinite(found).all():
+                    where = f"{self.uri}: {name_of(self._request.source, row)}"
+                    raise diverged("the model's likelihood of a label is NaN or infinite.", where)
                 self.pictures_read += 1
                 work.add(np.array([row]), found[None])
         return work.merged()
-
-    def _require_finite(self, found: Table, row: int) -> None:
-        if not np.isfinite(found).all():
-            raise ModelError(
-                "the model's likelihood of a label is NaN or infinite.",
-                where=f"{self.uri}: {name_of(self._request.source, row)}",
-                remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
-            )
-
-    def _known(self) -> dict[str, Table]:
-        """Likelihoods by label, (images,), of every label that the cache has for this model."""
-        if self._columns is None:
-            self._columns = {}
-            cache = self._request.cache
-            for entry in cache.below(f"likelihoods/{self._key()}") if cache else []:
-                if "labels" in entry.notes and "likelihoods" in entry.arrays:
-                    columns = entry.arrays["likelihoods"].T
-                    self._columns.update(zip(json.loads(entry.notes["labels"]), columns, strict=True))
-        return self._columns
 
     def _key(self) -> str:
         """Digest that names likelihoods of this model, on these pictures, at a precision."""

@@ -15,7 +15,7 @@ import torch
 from PIL.Image import Image, Resampling
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import MAX_SIDE, Halving, naming
+from fairgate.models.checkpoints import MAX_SIDE, Halving, diverged, naming
 from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion, joined
 from fairgate.models.generation.diffusion.schedule import Schedule
 from fairgate.models.generation.roles import Sampling
@@ -163,11 +163,7 @@ def denoise(
 def require_finite_latents(latents: torch.Tensor, where: str) -> None:
     """Raises ModelError for latents of a picture that are none."""
     if not torch.isfinite(latents).all():
-        raise ModelError(
-            "the latents of a picture are NaN or infinite.",
-            where=where,
-            remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
-        )
+        raise diverged("the latents of a picture are NaN or infinite.", where)
 
 
 def in_fitting_batches(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import judged_folder, naming, split_options, versions
+from fairgate.models.checkpoints import diverged, judged_folder, naming, split_options, versions
 from fairgate.models.contract import (
     Capability,
     Editing,
@@ -32,7 +32,7 @@ from fairgate.models.contract import (
     register,
 )
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import FolderFamily, Judged, RowParts
+from fairgate.models.family import FolderFamily, JudgedByText, RowParts
 from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
 from fairgate.models.generation.diffusion_classifier.reading import Table, same_text, shown_how, tokenizers_digest
@@ -74,7 +74,7 @@ class DiffusionFamily(FolderFamily):
         return DiffusionClassifier(found, settings, request)
 
 
-class DiffusionClassifier(Judged["StableDiffusion"]):
+class DiffusionClassifier(JudgedByText["StableDiffusion"]):
     """A judged Stable Diffusion, loaded when an error is not in the cache.
 
     The error of a picture under a prompt is computed once, whatever the comparisons that the prompt takes part in.
@@ -93,7 +93,6 @@ class DiffusionClassifier(Judged["StableDiffusion"]):
         if found.checked:
             self.note = "the pipeline's safety checker is not run: pictures are judged as painted"
         self._errors: DenoisingErrors | None = None
-        self._columns: dict[str, NDArray[np.float32]] | None = None
 
     @property
     def source(self) -> ImageSource:
@@ -117,21 +116,15 @@ class DiffusionClassifier(Judged["StableDiffusion"]):
         """
         if not prompts:
             raise ModelError("there is no prompt to classify by.", where=self.uri, remedy="give at least one")
-        known = self._known()
-        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
-        if missing:
-            name = f"{self._key()}/{digest(missing)}"
 
+        def table(parts: str, missing: list[str]) -> Table:
             def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
                 shown = engine.model.embed_prompts(missing)
                 return cast(Floats, engine(latents, [set_id], shown)[0].mean(axis=0))
 
-            table = self._table(f"parts/{name}", row)
-            known.update(zip(missing, table.T, strict=True))
-            if self._request.cache:
-                self._request.cache.write(f"errors/{name}", {"errors": table}, {"prompts": json.dumps(missing)})
-                self._request.cache.drop_all(f"parts/{name}")
-        return np.stack([known[prompt] for prompt in prompts], axis=1).astype(np.float64)
+            return self._table(parts, row)
+
+        return self._columns("errors", "prompts", prompts, table)
 
     def pair_choices(self, first: Sequence[str], second: Sequence[str]) -> Floats:
         """Which prompt of each pair a picture is taken for, (images, first, second): 1 the first, 0 the second, 0.5 an
@@ -243,27 +236,10 @@ class DiffusionClassifier(Judged["StableDiffusion"]):
                 latents = engine.latents(decode_rgb(data, source, place))
                 with naming(self.uri, "denoise pictures"):
                     found = row(engine, latents, str(source.index.set_id[place]))
-                self._require_finite(found, place)
+                if not np.isfinite(found).all():
+                    raise diverged("the model's error is NaN or infinite.", f"{self.uri}: {name_of(source, place)}")
                 work.add(np.array([place]), found.astype(np.float32)[None])
         return work.merged()
-
-    def _require_finite(self, found: Floats, row: int) -> None:
-        if not np.isfinite(found).all():
-            raise ModelError(
-                "the model's error is NaN or infinite.",
-                where=f"{self.uri}: {name_of(self._request.source, row)}",
-                remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
-            )
-
-    def _known(self) -> dict[str, NDArray[np.float32]]:
-        """Errors by prompt, (images,), of every prompt that the cache has for this model."""
-        if self._columns is None:
-            self._columns = {}
-            cache = self._request.cache
-            for entry in cache.below(f"errors/{self._key()}") if cache else []:
-                if "prompts" in entry.notes and "errors" in entry.arrays:
-                    self._columns.update(zip(json.loads(entry.notes["prompts"]), entry.arrays["errors"].T, strict=True))
-        return self._columns
 
     def _key(self) -> str:
         """Digest that names errors of this model, on these pictures, at a precision."""
