@@ -46,13 +46,25 @@ class _Mitigation(BaseModel):
     origin: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class ClipClip(_Mitigation):
+Named = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Fitted(_Mitigation):
+    """What a file says that it was fitted on."""
+
+    attribute: Named
+    release: Named
+    fingerprint: Named
+
+    def require_other(self, source: ImageSource, where: str) -> None:
+        """Raises ModelError for pictures of a release that it was fitted on: what was fitted there is no evidence."""
+        _require_other(source, self.release, self.fingerprint, where)
+
+
+class ClipClip(_Fitted):
     """The dimensions that are left out, and what they were found on."""
 
     method: Literal["clip_clip"] = "clip_clip"
-    attribute: Annotated[str, Field(min_length=1, max_length=200)]
-    release: Annotated[str, Field(min_length=1, max_length=200)]
-    fingerprint: Annotated[str, Field(min_length=1, max_length=200)]
     dimensions: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
     width: Annotated[int, Field(ge=2, le=MAX_SIDE)]
 
@@ -88,10 +100,6 @@ class ClipClip(_Mitigation):
             return replace(encoder, encode_images=images, encode_tokens=texts)
 
         return replace(origin, load=load)
-
-    def require_other(self, source: ImageSource, where: str) -> None:
-        """Raises ModelError for pictures of the release that it was found on: what was fitted there is no evidence."""
-        _require_other(source, self.release, self.fingerprint, where)
 
 
 def _require_other(source: ImageSource, release: str, fingerprint: str, where: str, option: str = "--data") -> None:
@@ -189,15 +197,12 @@ class Projection(_Mitigation):
         """Nothing was fitted on pictures."""
 
 
-class PromptArray(_Mitigation):
+class PromptArray(_Fitted):
     """Learned tokens after the one that opens each text, and the releases that they were learned on."""
 
     method: Literal["prompt_array"] = "prompt_array"
-    attribute: Annotated[str, Field(min_length=1, max_length=200)]
-    release: Annotated[str, Field(min_length=1, max_length=200)]
-    fingerprint: Annotated[str, Field(min_length=1, max_length=200)]
-    kept: Annotated[str, Field(min_length=1, max_length=200)]
-    kept_fingerprint: Annotated[str, Field(min_length=1, max_length=200)]
+    kept: Named
+    kept_fingerprint: Named
     prompts: Annotated[tuple[Prompt, ...], Field(min_length=1, max_length=MAX_PROMPTS)]
     array: Annotated[
         tuple[
@@ -240,8 +245,8 @@ class PromptArray(_Mitigation):
         return replace(origin, load=load, images_of=origin)
 
     def require_other(self, source: ImageSource, where: str) -> None:
-        """Raises ModelError for pictures of the releases that it was fitted on."""
-        _require_other(source, self.release, self.fingerprint, where)
+        """Raises ModelError for pictures of a release that it was fitted on."""
+        super().require_other(source, where)
         _require_other(source, self.kept, self.kept_fingerprint, where, "--keep")
 
 

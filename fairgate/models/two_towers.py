@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -71,12 +71,7 @@ class TwoTowers(Judged[Encoder]):
         """Unit averages of the ensembles' text embeddings, (ensembles, dim) float64."""
         every = list(dict.fromkeys(prompt for prompts in ensembles for prompt in prompts))
         vectors = dict(zip(every, unit(self.text_embeddings(every, device).astype(np.float64)), strict=True))
-        means = []
-        for number, prompts in enumerate(ensembles):
-            if not prompts:
-                raise ModelError(f"ensemble {number} holds no prompt.", where=self.uri, remedy="give it a prompt")
-            means.append(np.mean([vectors[prompt] for prompt in prompts], axis=0))
-        return unit(np.stack(means))
+        return averages(ensembles, vectors, self.uri)
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax of the logits over exactly these prompts: (images, prompts) float64."""
@@ -209,6 +204,14 @@ def near_pairs(queries: Floats, ensembles: Sequence[Sequence[str]], distance: fl
         for other in np.flatnonzero(cosines[:place] >= near).tolist()
         if list(ensembles[other]) != list(ensembles[place])
     ]
+
+
+def averages(ensembles: Sequence[Sequence[str]], vectors: Mapping[str, Floats], uri: str) -> Floats:
+    """Unit averages of the ensembles' unit vectors, (ensembles, dim). Raises ModelError for one without a prompt."""
+    for number, prompts in enumerate(ensembles):
+        if not prompts:
+            raise ModelError(f"ensemble {number} holds no prompt.", where=uri, remedy="give it a prompt")
+    return unit(np.stack([np.mean([vectors[prompt] for prompt in prompts], axis=0) for prompts in ensembles]))
 
 
 def unit(vectors: Floats) -> Floats:

@@ -36,29 +36,10 @@ LIBRARIES = ("timm", "torch", "torchvision", "pillow")
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _SIZES = frozenset(
     {
-        *(
-            "img_size",
-            "in_chans",
-            "patch_size",
-            "embed_dim",
-            "depth",
-            "depths",
-            "dims",
-            "num_heads",
-            "mlp_ratio",
-            "window_size",
-        ),
-        *("init_values", "class_token", "reg_tokens", "qkv_bias", "dynamic_img_size", "no_embed_class"),
-        *(
-            "drop_rate",
-            "drop_path_rate",
-            "output_stride",
-            "embed_dims",
-            "channels",
-            "layers",
-            "stem_width",
-            "base_width",
-        ),
+        *("img_size", "in_chans", "patch_size", "embed_dim", "depth", "depths", "dims", "num_heads", "mlp_ratio"),
+        *("window_size", "init_values", "class_token", "reg_tokens", "qkv_bias", "dynamic_img_size"),
+        *("no_embed_class", "drop_rate", "drop_path_rate", "output_stride", "embed_dims", "channels", "layers"),
+        *("stem_width", "base_width"),
     }
 )
 """Arguments of architectures that are numbers: others could name a file, a hub or code."""

@@ -3,8 +3,9 @@ pictures and texts, and whether a picture and a text match."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,37 +18,32 @@ from fairgate.models.contract import Floats
 _AT_ONCE = 64  # texts that are matched with a picture at once
 
 
-class Network(Protocol):
+class Network(ABC):
     """`words` is the embedding of tokens. Vectors have length 1."""
-
-    words: torch.nn.Embedding
-
-    def seen(self, pixels: torch.Tensor) -> torch.Tensor:
-        """The vision model's states, (images, patches, width)."""
-        ...
-
-    def picture_vectors(self, seen: torch.Tensor) -> torch.Tensor:
-        """(images, vectors of each, dim)."""
-        ...
-
-    def text_vectors(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """(texts, dim)."""
-        ...
-
-    def match_logits(self, seen: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Logits of no match and of a match, (texts, 2), of one picture's states (1, patches, width) with each text."""
-        ...
-
-
-class Blip:
-    """As `BlipForImageTextRetrieval.forward`."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.words = model, model.get_input_embeddings()
 
     def seen(self, pixels: torch.Tensor) -> torch.Tensor:
+        """The vision model's states, (images, patches, width)."""
         states: torch.Tensor = self.model.vision_model(pixel_values=pixels).last_hidden_state
         return states
+
+    @abstractmethod
+    def picture_vectors(self, seen: torch.Tensor) -> torch.Tensor:
+        """(images, vectors of each, dim)."""
+
+    @abstractmethod
+    def text_vectors(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """(texts, dim)."""
+
+    @abstractmethod
+    def match_logits(self, seen: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Logits of no match and of a match, (texts, 2), of one picture's states (1, patches, width) with each text."""
+
+
+class Blip(Network):
+    """As `BlipForImageTextRetrieval.forward`."""
 
     def picture_vectors(self, seen: torch.Tensor) -> torch.Tensor:
         return normalize(self.model.vision_proj(seen[:, :1]), dim=-1)
@@ -66,15 +62,8 @@ class Blip:
         return logits
 
 
-class Blip2:
+class Blip2(Network):
     """As `Blip2ForImageTextRetrieval.forward`, without the picture's tokens that it cuts off the text again."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.words = model, model.get_input_embeddings()
-
-    def seen(self, pixels: torch.Tensor) -> torch.Tensor:
-        states: torch.Tensor = self.model.vision_model(pixel_values=pixels).last_hidden_state
-        return states
 
     def _queries(self, seen: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         every = torch.ones(seen.shape[:2], dtype=torch.long, device=seen.device)
