@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from nightly import some
 from scratch_git import scratch_git
 from toy_repository import SUITE, Toy
 from warm_python import warm_python
@@ -124,7 +125,7 @@ def test_pytest_that_runs_everything_is_fine(toy: Toy) -> None:
         ("-k 'not somethingelse'", "for now", "-k 'not somethingelse'"),
     ],
 )
-@pytest.mark.parametrize("place", ["pytest.ini", "PYTEST_ADDOPTS"])
+@pytest.mark.parametrize("place", some(["pytest.ini", "PYTEST_ADDOPTS"], few=1))
 @pytest.mark.usefixtures("_warm")
 def test_options_that_drop_items_or_the_plugin_are_found_and_named(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, addopts: str, says: str, remedy: str, place: str
@@ -290,6 +291,7 @@ def test_a_damaged_dataset_is_trouble(toy: Toy) -> None:
         assert all(one.where and one.remedy for one in found[:1])
 
 
+@pytest.mark.nightly
 def test_dvc_tells_what_is_not_pulled_not_pushed_and_has_no_remote(tmp_path: Path) -> None:
     assert clear(look_at_dvc(tmp_path))
 

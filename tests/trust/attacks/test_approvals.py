@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 import yaml
 from attack_world import Judged, Repository, ToyRepository, suite_with
+from nightly import some
 from test_base_branch import merge
 from test_gate_definition import edited, loose, pytest_in
 from typer.testing import CliRunner
@@ -206,7 +207,7 @@ def test_a_merge_queue_and_the_push_after_it_take_the_approval_of_the_default_br
     assert pushed.code == 0, pushed.log
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", some([(), ("-n", "2")], few=1))
 def test_pytest_ends_with_10_and_its_junit_file_has_the_list_first(
     toy_repo: ToyRepository, workers: tuple[str, ...]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from attack_world import ToyRepository
 from dvc_objects_by_hand import Objects, config, pointer
 from github_files import PULL, carry_out, defaults, step_of
+from nightly import some
 from scratch_git import ScratchGit
 from warm_python import warm_python
 
@@ -177,7 +178,7 @@ def forged(team: Team, root: Path) -> Objects:
     return mine
 
 
-@pytest.mark.parametrize("way", ["config", "config.local", "named", "cache.dir", "cache"])
+@pytest.mark.parametrize("way", some(["config", "config.local", "named", "cache.dir", "cache"], few=2))
 def test_forged_bytes_of_the_branchs_remote_or_cache_are_never_taken(team: Team, tmp_path: Path, way: str) -> None:
     mine = forged(team, tmp_path / "mine")
     if way == "config":
@@ -239,7 +240,7 @@ def outside(root: Path) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.rglob("*") if "/temp/" not in f"{path}/"}
 
 
-@pytest.mark.parametrize("path", ["../../action/evil.py", "lib/python3.12/site-packages/evil.pth"])
+@pytest.mark.parametrize("path", some(["../../action/evil.py", "lib/python3.12/site-packages/evil.pth"], few=1))
 def test_a_folder_that_lists_paths_elsewhere_is_refused_before_anything_is_written(team: Team, path: str) -> None:
     """More of them, and of what follows: tests/data/remote."""
     md5 = team.store.add_folder({"a-good-one": b"x", path: b"evil", "z": b"y"})
@@ -254,7 +255,7 @@ def test_a_folder_that_lists_paths_elsewhere_is_refused_before_anything_is_writt
     assert not (pulled.work / "model.csv").exists()
 
 
-@pytest.mark.parametrize("what", ["a parent", "the folders of DVC", "DVC's own folder"])
+@pytest.mark.parametrize("what", some(["a parent", "the folders of DVC", "DVC's own folder"], few=1))
 def test_nothing_is_written_through_a_link_of_the_branch(team: Team, tmp_path: Path, what: str) -> None:
     target, root = tmp_path / "target", team.repo.root
     target.mkdir()
@@ -314,7 +315,7 @@ def test_files_of_git_and_files_of_somebody_are_not_written_over(team: Team) -> 
     assert {path.name: path.read_bytes() for path in (work / "extra").rglob("*.txt")} == {"a.txt": b"a", "c.txt": b"c"}
 
 
-@pytest.mark.parametrize("text", [DEEP, DEEP + "]" * 100_000], ids=["open", "closed"])
+@pytest.mark.parametrize("text", some([DEEP, DEEP + "]" * 100_000], few=1), ids=["open", "closed"])
 def test_a_list_of_great_depth_is_an_error_with_a_remedy(team: Team, text: str) -> None:
     team.point("extra", f"{team.store.add(text.encode(), suffix='.dir')}.dir")
     team.repo.push("data")

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from attack_world import Repository, ToyRepository, suite_with
 from github_files import machine
+from nightly import some
 from scratch_git import ScratchGit
 from warm_python import warm_python
 
@@ -92,7 +93,7 @@ def test_a_branch_from_before_main_gained_a_check_is_judged_by_that_too(toy_repo
     assert (judged.code, judged.failed) == (1, {"new"})
 
 
-@pytest.mark.parametrize("way", ["dispatch", "pytest", "another ci"])
+@pytest.mark.parametrize("way", some(["dispatch", "pytest", "another ci"], few=1))
 def test_no_baseline_in_the_suite_is_reported_and_the_bases_counts(toy_repo: ToyRepository, way: str) -> None:
     """No option names a baseline: the suite does, and the branch sets it to none, next to a more biased model."""
     merged(toy_repo, baseline="git:origin/main")
@@ -114,7 +115,7 @@ def test_no_baseline_in_the_suite_is_reported_and_the_bases_counts(toy_repo: Toy
     assert "gaps[doctor]" in {check.item for check in record.checks if check.verdict == "fail"}
 
 
-@pytest.mark.parametrize("kind", ["file:mine", "git:mine", "model:scores:model.csv?values=logit"])
+@pytest.mark.parametrize("kind", some(["file:mine", "git:mine", "model:scores:model.csv?values=logit"], few=1))
 def test_a_baseline_of_the_branchs_own_does_not_count(toy_repo: ToyRepository, kind: str) -> None:
     merged(toy_repo, baseline="git:origin/main")
     toy_repo.branch()
@@ -148,7 +149,7 @@ def test_a_renamed_and_easier_suite_leaves_the_old_one_in_all(toy_repo: ToyRepos
     assert any("deletes jobs" in notice for notice in renamed.notices)
 
 
-@pytest.mark.parametrize(("model", "code"), [("biased", 1), ("tuned", 10)])
+@pytest.mark.parametrize(("model", "code"), some([("biased", 1), ("tuned", 10)], few=1))
 def test_a_deleted_suite_is_judged_as_the_merge_base_has_it(toy_repo: ToyRepository, model: str, code: int) -> None:
     toy_repo.branch()
     toy_repo.use(model)
@@ -168,7 +169,7 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize(("table", "kind"), TABLES)
+@pytest.mark.parametrize(("table", "kind"), some(TABLES, few=1))
 def test_a_checkpoint_that_becomes_another_table_is_not_judged(toy_repo: ToyRepository, table: str, kind: str) -> None:
     merged(toy_repo, model="hf:checkpoint")
     toy_repo.branch()
@@ -246,7 +247,7 @@ EDITS = [
 ]
 
 
-@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__.strip("_"))
+@pytest.mark.parametrize("edit", some(EDITS, few=3), ids=lambda edit: edit.__name__.strip("_"))
 def test_an_edit_of_the_gate_next_to_a_more_biased_model_changes_nothing(
     toy_repo: ToyRepository, edit: Callable[[Suite], None]
 ) -> None:
@@ -354,7 +355,7 @@ def in_another_encoding(repository: Repository) -> None:
     repository.git("commit", "--quiet", "--message", "a comment")
 
 
-@pytest.mark.parametrize("hide", [as_a_linked_folder, as_a_link, in_another_encoding])
+@pytest.mark.parametrize("hide", some([as_a_linked_folder, as_a_link, in_another_encoding], few=1))
 def test_a_suite_that_a_merge_would_bring_otherwise_than_it_is_here_gives_no_verdict(
     toy_repo: ToyRepository, hide: Callable[[Repository], None]
 ) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from attack_world import Repository, ToyRepository, suite_with
+from nightly import some
 from test_approvals import approve, kinds
 from typer.testing import CliRunner
 
@@ -64,13 +65,19 @@ def test_a_forged_record_of_the_checkpoint_in_use_gives_no_verdict_and_names_the
 
 @pytest.mark.parametrize(
     ("facts", "said"),
-    [
-        ({"model__fingerprint": "0" * 64}, "could not be recomputed"),
-        ({"model__uri": "open_clip:local-dir:gone"}, "the record is not what its checkpoint answers"),
-        ({"model__tokenizer": "0" * 64}, "since an older fairgate made it: model.tokenizer"),
-        ({"environment__device": "cuda"}, "differs from what its checkpoint answers here by more than rounding"),
-        ({"environment__processor": "another"}, "differs from what its checkpoint answers here by more than rounding"),
-    ],
+    some(
+        [
+            ({"model__fingerprint": "0" * 64}, "could not be recomputed"),
+            ({"model__uri": "open_clip:local-dir:gone"}, "the record is not what its checkpoint answers"),
+            ({"model__tokenizer": "0" * 64}, "since an older fairgate made it: model.tokenizer"),
+            ({"environment__device": "cuda"}, "differs from what its checkpoint answers here by more than rounding"),
+            (
+                {"environment__processor": "another"},
+                "differs from what its checkpoint answers here by more than rounding",
+            ),
+        ],
+        few=2,
+    ),
     ids=["unknown-checkpoint", "another-address", "tokenizer", "device", "processor"],
 )
 def test_what_a_forged_record_claims_besides_its_scores_opens_no_gate(
@@ -338,7 +345,7 @@ def one_probe(frame: dict[str, list[object]]) -> None:
     frame.update({name: [column[row] for row in kept] for name, column in frame.items()})
 
 
-@pytest.mark.parametrize(("edit", "code"), [(more_spread, 10), (another_column, 10), (one_probe, 3)])
+@pytest.mark.parametrize(("edit", "code"), some([(more_spread, 10), (another_column, 10), (one_probe, 3)], few=2))
 def test_a_record_of_another_environment_may_differ_by_its_rounding_alone(
     toy_repo: ToyRepository, edit: Callable[[dict[str, list[object]]], None], code: int
 ) -> None:
