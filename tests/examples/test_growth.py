@@ -102,3 +102,16 @@ def test_each_is_one_file_and_one_entry_point() -> None:
     assert modules == sorted(path.stem for path in (EXAMPLE / "team_fairness").glob("*.py"))
     for path in (EXAMPLE / "team_fairness").glob("*.py"):
         assert "from team_fairness" not in path.read_text(encoding="utf-8"), "a file needs no other one of its package"
+
+
+def test_the_page_on_extending_has_the_diff_of_the_output() -> None:
+    page = (EXAMPLE.parents[1] / "docs" / "use" / "extending.md").read_text(encoding="utf-8")
+    diff = page.partition("```diff")[2].partition("```")[0]
+    added = {line.strip()[1:] for line in diff.splitlines() if line.strip().startswith("+") and "+++" not in line}
+    written = {
+        line
+        for name in ("pyproject.toml", "team_fairness/output.py")
+        for line in (EXAMPLE / name).read_text(encoding="utf-8").splitlines()
+    }
+    assert added
+    assert added <= written
