@@ -148,7 +148,7 @@ def point(toy: ToyRepository, store: Objects) -> None:
     (toy.root / "datasets.dvc").write_text(pointer("datasets", f"{store.add_folder(files)}.dir"), encoding="utf-8")
 
 
-@pytest.mark.parametrize("kept", some([True, False], few=1), ids=["the old one here", "the old one gone"])
+@pytest.mark.parametrize("kept", some([True, False], few=1), ids=lambda kept: "here" if kept else "gone")
 def test_a_new_version_under_dvc_is_judged_on_the_old_one_too(
     tracked: tuple[ToyRepository, Objects], *, kept: bool
 ) -> None:
