@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 from fairgate.ground.errors import clean
 from fairgate.ground.hashing import sha256_bytes
-from fairgate.records import BaselineInfo, CheckResult, GroupResult, RunRecord
-from fairgate.reports.formatting import common_cause, provenance, reading_order, spec_of, totals, verdict_words
+from fairgate.records import CheckResult, GroupResult, RunRecord
+from fairgate.reports.formatting import common_cause, named_reference, reading_order, spec_of, totals, verdict_words
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.sentences import (
     approvals_needed,
@@ -133,8 +133,8 @@ def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
         "totals": totals(record),
         "model": record.model.uri,
         "registered": record.model.registered,
-        "baseline": None if record.baseline is None else _compared(record.baseline),
-        "anchor": None if record.anchor is None else _compared(record.anchor),
+        "baseline": None if record.baseline is None else named_reference(record.baseline),
+        "anchor": None if record.anchor is None else named_reference(record.anchor),
         "definition": definition_words(record),
     }
     needed = approvals_needed(record, len(record.needs_approval))
@@ -142,10 +142,6 @@ def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
     properties |= {f"notice.{at}": text for at, text in enumerate(notices(record, len(record.notices)), 1)}
     properties |= {f"{remark.level}.{at}": remark.text for at, remark in enumerate(remarks(record), 1)}
     return _properties(properties)
-
-
-def _compared(info: BaselineInfo) -> str:
-    return f"{info.uri} ({whence})" if (whence := provenance(info)) else info.uri
 
 
 def _properties(values: Mapping[str, object]) -> list[tuple[str, str]]:

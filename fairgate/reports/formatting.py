@@ -342,3 +342,8 @@ def provenance(info: BaselineInfo) -> str:
     if info.unchanged:
         parts.append("the candidate's own checkpoint")
     return ", ".join(parts)
+
+
+def named_reference(info: BaselineInfo) -> str:
+    """A baseline or an anchor by its address, with where it came from."""
+    return f"{info.uri} ({whence})" if (whence := provenance(info)) else info.uri

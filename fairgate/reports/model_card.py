@@ -7,7 +7,7 @@ from typing import Any, Final
 from fairgate.ground.errors import clean
 from fairgate.ground.markdown import escape, table, web_address
 from fairgate.ground.number_format import number, with_interval
-from fairgate.records import BaselineInfo, CheckResult, GroupResult, RunRecord
+from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     SYMBOL,
     bound_words,
@@ -15,7 +15,7 @@ from fairgate.reports.formatting import (
     headline_verdict,
     measured_words,
     moment,
-    provenance,
+    named_reference,
     reading_order,
     totals,
     unit_of,
@@ -117,7 +117,7 @@ def _group_name(group: GroupResult) -> str:
 def card_section(record: RunRecord) -> str:
     """The section `Fairness` of a model card: verdict, on what, every check with its interval, and what it is not."""
     data, anchor, unit = record.dataset, record.anchor, unit_of(record)
-    compared = "nothing" if record.baseline is None else escape(_reference(record.baseline.uri, record.baseline), 400)
+    compared = "nothing" if record.baseline is None else escape(named_reference(record.baseline), 400)
     lines = [
         f"## {SYMBOL[headline_verdict(record)]} Fairness: {verdict_words(record)}",
         f"> **{escape(data.notice, 1000)}**" if data.notice else "",
@@ -159,11 +159,6 @@ def _groups(record: RunRecord) -> str:
         f"{escape(name, 80)} ({escape(', '.join(groups), 400)})" for name, groups in record.dataset.attributes.items()
     )
     return "; ".join(words) or "none"
-
-
-def _reference(uri: str, info: BaselineInfo) -> str:
-    whence = provenance(info)
-    return f"{uri} ({whence})" if whence else uri
 
 
 register(

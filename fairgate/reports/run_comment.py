@@ -40,7 +40,6 @@ from fairgate.reports.sentences import (
     remarks,
     sentence,
     table_notes,
-    too_small,
     verdict_notes,
     waiver_words,
 )
@@ -212,17 +211,12 @@ def _folded_rows(title: str, checks: Sequence[CheckResult], record: RunRecord, l
 
 
 def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
-    grouped = [check for check in failing if check.groups][: detail.groups]
-    if not grouped:
-        return ""
-    blocks = []
-    for check in grouped:
-        groups = groups_table(check, unit_of(record))
-        text = "" if groups is None else markdown_table(groups, detail.clip)
-        small = too_small(check, record)
-        note = f"\n\n<sub>{escape(small[0].upper() + small[1:], 3 * detail.clip)}.</sub>" if small else ""
-        blocks.append(f"**{escape(check.item, detail.clip)}**\n\n{text}{note}")
-    return folded("By group", "\n\n".join(blocks))
+    blocks = [
+        f"**{escape(check.item, detail.clip)}**\n\n{markdown_table(groups, detail.clip)}"
+        for check in [check for check in failing if check.groups][: detail.groups]
+        if (groups := groups_table(check, unit_of(record))) is not None
+    ]
+    return folded("By group", "\n\n".join(blocks)) if blocks else ""
 
 
 def _about(record: RunRecord, detail: _Detail) -> str:
