@@ -33,8 +33,9 @@ _OWN = {
     **{each: f"{each}:{each}" for each in ("init", "check", "approve")},
     **{"audit": "study:audit", "history": "history:history", "doctor": "doctor:doctor", "power": "study:power"},
     **{"card": "report:card", "push": "push:push", "review": "review:review", "release": "review:release"},
-    **{each: f"{each}:{each}_app" for each in ("baseline", "build", "dataset", "head", "mitigate", "report")},
-    **{each: f"{each}:{each}_app" for each in ("study", "suite")},
+    **{"baseline": "baseline:baseline_app", "build": "build:build_app", "dataset": "dataset:dataset_app"},
+    **{"head": "mitigate:head_app", "mitigate": "mitigate:mitigate_app"},
+    **{each: f"{each}:{each}_app" for each in ("report", "study", "suite")},
 }
 """Command -> its module there, and its function or group of commands. A command is built when it is called."""
 
