@@ -31,7 +31,7 @@ def _checked(name: str, thing: Any) -> Any:
 
 _OWN = {
     **{each: f"{each}:{each}" for each in ("init", "check", "approve")},
-    **{"audit": "study:audit", "history": "history:history", "doctor": "doctor:doctor", "power": "study:power"},
+    **{"audit": "study:audit", "history": "push:history", "doctor": "doctor:doctor", "power": "study:power"},
     **{"card": "report:card", "push": "push:push", "review": "review:review", "release": "review:release"},
     **{"baseline": "baseline:baseline_app", "build": "build:build_app", "dataset": "dataset:dataset_app"},
     **{"head": "mitigate:head_app", "mitigate": "mitigate:mitigate_app"},
