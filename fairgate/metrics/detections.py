@@ -52,7 +52,7 @@ class DetectionGap(GroupGap):
         highest=0,
         per_group="yes",
         relative=True,
-        display="found among groups",
+        display="detection gap",
         worst_set="one member {number} behind its set-mates",
     )
 

@@ -119,7 +119,7 @@ class FlipGap(GroupGap):
         highest=0,
         per_group="yes",
         relative=True,
-        display="kept among groups",
+        display="flip gap",
         worst_set="one member {number} behind its set-mates",
     )
 
