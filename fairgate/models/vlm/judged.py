@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import diverged, naming, versions
+from fairgate.models.checkpoints import diverged, naming
 from fairgate.models.contract import Capability, Floats, Request, log_softmax
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import JudgedByText, RowParts
@@ -40,8 +40,6 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
     """`fingerprint`, `preparation`, `tokenizer` and `preprocessing` are those of `fairgate.models.Model`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities"})
-    fingerprint: str
-    preparation: str
     tokenizer: str
     preprocessing: str
 
@@ -108,12 +106,4 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
 
     def _key(self) -> str:
         """Digest that names likelihoods of this model, on these pictures, at a precision."""
-        return digest(
-            {
-                "fingerprint": self.fingerprint,
-                "adapter": self.preparation,
-                "libraries": versions("transformers", "tokenizers", "torch", "torchvision", "pillow"),
-                "precision": self.precision,
-                "dataset": self._request.source.fingerprint,
-            }
-        )
+        return digest({**self._ways("torchvision"), "dataset": self._request.source.fingerprint})

@@ -167,12 +167,9 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
                 where=self.uri,
                 remedy="set a number above 0, and 1 at most",
             )
-        request = self._request
-
-        def loaded() -> ImageEditor:
-            return ImageEditor(self._engine(), self.settings.size)
-
-        return EditedImages(request.source, prompt, how, self._key(), loaded, request.cache)
+        request, side = self._request, self.settings.size
+        key, cache = self._key(), request.cache
+        return EditedImages(request.source, prompt, how, key, lambda: ImageEditor(self._engine(), side), cache)
 
     def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
         """A picture of every row's prompt (text to image, as diffusers' pipeline makes it), made as it is read, cached.
@@ -182,13 +179,11 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         """
         from fairgate.models.generation.diffusion_classifier.pictures import PicturePainter
 
-        request = self._request
-
-        def loaded() -> PicturePainter:
-            return PicturePainter(self._engine(), self.settings.size)
-
-        key = digest({**self._ways(), "size": self.settings.size})
-        return GeneratedPictures(request.source, prompts, how, key, loaded, request.cache, request.progress)
+        request, side = self._request, self.settings.size
+        key, cache = digest({**self._ways("diffusers"), "size": side}), request.cache
+        return GeneratedPictures(
+            request.source, prompts, how, key, lambda: PicturePainter(self._engine(), side), cache, request.progress
+        )
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of ensembles with different prompts whose states in the text encoder are equal up to rounding.
@@ -243,16 +238,9 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
 
     def _key(self) -> str:
         """Digest that names errors of this model, on these pictures, at a precision."""
-        return digest({**self._ways(), "settings": asdict(self.settings), "dataset": self._request.source.fingerprint})
-
-    def _ways(self) -> dict[str, Any]:
-        """What decides its numbers on whatever pictures: files and options, code, libraries, precision."""
-        return {
-            "fingerprint": self.fingerprint,
-            "adapter": self.preparation,
-            "libraries": versions("diffusers", "transformers", "tokenizers", "torch", "pillow"),
-            "precision": self.precision,
-        }
+        return digest(
+            {**self._ways("diffusers"), "settings": asdict(self.settings), "dataset": self._request.source.fingerprint}
+        )
 
     def _denoising(self) -> DenoisingErrors:
         if self._errors is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import HashedFiles, judged_folder, read_config, right_uri, split_options, versions
+from fairgate.models.checkpoints import HashedFiles, judged_folder, read_config, right_uri, split_options
 from fairgate.models.contract import Capability, Generating, ImageSource, Request, register
 from fairgate.models.family import FolderFamily, Judged
 from fairgate.models.generated import GeneratedPictures
@@ -95,15 +95,7 @@ class FluxModel(Judged["FluxPainter"]):
         `how.guidance` is what FLUX.1-dev was distilled with; a FLUX.1-schnell takes none. Raises ModelError unless
         every row has a prompt, and when read for a prompt that is too long or latents that are not finite.
         """
-        key = digest(
-            {
-                "fingerprint": self.fingerprint,
-                "adapter": self.preparation,
-                "libraries": versions("diffusers", "transformers", "tokenizers", "torch", "pillow"),
-                "precision": self.precision,
-            }
-        )
-        request = self._request
+        request, key = self._request, digest(self._ways("diffusers"))
         return GeneratedPictures(request.source, prompts, how, key, self._engine, request.cache, request.progress)
 
     def _load(self) -> FluxPainter:
