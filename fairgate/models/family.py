@@ -94,7 +94,7 @@ class Precomputed:
     device: ClassVar[str] = "none"
 
 
-class Judged(ABC, Generic[Network]):
+class JudgedModel(ABC, Generic[Network]):
     """A base of models that are loaded when a number is not in the cache. `note` is what a reader should know.
 
     `precision` is that of all its numbers; without one, that of the device.
@@ -131,7 +131,7 @@ class Judged(ABC, Generic[Network]):
         return self._network
 
 
-class JudgedByText(Judged[Network]):
+class JudgedByText(JudgedModel[Network]):
     """A base of models that give every image a number for each text, computed once a text."""
 
     _known: dict[str, Numbers] | None = None

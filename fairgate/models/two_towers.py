@@ -13,7 +13,7 @@ from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
-from fairgate.models.family import Judged
+from fairgate.models.family import JudgedModel
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
 
@@ -22,7 +22,7 @@ SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2.
 the order of sums in float32, and a handful of roundings of the last layer's output under autocast."""
 
 
-class TwoTowers(Judged[Encoder]):
+class TwoTowers(JudgedModel[Encoder]):
     """A judged model over a checkpoint that is loaded only when an embedding is not in the cache."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})

@@ -14,7 +14,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, diverged, naming
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
-from fairgate.models.family import Judged
+from fairgate.models.family import JudgedModel
 from fairgate.models.reading import ReadingMisfit
 
 SAME_OUTPUT = 64 * 2.0**-23
@@ -59,7 +59,7 @@ class FixedLabelFiles:
         return sum(len(names.own) for names in self.heads.values())
 
 
-class FixedLabelModel(Judged[Loaded]):
+class FixedLabelModel(JudgedModel[Loaded]):
     """The probability of a label is a softmax over exactly the labels that a suite lists, of the model's logits.
 
     Of outputs that were trained one by one (`multi_label_classification`: a sigmoid each), that is the probability of a

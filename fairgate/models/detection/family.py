@@ -14,7 +14,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import TransformersFolder, naming, split_options, versions
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
-from fairgate.models.family import FolderFamily, Judged, RowParts
+from fairgate.models.family import FolderFamily, JudgedModel, RowParts
 from fairgate.models.reading import folder_preprocessing, folder_tokenizer
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class DetectorFamily(FolderFamily):
         )
 
 
-class DetectorModel(Judged["DetectorEngine"]):
+class DetectorModel(JudgedModel["DetectorEngine"]):
     """A judged detector. Boxes are computed once a picture and label, cached, and an interrupted run goes on.
 
     `tokenizer` is a digest of how a label is read: of the names of the classes, or of the tokenizer. A branch that

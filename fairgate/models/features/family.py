@@ -27,7 +27,7 @@ from fairgate.models.checkpoints import (
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Model, Request, register
-from fairgate.models.family import FolderFamily, Judged
+from fairgate.models.family import FolderFamily, JudgedModel
 from fairgate.models.features.heads import NEIGHBOURS, Head, Kind, Pool, Table, read_head
 from fairgate.models.reading import folder_preprocessing
 
@@ -103,7 +103,7 @@ class Features:
     features: Callable[[Sequence[Any]], Embeddings]
 
 
-class Backbone(Judged[Features]):
+class Backbone(JudgedModel[Features]):
     """A backbone without a head, over labelled pictures: what a head is fitted on. It answers no probe."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset()

@@ -11,7 +11,7 @@ from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import HashedFiles, judged_folder, read_config, right_uri, split_options
 from fairgate.models.contract import Capability, Generating, ImageSource, Request, register
-from fairgate.models.family import FolderFamily, Judged
+from fairgate.models.family import FolderFamily, JudgedModel
 from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import TEXT_TOKENIZERS, PipelineFiles, component_class, component_files
 from fairgate.models.generation.diffusion_classifier.reading import tokenizers_digest
@@ -71,7 +71,7 @@ def _side(found: PipelineFiles, text: str | None, uri: str) -> int:
     return side
 
 
-class FluxModel(Judged["FluxPainter"]):
+class FluxModel(JudgedModel["FluxPainter"]):
     """A judged FLUX, loaded when a picture is not in the cache."""
 
     capabilities: ClassVar[frozenset[Capability]] = FluxFamily.capabilities
