@@ -28,8 +28,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from fairgate.ground.errors import ModelError, listed
 from fairgate.ground.hashing import digest, read_bounded
 from fairgate.models.checkpoints import MAX_SIDE, Checkpoint, Device, Embeddings, Encoder, require_file, resolve
-from fairgate.models.contract import Capability, Floats, ImageSource, Model, Request, register
-from fairgate.models.two_towers import SAME_TEXT, TwoTowers
+from fairgate.models.contract import Capability, Floats, ImageSource, Request, register
+from fairgate.models.two_towers import SAME_TEXT, TwoTowers, as_two_towers
 
 CODE_VERSION = 1  # raise it when a mitigation's file gives other embeddings
 MAX_BYTES = 1 << 20
@@ -291,7 +291,7 @@ class Debiased:
         path = resolve(named, request.base)
         mitigation = read_mitigation(path)
         mitigation.require_other(request.source, request.uri)
-        model = two_towers(request.open_other(origin), request.uri)
+        model = as_two_towers(request.open_other(origin), request.uri)
         if model.fingerprint != mitigation.origin:
             raise ModelError(
                 f"{path.name} was made for checkpoint {mitigation.origin[:12]}, and {origin} is "
@@ -306,21 +306,6 @@ class Debiased:
             identity={**model.checkpoint.identity, "mitigation": change},
         )
         return type(model)(checkpoint, request, mitigation.note)
-
-
-def two_towers(model: Model, where: str) -> TwoTowers:
-    """A model as one whose embeddings can be changed. Raises ModelError for another kind, and for a mitigated one."""
-    if model.uri.startswith("debiased:"):
-        raise ModelError(
-            "the model is mitigated already.", where=where, remedy="name the checkpoint that it is made of"
-        )
-    if not isinstance(model, TwoTowers):
-        raise ModelError(
-            f"{model.uri} has no embeddings of images and texts that a mitigation could change.",
-            where=where,
-            remedy="name a checkpoint with two towers (open_clip:, hf:)",
-        )
-    return model
 
 
 def read_mitigation(path: Path) -> Mitigation:

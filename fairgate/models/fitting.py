@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from fairgate.formulas.metrics import mutual_information
 from fairgate.ground.errors import ModelError
 from fairgate.models.contract import ImageIndex, Model, Rows
-from fairgate.models.debiased import MAX_PROMPT, MAX_PROMPTS, ClipClip, Projection, PromptArray, two_towers
+from fairgate.models.debiased import MAX_PROMPT, MAX_PROMPTS, ClipClip, Projection, PromptArray
 from fairgate.models.distinct import require_told_apart
 from fairgate.models.registry import open_scorer
+from fairgate.models.two_towers import as_two_towers
 
 if TYPE_CHECKING:
     from fairgate.models.prompt_tokens import ArrayTraining
@@ -30,7 +31,7 @@ def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, f
     codes. Of equal dimensions the earlier one goes. Raises ModelError for a model without two towers and where nothing
     would be left, MetricError for labels of fewer than two groups.
     """
-    images = two_towers(model, model.uri).image_embeddings()
+    images = as_two_towers(model, model.uri).image_embeddings()
     width = images.shape[1]
     if not 0 < drop < width:
         raise ModelError(
@@ -82,7 +83,7 @@ def fit_prompt_array(
     from fairgate.models import prompt_tokens
     from fairgate.models.checkpoints import one_thread
 
-    one, other = (two_towers(each.model, each.model.uri) for each in (judged, kept))
+    one, other = (as_two_towers(each.model, each.model.uri) for each in (judged, kept))
     some = judged.codes >= 0
     groups, codes = np.unique(judged.codes[some], return_inverse=True)
     if min(len(groups), len(captions), len(prompts)) < 2:
@@ -121,7 +122,7 @@ def fit_projection(
 
     `strength` is Chuang et al.'s lambda, 1,000 in their code. Raises ModelError for one without two towers.
     """
-    model = two_towers(open_scorer(uri, _NoPictures(), device=device, base=base), uri)
+    model = as_two_towers(open_scorer(uri, _NoPictures(), device=device, base=base), uri)
     every = [*prompts, *(text for pair in pairs for text in pair)]
     if not 0 < len(prompts) <= len(every) <= MAX_PROMPTS or not all(0 < len(text) <= MAX_PROMPT for text in every):
         raise ModelError(

@@ -195,6 +195,21 @@ class TwoTowers(JudgedModel[Encoder]):
         return np.concatenate(products)
 
 
+def as_two_towers(model: Model, where: str) -> TwoTowers:
+    """A model as one whose embeddings can be changed. Raises ModelError for another kind, and for a mitigated one."""
+    if model.uri.startswith("debiased:"):
+        raise ModelError(
+            "the model is mitigated already.", where=where, remedy="name the checkpoint that it is made of"
+        )
+    if not isinstance(model, TwoTowers):
+        raise ModelError(
+            f"{model.uri} has no embeddings of images and texts that a mitigation could change.",
+            where=where,
+            remedy="name a checkpoint with two towers (open_clip:, hf:)",
+        )
+    return model
+
+
 def near_pairs(queries: Floats, ensembles: Sequence[Sequence[str]], distance: float) -> list[tuple[int, int]]:
     """Pairs of unit vectors that are no farther apart, of ensembles that are not written alike."""
     near = 1.0 - distance**2 / 2  # their cosine
