@@ -1,7 +1,7 @@
 from fairgate.records import Better as Better
 from fairgate.records import MetricSpec as MetricSpec
 
-from .c_asc import association_of as association_of
+from .associations import association_of as association_of
 from .cell import Cell as Cell
 from .cell import Cells as Cells
 from .cell import Counts as Counts

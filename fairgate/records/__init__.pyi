@@ -69,9 +69,6 @@ from .parts import Number as Number
 from .parts import RecordPart as RecordPart
 from .parts import Status as Status
 from .parts import status_of as status_of
-from .power import CheckPower as CheckPower
-from .power import GroupPower as GroupPower
-from .power import PowerRecord as PowerRecord
 from .run import NEEDS_APPROVAL as NEEDS_APPROVAL
 from .run import NO_VERDICT as NO_VERDICT
 from .run import OPEN as OPEN
@@ -88,8 +85,11 @@ from .run import NeededApproval as NeededApproval
 from .run import OtherDefinition as OtherDefinition
 from .run import RunRecord as RunRecord
 from .run import overall as overall
+from .study import CheckPower as CheckPower
 from .study import Estimate as Estimate
 from .study import FigureSeries as FigureSeries
+from .study import GroupPower as GroupPower
+from .study import PowerRecord as PowerRecord
 from .study import StudyCell as StudyCell
 from .study import StudyFigure as StudyFigure
 from .study import StudyModel as StudyModel

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from fairgate.records.parts import DatasetInfo, Environment, Number, RecordPart, Status
 
-SCHEMA_VERSION: Literal[1] = 1
-
 Conclusion = Literal["first_fairer", "second_fairer", "alike", "unsettled"]
 Agreement = Literal["agree", "pairing", "few_sets", "cancels", "independence", "opposite"]
 Outcome = Literal["correct", "p_true", "p_positive"]
@@ -323,7 +321,7 @@ class AuditRecord(RecordPart):
     a probe needs.
     """
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     suite: str
     suite_digest: str
     dataset: DatasetInfo
@@ -344,7 +342,7 @@ class AuditRecord(RecordPart):
 class AuditCollection(RecordPart):
     """Audits of several suites on the same models: audits.json. `left_out`: why a suite could measure no model."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     audits: list[AuditRecord]
     left_out: dict[str, str] = Field(default_factory=dict)
     command: str

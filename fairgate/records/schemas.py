@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from fairgate.records.comparison import AuditCollection, AuditRecord
 from fairgate.records.parts import RecordPart
-from fairgate.records.power import PowerRecord
 from fairgate.records.run import RunRecord
-from fairgate.records.study import StudyRecord
+from fairgate.records.study import PowerRecord, StudyRecord
 
 RECORDS: Final[dict[str, type[RecordPart]]] = {
     "results": RunRecord,

@@ -1,14 +1,15 @@
-"""The record of a study: a paper's tables and figures as measured here; all that shows them is rendered from it."""
+"""The records of studies: a paper's tables and figures as measured here, and what every comparison of a suite could see
+at its size. All that shows them is rendered from them."""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fairgate.records.parts import DatasetInfo, Environment, Number, RecordPart
-
-SCHEMA_VERSION: Literal[1] = 1
+from fairgate.records.parts import DatasetInfo, Environment, ModelInfo, Number, RecordPart
+from fairgate.records.run import BaselineInfo
 
 FileName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
@@ -94,7 +95,7 @@ class StudyModel(RecordPart):
 class StudyRecord(RecordPart):
     """The versioned result of a study: study.json. `paper` names the publication, `settings` every choice."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     study: str
     title: str
     paper: str
@@ -109,3 +110,75 @@ class StudyRecord(RecordPart):
     command: str
     created_at: str
     seconds: float
+
+
+class GroupPower(RecordPart):
+    """One group of a check (None: a check without groups), in the unit of its metric.
+
+    `detectable` is the smallest regression that fails with the odds at the present sets; `sets_needed` for the wished
+    one, both counted in sets that hold the group. Absent is infinite: too few sets to fail whatever happens, or a wish
+    that lies within the margin. `curve` holds the detectable regression at the check's `sizes`, of which the group has
+    the present share.
+    """
+
+    group: str | None
+    n_sets: int
+    standard_error: float
+    detectable: Number
+    sets_needed: int | None
+    curve: list[Number]
+
+
+class CheckPower(RecordPart):
+    """One `no_worse_than` check on one subject. `unavailable` says why nothing could be computed."""
+
+    id: str
+    subject: str | None
+    metric: str
+    k: int | None = None
+    over: str | None
+    unit: str
+    margin: float
+    wanted: float
+    n_sets: int
+    sizes: list[int] = Field(default_factory=list)
+    groups: list[GroupPower] = Field(default_factory=list)
+    unavailable: str | None = None
+
+    @property
+    def item(self) -> str:
+        """The check's name in tables."""
+        return self.id if self.subject is None else f"{self.id}[{self.subject}]"
+
+    @property
+    def hardest(self) -> GroupPower | None:
+        """The group whose regressions are the hardest to see."""
+        return max(
+            self.groups, key=lambda group: math.inf if group.detectable is None else group.detectable, default=None
+        )
+
+
+class PowerRecord(RecordPart):
+    """The versioned answer to "how small a regression can this suite see?": power.json."""
+
+    schema_version: Literal[1] = 1
+    suite: str
+    suite_digest: str
+    dataset: DatasetInfo
+    model: ModelInfo
+    baseline: BaselineInfo
+    alpha: float
+    correction: str
+    comparisons: int
+    odds: float
+    seed: int
+    draws: int
+    checks: list[CheckPower]
+    environment: Environment
+    command: str
+    created_at: str
+
+    @property
+    def alpha_each(self) -> float:
+        """What the correction leaves to one comparison in the worst case."""
+        return self.alpha / self.comparisons

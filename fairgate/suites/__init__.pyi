@@ -1,5 +1,3 @@
-from .approving import add_approvals as add_approvals
-from .approving import write_anchor as write_anchor
 from .attainable import fair_rankers as fair_rankers
 from .attainable import require_attainable as require_attainable
 from .attainable import require_groups_present as require_groups_present
@@ -32,9 +30,11 @@ from .result import confusions as confusions
 from .result import undecided as undecided
 from .result import waive as waive
 from .result import wrong_answers as wrong_answers
+from .scaffold import add_approvals as add_approvals
 from .scaffold import new_detection_suite as new_detection_suite
 from .scaffold import new_prediction_suite as new_prediction_suite
 from .scaffold import new_suite as new_suite
+from .scaffold import write_anchor as write_anchor
 from .schema import Approved as Approved
 from .schema import Check as Check
 from .schema import Suite as Suite

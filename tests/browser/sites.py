@@ -22,7 +22,7 @@ from fairgate import gate
 from fairgate.records import CheckResult
 from fairgate.records.comparison import AuditRecord
 from fairgate.records.history import History
-from fairgate.records.power import PowerRecord
+from fairgate.records.study import PowerRecord
 from fairgate.reports import render_html
 from fairgate.reports.comparison_files import render_csv, render_latex
 from fairgate.reports.comparison_page import comparison_html as audit_page

@@ -13,7 +13,7 @@ from fairgate.formulas.metrics import c_asc, ndkl_at_k, ndkl_at_k_weighted, skew
 from fairgate.formulas.statistics import set_counts
 from fairgate.ground.errors import MetricError
 from fairgate.metrics import Cell
-from fairgate.metrics.c_asc import association_of
+from fairgate.metrics.associations import association_of
 from fairgate.metrics.galleries import Grouping, Query
 from fairgate.metrics.registry import measure
 from fairgate.metrics.top_k import counted, ranked

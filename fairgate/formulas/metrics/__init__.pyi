@@ -14,6 +14,7 @@ from .associations import top_k_similarity as top_k_similarity
 from .associations import word_strength as word_strength
 from .classification import balanced_accuracy as balanced_accuracy
 from .classification import f1_by_label as f1_by_label
+from .classification import intersection_over_union as intersection_over_union
 from .classification import macro_f1 as macro_f1
 from .counterfactual import GroupAccuracy as GroupAccuracy
 from .counterfactual import GroupMeans as GroupMeans
@@ -27,7 +28,6 @@ from .counterfactual import misclassification_table as misclassification_table
 from .counterfactual import set_deviation as set_deviation
 from .counterfactual import set_std as set_std
 from .counterfactual import softmax_probability as softmax_probability
-from .detection import intersection_over_union as intersection_over_union
 from .editing import DeltaITA as DeltaITA
 from .editing import TypologyAngle as TypologyAngle
 from .editing import average_face as average_face

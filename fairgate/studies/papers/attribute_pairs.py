@@ -20,7 +20,7 @@ from fairgate.ground.text import slug
 from fairgate.metrics import METRICS, Cell, Cells, Counts, Crossing, FairRankings, Floats, MetricRequest, measure
 from fairgate.probes import ProbeScores
 from fairgate.records import CROSS, Estimate, StudyCell, StudyFigure, StudyTable
-from fairgate.studies.papers.estimates import ResampledNumber, estimate_of, series_of
+from fairgate.studies.papers.contract import ResampledNumber, estimate_of, series_of
 
 METRIC = "max_skew_at_k"
 ALPHA, SEED = 0.05, 0

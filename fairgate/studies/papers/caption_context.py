@@ -23,7 +23,7 @@ from fairgate.ground.errors import DatasetError
 from fairgate.ground.randomness import stream
 from fairgate.records import Estimate, FigureSeries, StudyFigure, StudyTable
 from fairgate.studies.papers.captioned import Captioned
-from fairgate.studies.papers.estimates import series_of
+from fairgate.studies.papers.contract import series_of
 
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -19,8 +19,7 @@ from fairgate.ground.errors import SettingsError
 from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
-from fairgate.studies.papers.contract import Study, StudyContents, StudyPlace, Typed, register
-from fairgate.studies.papers.estimates import series_of
+from fairgate.studies.papers.contract import Study, StudyContents, StudyPlace, Typed, register, series_of
 
 WORDS = ("maid", "nurse", "housekeeper", "assistant", "porter", "farmer", "ceo")
 """Those of table 3."""

@@ -25,17 +25,19 @@ from fairgate.probes import with_article
 from fairgate.records import Estimate, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.papers.contract import (
     Models,
+    ResampledNumber,
     Study,
     StudyContents,
     StudyPlace,
     Typed,
+    mean_of,
     named_texts,
     prompt_of,
     register,
     required_template,
+    series_of,
 )
 from fairgate.studies.papers.edited_faces import by_attribute, required_labels
-from fairgate.studies.papers.estimates import ResampledNumber, mean_of, series_of
 
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
 SECOND = ("babysitter", "secretary", "housekeeper", "nurse", "receptionist")

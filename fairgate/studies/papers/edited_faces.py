@@ -17,7 +17,7 @@ from fairgate.ground.errors import DatasetError, listed
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import ImageSource, decode_rgb
-from fairgate.studies.papers.estimates import ResampledNumber
+from fairgate.studies.papers.contract import ResampledNumber
 
 SHOWN = 10
 """Pictures of a row of a sheet."""

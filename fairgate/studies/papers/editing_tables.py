@@ -12,8 +12,8 @@ from fairgate.formulas.metrics import fitzpatrick_type
 from fairgate.ground.png import png_of
 from fairgate.ground.text import slug
 from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
+from fairgate.studies.papers.contract import ResampledNumber, mean_of, series_of
 from fairgate.studies.papers.edited_faces import SHOWN, FoundEdits, by_attribute
-from fairgate.studies.papers.estimates import ResampledNumber, mean_of, series_of
 
 
 def _keys(found: FoundEdits) -> Iterator[tuple[str, int, str]]:

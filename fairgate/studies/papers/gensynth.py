@@ -24,7 +24,7 @@ from fairgate.models import indistinct
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
 from fairgate.studies.papers.caption_context import cluster_figures, cluster_tables, predictable_auc, tf_idf
 from fairgate.studies.papers.caption_search import RECALL_AT, Matrix, recall
-from fairgate.studies.papers.captioned import Captioned, PersonInBlack
+from fairgate.studies.papers.captioned import Captioned, PersonInBlack, decile_table, pair_sheets
 from fairgate.studies.papers.contract import (
     Study,
     StudyContents,
@@ -44,7 +44,6 @@ from fairgate.studies.papers.gensynth_arms import (
     measured,
     skew_figures,
 )
-from fairgate.studies.papers.real_neighbours import decile_table, pair_sheets
 
 RECIPES = {
     "original": "photographs",

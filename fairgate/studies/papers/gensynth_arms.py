@@ -30,8 +30,7 @@ from fairgate.studies.papers.caption_search import (
     shown,
 )
 from fairgate.studies.papers.captioned import Captioned, Rows
-from fairgate.studies.papers.contract import StudyPlace
-from fairgate.studies.papers.estimates import series_of
+from fairgate.studies.papers.contract import StudyPlace, series_of
 
 BALANCED_DRAWS = 5
 """Balanced parts of the originals, as published."""

@@ -17,6 +17,7 @@ from fairgate.metrics import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, require_told_apart
 from fairgate.records import StudyModel
 from fairgate.studies.papers.contract import (
+    ResampledNumber,
     Study,
     StudyContents,
     StudyPlace,
@@ -49,7 +50,6 @@ from fairgate.studies.papers.editing_tables import (
     sheets,
     words_table,
 )
-from fairgate.studies.papers.estimates import ResampledNumber
 
 
 def _classes(given: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -21,9 +21,8 @@ from fairgate.records import (
     StudyPicture,
     StudyTable,
 )
-from fairgate.studies.papers.estimates import series_of
-from fairgate.studies.papers.word_associations import WordScores
-from fairgate.studies.papers.word_lists import VALENCES
+from fairgate.studies.papers.contract import series_of
+from fairgate.studies.papers.word_associations import VALENCES, WordScores
 
 ALL_WORDS = "all words"
 PICTURES = 8

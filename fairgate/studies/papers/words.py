@@ -13,8 +13,16 @@ from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.metrics import Crossing
 from fairgate.records import StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, register
-from fairgate.studies.papers.word_associations import WordGallery, WordScores, score_words
-from fairgate.studies.papers.word_lists import WordList, published_words, vocabulary_of, with_valence, words_of_file
+from fairgate.studies.papers.word_associations import (
+    WordGallery,
+    WordList,
+    WordScores,
+    published_words,
+    score_words,
+    vocabulary_of,
+    with_valence,
+    words_of_file,
+)
 from fairgate.studies.papers.word_tables import (
     association_tables,
     entropy_figures,

@@ -10,7 +10,7 @@ from toy_repository import Toy
 from typer.testing import CliRunner
 
 from fairgate.interfaces.cli.main import app
-from fairgate.records.power import PowerRecord
+from fairgate.records.study import PowerRecord
 
 
 def run(toy: Toy, *words: str) -> tuple[int, str]:

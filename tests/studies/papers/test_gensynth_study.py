@@ -29,9 +29,8 @@ from fairgate.portraits.scene import scene_of
 from fairgate.records import Estimate, StudyRecord, StudyTable
 from fairgate.studies.papers import StudyContents, StudyPlace, caption_search
 from fairgate.studies.papers.caption_search import CaptionGallery, by_chance, by_words, recall, shown
-from fairgate.studies.papers.captioned import Captioned, PersonInBlack
+from fairgate.studies.papers.captioned import Captioned, PersonInBlack, tenth
 from fairgate.studies.papers.gensynth import GenSynthStudy
-from fairgate.studies.papers.real_neighbours import tenth
 
 PHOTOS = 110
 

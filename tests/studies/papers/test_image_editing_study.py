@@ -17,8 +17,8 @@ from fairgate.formulas.metrics import average_face, fitzpatrick_type, individual
 from fairgate.ground.errors import MetricError
 from fairgate.interfaces.cli.main import app
 from fairgate.models.registry import FAMILIES
+from fairgate.studies.papers.contract import ResampledNumber
 from fairgate.studies.papers.edited_faces import average, choose, labels_of
-from fairgate.studies.papers.estimates import ResampledNumber
 from fairgate.studies.papers.image_editing import ImageEditingStudy
 
 LABELS = ("--label", "male=a male person", "--label", "female=a female person")

@@ -15,8 +15,8 @@ from toy_repository import SUITE, Toy, toy_repository, write_scores_table
 
 from fairgate import gate
 from fairgate.ground.errors import BaselineError, SettingsError, SuiteError
-from fairgate.records.power import CheckPower, PowerRecord
 from fairgate.records.schemas import schema_file, schema_of, schema_text
+from fairgate.records.study import CheckPower, PowerRecord
 from fairgate.reports.power_page import (
     assumptions,
     detectable_words,
