@@ -1,5 +1,5 @@
-"""Which words a group is taken for: S and differential S, of two lists of words (Saravanan et al. 2023, eq. 2 and 3), and
-C-ASC, whether a caption is nearer to a group than to everybody else (Hamidieh et al. 2024, So-B-IT)."""
+"""Which words a group is taken for: S and differential S, of two lists of words (Saravanan et al. 2023, eq. 2 and 3),
+and C-ASC, whether a caption is nearer to a group than to everybody else (Hamidieh et al. 2024, So-B-IT)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How well labels are found: F1 (van Rijsbergen 1979) and balanced accuracy (Brodersen et al. 2010), with the
 conventions of scikit-learn; and how far two boxes agree.
 
-Those of labels take counts of images by label: `hits` that are of a label and were given it, `given` that were given it, `actual`
-that are of it. Counts may be weighted.
+Those of labels take counts of images by label: `hits` that are of a label and were given it, `given` that were given
+it, `actual` that are of it. Counts may be weighted.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A release of captioned photographs of one person each, as `photographs`, `gensynth` and `genswap` build it; its edits by
-the share of real persons among their neighbours (P_R), and sheets of edited photographs to be looked at."""
+"""A release of captioned photographs of one person each, as `photographs`, `gensynth` and `genswap` build it; its
+edits by the share of real persons among their neighbours (P_R), and sheets of edited photographs to be looked at."""
 
 from __future__ import annotations
 

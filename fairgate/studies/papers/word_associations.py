@@ -1,6 +1,6 @@
-"""The words of a study, with the caption, the categories and the valence of each, and what a model associates with whom:
-C-ASC of every word and group, entropy of a category's top k, and who is in the top k of a word. The published functions
-that the gate decides by, under the same resampled sets for every model."""
+"""The words of a study, with the caption, the categories and the valence of each, and what a model associates with
+whom: C-ASC of every word and group, entropy of a category's top k, and who is in the top k of a word. The published
+functions that the gate decides by, under the same resampled sets for every model."""
 
 from __future__ import annotations
 
