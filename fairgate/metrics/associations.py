@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from fairgate.formulas.metrics import SetSums, c_asc_of_sums
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import RANKED, Answers, Drawn, Limits, Measure, Metric, MetricRequest, register
+from fairgate.metrics.contract import RANKED, Answers, Measure, MetricRequest, register
 from fairgate.metrics.galleries import Answer, Query, Ranked, measure_rankings, queries_of
 from fairgate.metrics.known_means import departures_of
-from fairgate.metrics.limits import worst_group
+from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups
 from fairgate.records import MetricSpec
 
 PAIRED = ("pair_association",)
@@ -21,7 +22,7 @@ _spec = partial(MetricSpec, probes=PAIRED, better="lower", highest=1)
 
 
 @register
-class Association(Metric):
+class Association(OfWorstGroup):
     """S(D, A, B) of everybody, or of the group with the highest.
 
     Of groups the highest is compared with the baseline, not each: a group that comes up to 0.5 is no regression. It has
@@ -39,51 +40,27 @@ class Association(Metric):
         plain="association S",
         worst_set="share {number}",
     )
+    counts_sets = False
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """A mean over images and words."""
         share = _shares(cell, answers)
-        sums, counts = cell.per_set(share) if cell.groups else _by_set(cell, share)
-        held = counts > 0
-        paired = np.where(held, sums / np.maximum(counts, 1), np.nan)
-        badness = np.nanmax(paired, axis=1)
-        now = sums.sum(axis=0) / counts.sum(axis=0)
-        if not cell.groups:
-            return Measure(
-                float(now[0]),
-                lambda drawn: Drawn(_means(drawn, sums, counts)[:, 0]),
-                badness,
-                paired=paired,
-                weights=counts,
-            )
-
-        def draw(drawn: Counts) -> Drawn:
-            means = _means(drawn, sums, counts)
-            return Drawn(np.nanmax(means, axis=1), means, ((means,),))
-
-        return Measure(
-            value=float(np.nanmax(now)),
-            draw=draw,
-            badness=badness,
-            groups=cell.group_names(),
-            group_values=now,
-            group_badness=now,
-            group_images=cell.group_images(),
-            group_sets=held.sum(axis=0),
-            extreme="max",
-            parts=((now,),),
-            blocks=(len(now),),
+        sums, counts = cell.per_set(share)
+        paired = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        by_set: dict[str, Any] = {} if cell.groups else {"paired": paired, "weights": counts}
+        return measure_groups(
+            cell,
+            partial(means_of_draws, sums=sums, counts=counts),
+            sums.sum(axis=0) / counts.sum(axis=0),
+            np.nanmax(paired, axis=1),
+            "max",
+            group_sets=(counts > 0).sum(axis=0),
+            **by_set,
         )
-
-    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the group with the highest."""
-        if now.extreme is None:
-            return super().interval(r, cell, now, drawn, alpha)
-        return worst_group(r, cell, now, drawn, alpha)
 
 
 @register
-class DifferentialAssociation(Metric):
+class DifferentialAssociation(OfWorstGroup):
     """S(D_X, A, B) - S(D_Y, A, B) of every group X and everybody else Y: a check is held to the largest size."""
 
     spec = _spec(
@@ -97,14 +74,11 @@ class DifferentialAssociation(Metric):
         display="differential S",
         plain="differential S",
     )
+    counts_sets = False
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The largest size over the groups of all groupings."""
         return departures_of(cell, _shares(cell, answers), np.ones(len(cell.rows)), r.min_sets)
-
-    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the group that departs farthest."""
-        return worst_group(r, cell, now, drawn, alpha)
 
 
 def _shares(cell: Cell, answers: Answers) -> Floats:
@@ -113,22 +87,8 @@ def _shares(cell: Cell, answers: Answers) -> Floats:
     return found
 
 
-def _by_set(cell: Cell, share: Floats) -> tuple[Floats, Floats]:
-    """Sums and counts of every set, (sets, 1)."""
-    sums = np.bincount(cell.set_code, share, minlength=cell.n_sets).astype(np.float64)
-    return sums[:, None], np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)[:, None]
-
-
-def _means(drawn: Counts, sums: Floats, counts: Floats) -> Floats:
-    """Means of the groups under set multiplicities (draws, sets), (draws, groups); NaN for a group without an image."""
-    weight = drawn.astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = (weight @ sums) / (weight @ counts)
-    return found
-
-
 @register
-class CASC(Metric):
+class CASC(OfWorstGroup):
     """C-ASC has a sign, which way a group departs: a check is held to the largest size."""
 
     spec = MetricSpec(
@@ -144,15 +104,12 @@ class CASC(Metric):
         display="C-ASC",
         plain="C-ASC",
     )
+    counts_sets = False
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The largest size over groups, averaged over queries."""
         queries = queries_of(r, cell, answers)
         return measure_rankings(cell, queries, [association_of(query) for query in queries], "max", by_size=True)
-
-    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the group that departs farthest."""
-        return worst_group(r, cell, now, drawn, alpha)
 
 
 def association_of(query: Query) -> Ranked:

@@ -16,15 +16,12 @@ from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import (
     PREDICTED,
     Answers,
-    Drawn,
-    Limits,
     Measure,
-    Metric,
     MetricRequest,
     MetricSettings,
     register,
 )
-from fairgate.metrics.limits import worst_group
+from fairgate.metrics.limits import OfWorstGroup, measure_groups
 from fairgate.probes import DatasetFacts, ProbeScores, Text
 from fairgate.records import MetricSpec
 
@@ -47,7 +44,7 @@ class OfLabel(MetricSettings):
 _spec = partial(MetricSpec, probes=PREDICTED, better="higher", per_group="maybe", truth=True)
 
 
-class _ByLabel(Metric):
+class _ByLabel(OfWorstGroup):
     """A number of how many images have each label, how many were given it, and how many both.
 
     A label that few images have is seen in few, however many the others are: a value, or a group's, is judged by the
@@ -101,35 +98,10 @@ class _ByLabel(Metric):
         missed = np.bincount(cell.set_code, truth != given, minlength=cell.n_sets).astype(np.float64)
         held = np.concatenate([_sets_with(table[2], shape) for table, shape in tables])
         evidence, of = self.evidence(held, _label(r))
-        if not cell.groups:
-            sets = int(evidence[0])
-            return Measure(float(now[0]), lambda drawn: Drawn(values(drawn)[:, 0]), missed, sets=sets, evidence=of)
-
-        def draw(drawn: Counts) -> Drawn:
-            found = values(drawn)
-            return Drawn(np.fmin.reduce(found, axis=1), found, ((found,),))
-
-        return Measure(
-            value=float(np.fmin.reduce(now)),
-            draw=draw,
-            badness=missed,
-            groups=cell.group_names(),
-            group_values=now,
-            group_badness=-now,
-            group_images=cell.group_images(),
-            group_sets=evidence,
-            resampled="groups",
-            extreme="min",
-            parts=((now,),),
-            blocks=tuple(n for _, n in codings),
-            evidence=of,
-        )
-
-    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the worst group."""
-        if now.extreme is None:
-            return super().interval(r, cell, now, drawn, alpha)
-        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
+        more: dict[str, Any] = {"sets": int(evidence[0])}
+        if cell.groups:
+            more = {"resampled": "groups", "blocks": tuple(n for _, n in codings)}
+        return measure_groups(cell, values, now, missed, "min", group_sets=evidence, evidence=of, **more)
 
 
 @register

@@ -77,13 +77,14 @@ class Cell:
         return holding
 
     def per_set(self, values: Floats) -> tuple[Floats, Floats]:
-        """Sums of `values` (images,) and counts, both (sets, groups), of every set's members in every group."""
+        """Sums of `values` (images,) and counts, both (sets, groups), of every set's members in every group; (sets, 1)
+        of all members where there are no groups."""
         sums, counts = [], []
-        for codes, names in zip(self.group_codes, self.groups, strict=True):
-            flat = self.set_code * len(names) + codes
-            shape = (self.n_sets, len(names))
-            sums.append(np.bincount(flat, values, minlength=shape[0] * shape[1]).reshape(shape))
-            counts.append(np.bincount(flat, minlength=shape[0] * shape[1]).astype(np.float64).reshape(shape))
+        codings = zip(self.group_codes, map(len, self.groups), strict=True)
+        for codes, n_groups in codings if self.groups else [(np.zeros_like(self.set_code), 1)]:
+            flat, size = self.set_code * n_groups + codes, self.n_sets * n_groups
+            sums.append(np.bincount(flat, values, minlength=size).astype(np.float64).reshape(-1, n_groups))
+            counts.append(np.bincount(flat, minlength=size).astype(np.float64).reshape(-1, n_groups))
         return np.concatenate(sums, axis=1), np.concatenate(counts, axis=1)
 
     def sets_by_members(self, values: Floats) -> Floats:

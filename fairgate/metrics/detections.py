@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from fairgate.metrics.cell import Cell, Floats
 from fairgate.metrics.contract import Answers, MetricRequest, MetricSettings, register
-from fairgate.metrics.image_means import Right
-from fairgate.metrics.known_means import KnownMean, further
-from fairgate.metrics.set_spread import GroupGap
+from fairgate.metrics.image_means import GroupGap, Right, gap_spec
+from fairgate.metrics.known_means import KnownMean
 from fairgate.models import MOST_BOXES
-from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
 DETECTED = ("detection",)
@@ -42,18 +40,12 @@ class DetectionRecall(Right):
 class DetectionGap(GroupGap):
     """How much less often a group is found than the others."""
 
-    spec = MetricSpec(
+    spec = gap_spec(
         name="detection_gap",
         meaning="how far the worst group's recall is below its set-mates' mean; where images form no sets, below the "
         "mean of all groups",
         probes=DETECTED,
-        better="higher",
-        lowest=-1,
-        highest=0,
-        per_group="yes",
-        relative=True,
         display="detection gap",
-        worst_set="one member {number} behind its set-mates",
     )
 
 
@@ -73,6 +65,4 @@ class FalseBoxes(KnownMean):
         worst_set="{number} boxes of nobody",
     )
 
-    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """Of every image."""
-        return further(r, answer, "false_boxes")
+    column = "false_boxes"

@@ -6,13 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from fairgate.ground.errors import ScoresError
 from fairgate.metrics.cell import Cell, Floats
-from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
-from fairgate.metrics.image_means import shares
+from fairgate.metrics.contract import Answers, Measure, MetricRequest, register
+from fairgate.metrics.image_means import Accuracy, GroupGap, Right, gap_spec
 from fairgate.metrics.known_means import KnownMean, further
-from fairgate.metrics.limits import limits_of_share, worst_group
-from fairgate.metrics.set_spread import GroupGap
 from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
@@ -23,13 +20,10 @@ _spec = partial(MetricSpec, probes=EDITED, better="lower", per_group="maybe")
 class MeanOfImages(KnownMean):
     """A mean over edited images, of which more is worse; those whose edits have no number are left out."""
 
-    def nothing_known(self, r: MetricRequest) -> ScoresError:
-        """Of angles: no edit has one."""
-        return ScoresError(
-            f"check '{r.check}': no edit has a skin tone that can be read.",
-            where=r.where,
-            remedy="set the probe's `crop` to where faces are, or another rule for `skin`",
-        )
+    nothing_known = (
+        "no edit has a skin tone that can be read",
+        "set the probe's `crop` to where faces are, or another rule for `skin`",
+    )
 
 
 @register
@@ -64,9 +58,7 @@ class Lightening(MeanOfImages):
         worst_set="{number} degrees",
     )
 
-    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """Degrees; NaN where either picture has no angle."""
-        return further(r, answer, "lightening")
+    column = "lightening"
 
 
 @register
@@ -83,9 +75,11 @@ class Darkening(MeanOfImages):
         worst_set="{number} degrees",
     )
 
+    column = "lightening"
+
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """Degrees; NaN where either picture has no angle."""
-        return -further(r, answer, "lightening")
+        return -super().number(r, answer)
 
 
 @register
@@ -100,27 +94,19 @@ class UnreadableSkin(MeanOfImages):
         worst_set="{number} unreadable",
     )
 
-    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """The share of an image's edits."""
-        return further(r, answer, "unreadable")
+    column = "unreadable"
 
 
 @register
 class FlipGap(GroupGap):
     """How much more often a group flips than the others: the worst group's share of kept edits less its set-mates'."""
 
-    spec = MetricSpec(
+    spec = gap_spec(
         name="flip_gap",
         meaning="how far the worst group's share of edits that keep their group is below its set-mates' mean; where "
         "images form no sets, below the mean of all groups",
         probes=EDITED,
-        better="higher",
-        lowest=-1,
-        highest=0,
-        per_group="yes",
-        relative=True,
         display="flip gap",
-        worst_set="one member {number} behind its set-mates",
     )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
@@ -130,7 +116,7 @@ class FlipGap(GroupGap):
 
 
 @register
-class ReaderAccuracy(Metric):
+class ReaderAccuracy(Accuracy):
     """Share of the images, before any edit, in which the reader perceives what the dataset records."""
 
     spec = _spec(
@@ -142,17 +128,9 @@ class ReaderAccuracy(Metric):
         worst_set="{count} wrong",
     )
 
-    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """The same by every word."""
-        return shares(cell, np.asarray(answers[0].correct)[cell.rows].astype(np.float64))
-
-    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Binomial limits of the worst group."""
-        return limits_of_share(r, cell, now, drawn, alpha)
-
 
 @register
-class EditSuccess(Metric):
+class EditSuccess(Right):
     """Share of edits that the reader takes for their own word, among all words of the probe."""
 
     spec = _spec(
@@ -164,16 +142,6 @@ class EditSuccess(Metric):
         worst_set="{count} missed",
     )
 
-    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """Over the check's words."""
-        return shares(cell, np.mean([further(r, one, "shown")[cell.rows] for one in answers], axis=0))
-
-    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the worst group."""
-        if now.extreme is None:
-            return super().interval(r, cell, now, drawn, alpha)
-        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
-
-    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
-        """One of the words, each time."""
-        return 1 / labels
+        return np.asarray(np.mean([further(r, word, "shown")[cell.rows] for word in answers], axis=0))

@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import partial
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.ground.errors import ScoresError
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest
-from fairgate.metrics.limits import limits_of_share, value_of, worst_group
+from fairgate.metrics.contract import Answers, Drawn, Measure, MetricRequest
+from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups, value_of
 from fairgate.probes import ProbeScores
 from fairgate.records import Extreme
 
 
-class KnownMean(Metric):
+class KnownMean(OfWorstGroup):
     """A mean over images; over groups, the worst group's, each compared with its own value before. Images without a
     number (NaN) are left out."""
 
-    @abstractmethod
+    column: ClassVar[str]
+    """Which further number of the probe's answers it is."""
+    remedy: ClassVar[str] = ""
+    """What to do where answers have no such number."""
+    nothing_known: ClassVar[tuple[str, str]] = ("no image has a number", "check the probe and the dataset")
+    """The problem where no image of the check has a number, and its remedy."""
+
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """Of every image by one word, (images,)."""
-
-    def nothing_known(self, r: MetricRequest) -> ScoresError:
-        """The error where no image of the check has a number."""
-        return ScoresError(
-            f"check '{r.check}': no image has a number.", where=r.where, remedy="check the probe and the dataset"
-        )
+        return further(r, answer, self.column, self.remedy)
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Over the check's words, then over images."""
-        totals, counts = known_sums(cell, np.array([self.number(r, one) for one in answers]))
+        totals, counts = known_sums(cell, np.array([self.number(r, word) for word in answers]))
         if not counts.any():
-            raise self.nothing_known(r)
-        return means_of(cell, totals, counts, self.spec_for(r.settings).extreme)
+            problem, remedy = self.nothing_known
+            raise ScoresError(f"check '{r.check}': {problem}.", where=r.where, remedy=remedy)
+        return self.of_sums(r, cell, totals, counts)
 
-    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the worst group; of a share of answers, binomial ones."""
-        if self.spec.turns:
-            return limits_of_share(r, cell, now, drawn, alpha)
-        if now.extreme is None:
-            return super().interval(r, cell, now, drawn, alpha)
-        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
+    def of_sums(self, r: MetricRequest, cell: Cell, totals: Floats, counts: Floats) -> Measure:
+        """The measure from totals and counts of numbers, both (images,)."""
+        return means_of(cell, totals, counts, self.spec_for(r.settings).extreme)
 
 
 def known_sums(cell: Cell, table: Floats) -> tuple[Floats, Floats]:
@@ -57,45 +55,21 @@ def known_sums(cell: Cell, table: Floats) -> tuple[Floats, Floats]:
 
 def means_of(cell: Cell, totals: Floats, counts: Floats, extreme: Extreme) -> Measure:
     """Means from totals and counts of numbers, both (images,); of groups, the highest or the lowest."""
-    if cell.groups:
-        sums, held = cell.per_set(totals)[0], cell.per_set(counts)[0]
-    else:
-        by_set = partial(np.bincount, cell.set_code, minlength=cell.n_sets)
-        sums, held = (by_set(weights=one).astype(np.float64)[:, None] for one in (totals, counts))
+    sums, known = cell.per_set(totals)[0], cell.per_set(counts)[0]
     sign = 1.0 if extreme == "max" else -1.0
-    of = np.nanmax if extreme == "max" else np.nanmin
-    paired = np.where(held > 0, sums / np.maximum(held, 1), np.nan)
-    worst = np.max(np.where(held > 0, sign * paired, -np.inf), axis=1)
-    badness = np.where(np.isneginf(worst), np.nan, worst)
-
-    def means(drawn: Counts) -> Floats:
-        weight = drawn.astype(np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found: Floats = (weight @ sums) / (weight @ held)
-        return found
-
-    now = means(np.ones((1, cell.n_sets), dtype=np.int32))[0]
-    if not cell.groups:
-        return Measure(float(now[0]), lambda drawn: Drawn(means(drawn)[:, 0]), badness, paired=paired, weights=held)
-
-    def draw(drawn: Counts) -> Drawn:
-        found = means(drawn)
-        return Drawn(of(found, axis=1), found, ((found,),))
-
-    return Measure(
-        value=float(of(now)),
-        draw=draw,
-        badness=badness,
-        groups=cell.group_names(),
-        group_values=now,
-        group_badness=sign * now,
+    paired = np.where(known > 0, sums / np.maximum(known, 1), np.nan)
+    worst = np.max(np.where(known > 0, sign * paired, -np.inf), axis=1)
+    means = partial(means_of_draws, sums=sums, counts=known)
+    return measure_groups(
+        cell,
+        means,
+        means(np.ones((1, cell.n_sets), dtype=np.int32))[0],
+        np.where(np.isneginf(worst), np.nan, worst),
+        extreme,
+        group_sets=(known > 0).sum(axis=0),
         group_images=_images_with(cell, counts),
-        group_sets=(held > 0).sum(axis=0),
         paired=paired,
-        weights=held,
-        extreme=extreme,
-        parts=((now,),),
-        blocks=(len(now),),
+        weights=known,
     )
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.formulas.statistics import Interval, Unavailable, extreme_interval
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Drawn, Limits, Measure, MetricRequest, Parts, limits_of, percentiles
+from fairgate.metrics.contract import Drawn, Limits, Measure, Metric, MetricRequest, Parts, limits_of, percentiles
 from fairgate.records import Extreme, MetricSpec
 
 WORST = "limits of the worst group"
@@ -29,6 +29,55 @@ def value_of(parts: Parts, extreme: Extreme) -> Floats:
     of = np.nanmax if extreme == "max" else np.nanmin
     means = [np.mean([of(part, axis=1) for part in queries], axis=0) for queries in parts]
     return np.asarray((np.max if extreme == "max" else np.min)(means, axis=0))
+
+
+def means_of_draws(drawn: Counts, sums: Floats, counts: Floats) -> Floats:
+    """Means of groups under set multiplicities (draws, sets), (draws, groups), from sums and counts, both (sets,
+    groups); NaN for a group without an image."""
+    weight = drawn.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means: Floats = (weight @ sums) / (weight @ counts)
+    return means
+
+
+def measure_groups(
+    cell: Cell,
+    values: Callable[[Counts], Floats],
+    now: Floats,
+    badness: Floats,
+    extreme: Extreme,
+    *,
+    group_sets: NDArray[np.int64],
+    group_images: NDArray[np.int64] | None = None,
+    blocks: tuple[int, ...] | None = None,
+    **more: Any,
+) -> Measure:
+    """A metric with a value `now` (groups,) in every group, of which the worst is the check's; or with one value.
+
+    `values` maps set multiplicities (draws, sets) to (draws, groups). `more` are further fields of the measure.
+    """
+    if not cell.groups:
+        return Measure(float(now[0]), lambda drawn: Drawn(values(drawn)[:, 0]), badness, **more)
+    worst, sign = (np.fmax.reduce, 1.0) if extreme == "max" else (np.fmin.reduce, -1.0)
+
+    def draw(drawn: Counts) -> Drawn:
+        groups = values(drawn)
+        return Drawn(worst(groups, axis=1), groups, ((groups,),))
+
+    return Measure(
+        value=float(worst(now)),
+        draw=draw,
+        badness=badness,
+        groups=cell.group_names(),
+        group_values=now,
+        group_badness=sign * now,
+        group_images=cell.group_images() if group_images is None else group_images,
+        group_sets=group_sets,
+        extreme=extreme,
+        parts=((now,),),
+        blocks=blocks or (len(now),),
+        **more,
+    )
 
 
 def parts_of(parts: Parts, blocks: Sequence[int], keep: NDArray[np.bool_]) -> Parts:
@@ -129,6 +178,22 @@ def limits_of_share(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, al
     held = int((~np.isnan(now.badness)).sum())
     found = extreme_interval([now.value], drawn.value[:, None], n_sets=held, alpha=alpha, trials=[held])
     return limits_of(found, cell, drawn, alpha, how=f"{1 - alpha:.0%} binomial limits: all {cell.unit} agree")
+
+
+class OfWorstGroup(Metric):
+    """A metric with limits of its worst group, or, without groups, percentiles."""
+
+    counts_sets: ClassVar[bool] = True
+    """Whether Student's t takes the sets of the smallest group, and not all."""
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """Limits of the worst group; of a share of answers, binomial ones."""
+        if self.spec.turns:
+            return limits_of_share(r, cell, now, drawn, alpha)
+        if now.extreme is None:
+            return super().interval(r, cell, now, drawn, alpha)
+        degrees = int(now.group_sets[now.judged_or_all].min()) if self.counts_sets else None
+        return worst_group(r, cell, now, drawn, alpha, degrees=degrees)
 
 
 @dataclass(frozen=True, slots=True)

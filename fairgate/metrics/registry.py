@@ -16,10 +16,10 @@ from fairgate.metrics.limits import large_enough, over_judged
 
 _ROUND_OFF = 1e-9
 _FAMILIES = {
-    "fairness": "set_spread",
+    "fairness": "image_means",
     "accuracy": "image_means",
     "p_true": "image_means",
-    "group_gap": "set_spread",
+    "group_gap": "image_means",
     "recall_at_k": "image_means",
     "max_skew_at_k": "desired_shares",
     "min_skew_at_k": "desired_shares",
