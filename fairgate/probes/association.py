@@ -7,10 +7,10 @@ How near is each image to a prompt with a word (Hamidieh et al. 2024, So-B-IT), 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fairgate.builds.steps import WIDER_WORDS, named_gender
 from fairgate.formulas.metrics import pair_choices
@@ -18,7 +18,7 @@ from fairgate.ground.errors import SettingsError
 from fairgate.models import Capability, Floats, LabelModel, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, OpenInstrument, Probe, RankingQuery, register
-from fairgate.probes.settings import Text, checked_template, filled
+from fairgate.probes.settings import Text, filled, template_of
 from fairgate.probes.taxonomies import TaxonomyName, taxonomy
 
 
@@ -36,7 +36,7 @@ class AssociationProbe(Probe):
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
     kind: Literal["association"]
-    template: Text | None = Field(
+    template: Annotated[Text, template_of("word")] | None = Field(
         default=None, description="A prompt with `{word}` or `{a_word}` (with its article) in it, for `words`."
     )
     words: list[Text] | dict[Text, list[Text]] | None = Field(
@@ -50,11 +50,6 @@ class AssociationProbe(Probe):
     categories: list[Text] | None = Field(
         default=None, min_length=1, description="Categories of the taxonomy; left out, all."
     )
-
-    @field_validator("template")
-    @classmethod
-    def _template(cls, value: str | None) -> str | None:
-        return None if value is None else checked_template(value, "word")
 
     @model_validator(mode="after")
     def _one_source(self) -> AssociationProbe:
@@ -119,8 +114,7 @@ class AssociationProbe(Probe):
     ) -> dict[str, ProbeScores]:
         """Similarity of every image to every word's prompt."""
         similarity = model.similarity([list(query.prompts) for query in self.queries(())])
-        columns = zip(self.names(name), similarity.T, strict=True)
-        return {word: ProbeScores(np.ascontiguousarray(column)) for word, column in columns}
+        return _by_word(self.names(name), similarity)
 
 
 @register
@@ -177,8 +171,7 @@ class CaptionRetrievalProbe(Probe):
         self, name: str, model: SimilarityModel, rows: Rows, open_instrument: OpenInstrument
     ) -> dict[str, ProbeScores]:
         """Similarity of every image to every caption."""
-        columns = zip(self.names(name), model.similarity([[text] for text in self.ranked_words]).T, strict=True)
-        return {caption: ProbeScores(np.ascontiguousarray(column)) for caption, column in columns}
+        return _by_word(self.names(name), model.similarity([[text] for text in self.ranked_words]))
 
 
 @runtime_checkable
@@ -204,7 +197,9 @@ class PairAssociationProbe(Probe):
     value_names: ClassVar[Mapping[str, str]] = {"pair_association": "share of pairs"}
 
     kind: Literal["pair_association"]
-    template: Text = Field(description="A prompt with `{word}` or `{a_word}` (with its article) in it.")
+    template: Annotated[Text, template_of("word")] = Field(
+        description="A prompt with `{word}` or `{a_word}` (with its article) in it."
+    )
     first: list[Text] = Field(min_length=1, description="Words of set A: S is the share of pairs that they win.")
     second: list[Text] = Field(min_length=1, description="Words of set B, each compared with each of the first.")
     soft: bool = Field(
@@ -216,11 +211,6 @@ class PairAssociationProbe(Probe):
         default="first",
         description="What a check `by: word` is about: a word of the first list, against all of the second, or a pair.",
     )
-
-    @field_validator("template")
-    @classmethod
-    def _template(cls, value: str) -> str:
-        return checked_template(value, "word")
 
     @model_validator(mode="after")
     def _words(self) -> PairAssociationProbe:
@@ -254,7 +244,9 @@ class PairAssociationProbe(Probe):
             log_p = model.log_probabilities([*first, *second])
             choices = pair_choices(-log_p[:, : len(first)], -log_p[:, len(first) :], soft=self.soft)
         columns = choices.mean(axis=2) if self.each == "first" else choices.reshape(len(choices), -1)
-        return {
-            f"{name}[{word}]": ProbeScores(np.ascontiguousarray(column))
-            for word, column in zip(self.ranked_words, columns.T, strict=True)
-        }
+        return _by_word(self.names(name), columns)
+
+
+def _by_word(names: Sequence[str], numbers: Floats) -> dict[str, ProbeScores]:
+    """The answers by name, of numbers (images, names)."""
+    return {name: ProbeScores(np.ascontiguousarray(column)) for name, column in zip(names, numbers.T, strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
-from fairgate.probes.settings import Prose, Text, checked_template, filled, in_words, plain
+from fairgate.probes.settings import Prose, Text, filled, in_words, plain, template_of
 
 
 @register
@@ -36,7 +36,9 @@ class ZeroShotProbe(Probe):
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "classification"
 
     kind: Literal["zero_shot_classification"]
-    template: Text = Field(description="A prompt with `{label}` or `{a_label}` (with its article) in it.")
+    template: Annotated[Text, template_of("label")] = Field(
+        description="A prompt with `{label}` or `{a_label}` (with its article) in it."
+    )
     labels: list[Prose] | dict[str, list[Prose]] = Field(
         description="Labels that compete: one list for all images, or a list per subject."
     )
@@ -50,11 +52,6 @@ class ZeroShotProbe(Probe):
         default_factory=dict,
         description="How a subject or group is written among the labels, where that is not its name.",
     )
-
-    @field_validator("template")
-    @classmethod
-    def _template(cls, value: str) -> str:
-        return checked_template(value, "label")
 
     @model_validator(mode="after")
     def _positive(self) -> ZeroShotProbe:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from fairgate.ground.errors import ModelError, listed
 from fairgate.ground.hashing import sha256_bytes
@@ -19,15 +19,14 @@ from fairgate.models import (
     ImageSource,
     LabelModel,
     PredictingModel,
-    SourceLike,
     require_capability,
     require_told_apart,
 )
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import OpenInstrument, Probe, register
 from fairgate.probes.question_items import CaptionedRows
-from fairgate.probes.reader import UNREADABLE, PictureReader
-from fairgate.probes.settings import SuiteSection, Text, checked_template, filled
+from fairgate.probes.reader import UNREADABLE, PictureReader, WatchedPictures
+from fairgate.probes.settings import SuiteSection, Text, filled, template_of
 
 PICTURE = "picture"
 """Further number of a row: the first row of all with the very same picture."""
@@ -48,30 +47,12 @@ class TableLabels(SuiteSection):
     )
 
 
-class _Seen(SourceLike):
-    """A source that keeps the digest of every picture as it is read."""
+class _Digests(WatchedPictures[str]):
+    """The digest of every picture."""
 
-    def __init__(self, source: ImageSource) -> None:
-        super().__init__(source)
-        self._digests: dict[int, str] = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """The source's."""
-        return self.source.fingerprint
-
-    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
-        """The source's."""
-        for rows, blobs in self.source.image_batches(batch_size):
-            self._digests.update((int(row), sha256_bytes(data)) for row, data in zip(rows, blobs, strict=True))
-            yield rows, blobs
-
-    def digests(self) -> list[str]:
-        """Of every row; the source is read where a reader had its answers in the cache."""
-        if len(self._digests) < len(self):
-            for _ in self.image_batches(64):
-                pass
-        return [self._digests[row] for row in range(len(self))]
+    def look(self, data: bytes, row: int) -> str:
+        """Its digest."""
+        return sha256_bytes(data)
 
 
 @register
@@ -94,7 +75,7 @@ class GenerationProbe(Probe):
     steps: int = Field(default=50, ge=1, le=1000, description="Steps of the schedule.")
     guidance: float = Field(default=7.5, ge=0, le=100, description="Scale of classifier-free guidance.")
     seed: int = Field(default=0, ge=0, description="Pictures of another seed are made from other noise.")
-    shows: Text | None = Field(
+    shows: Annotated[Text, template_of("subject")] | None = Field(
         default=None,
         description="The reader's prompt for a subject, with `{subject}` or `{a_subject}`: does a picture show it?",
     )
@@ -103,11 +84,6 @@ class GenerationProbe(Probe):
         description="Pictures of each known group by what the reader perceives: a group, or `unreadable`. Left out, "
         "what is perceived counts as it is.",
     )
-
-    @field_validator("shows")
-    @classmethod
-    def _template(cls, value: str | None) -> str | None:
-        return None if value is None else checked_template(value, "subject")
 
     @model_validator(mode="after")
     def _one_way(self) -> GenerationProbe:
@@ -162,7 +138,7 @@ class GenerationProbe(Probe):
         if self.reader is not None:
             painted = self._pictures(cast(GeneratingModel, model), cast(CaptionedRows, rows))
             perceived, shown = self._read(painted, self.reader, rows, open_instrument)
-            pictures = painted.digests()
+            pictures = painted.seen()
             if shown is not None:
                 more[SHOWN] = shown
         else:
@@ -174,12 +150,12 @@ class GenerationProbe(Probe):
             )
         return {name: ProbeScores((perceived != UNREADABLE).astype(np.float64), predicted=perceived, more=more)}
 
-    def _pictures(self, model: GeneratingModel, rows: CaptionedRows) -> _Seen:
+    def _pictures(self, model: GeneratingModel, rows: CaptionedRows) -> _Digests:
         """A picture of every caption."""
         prompts = [str(caption) for caption in rows.caption]
         if hasattr(model, "indistinct"):
             require_told_apart(model, "prompts", {prompt: prompt for prompt in prompts}, model.uri)
-        return _Seen(model.generate(prompts, self.how))
+        return _Digests(model.generate(prompts, self.how))
 
     def _read(
         self, pictures: ImageSource, reader: PictureReader, rows: Rows, open_instrument: OpenInstrument

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from fairgate.formulas.metrics import individual_typology_angle, skin_mask
-from fairgate.ground.errors import ModelError, SuiteError
+from fairgate.ground.errors import SuiteError
 from fairgate.models import (
     Capability,
     Editing,
@@ -18,14 +18,13 @@ from fairgate.models import (
     Floats,
     ImageSource,
     LabelModel,
-    SourceLike,
     decode_rgb,
-    indistinct,
+    require_told_apart,
 )
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
-from fairgate.probes.reader import Reader
-from fairgate.probes.settings import Text, checked_template, filled
+from fairgate.probes.reader import Reader, WatchedPictures
+from fairgate.probes.settings import Text, filled, template_of
 
 SkinRule = Literal["hue", "kolkur"]
 KEPT_SKIN = 0.5
@@ -34,9 +33,8 @@ and the angle of what is left would be that of hair, shadow and lips, which read
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Pictures(SourceLike):
-    """A source that keeps each picture's skin as it is read: its typology angle, in degrees, NaN where it has none, and
-    its share of the pixels.
+class Pictures(WatchedPictures[tuple[float, float]]):
+    """Each picture's skin: its typology angle, in degrees, NaN where it has none, and its share of the pixels.
 
     `crop` is the part of a picture that is looked at: left, top, right, bottom as shares of its sides.
     """
@@ -44,30 +42,14 @@ class Pictures(SourceLike):
     def __init__(self, source: ImageSource, rule: SkinRule, crop: Sequence[float] | None) -> None:
         super().__init__(source)
         self.rule, self.crop = rule, crop
-        self._skins: dict[int, tuple[float, float]] = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """The source's."""
-        return self.source.fingerprint
-
-    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
-        """The source's."""
-        for rows, blobs in self.source.image_batches(batch_size):
-            for row, data in zip(rows, blobs, strict=True):
-                if int(row) not in self._skins:
-                    self._skins[int(row)] = self._skin(data, int(row))
-            yield rows, blobs
 
     def skins(self) -> tuple[Floats, Floats]:
-        """Angles and shares of skin of every picture, (images,) each; reads the source where that was not done yet."""
-        if len(self._skins) < len(self):
-            for _ in self.image_batches(64):
-                pass
-        angles, shares = np.array([self._skins[row] for row in range(len(self))]).T
+        """Angles and shares of skin of every picture, (images,) each."""
+        angles, shares = np.array(self.seen()).T
         return angles, shares
 
-    def _skin(self, data: bytes, row: int) -> tuple[float, float]:
+    def look(self, data: bytes, row: int) -> tuple[float, float]:
+        """The angle and the share of its skin."""
         picture = decode_rgb(data, self.source, row)
         if self.crop is not None:
             sides = np.array([*picture.size, *picture.size])
@@ -94,7 +76,9 @@ class ImageEditingProbe(Probe):
     value_names: ClassVar[Mapping[str, str]] = {"image_editing": "share flipped"}
 
     kind: Literal["image_editing"]
-    template: Text = Field(description="The prompt of an edit, with `{word}` or `{a_word}` (with its article) in it.")
+    template: Annotated[Text, template_of("word")] = Field(
+        description="The prompt of an edit, with `{word}` or `{a_word}` (with its article) in it."
+    )
     words: list[Text] | dict[str, list[Text]] = Field(
         description="What people are edited into, two words at least; or words by category, for checks `by: category`."
     )
@@ -111,11 +95,6 @@ class ImageEditingProbe(Probe):
     crop: Annotated[list[Share], Field(min_length=4, max_length=4)] | None = Field(
         default=None, description="Where skin is looked for: left, top, right, bottom, as shares of the sides."
     )
-
-    @field_validator("template")
-    @classmethod
-    def _template(cls, value: str) -> str:
-        return checked_template(value, "word")
 
     @model_validator(mode="after")
     def _distinct(self) -> ImageEditingProbe:
@@ -193,7 +172,12 @@ class ImageEditingProbe(Probe):
         """Flips, changes of skin tone and success of the edits by every word at every strength."""
         originals = Pictures(model.source, self.skin, self.crop)
         reader = self.reader.over(open_instrument, originals)
-        self._require_told_apart(reader)
+        for what, prompts in (
+            ("labels", self.reader.labels),
+            ("words", {word: self.prompt(word) for word in self.every_word}),
+        ):
+            remedy = "use prompts that it can tell apart, or another reader"
+            require_told_apart(reader, what, prompts, self.reader.model, remedy)
         before = self.reader.perceived(reader)
         correct = before == np.asarray(rows.attributes[self.reader.attribute], dtype=object)
         effects = {}
@@ -218,20 +202,6 @@ class ImageEditingProbe(Probe):
         flipped = (self.reader.perceived(reader) != before).astype(np.float64)
         taken = reader.log_probabilities([self.prompt(term) for term in self.every_word]).argmax(axis=1)
         return flipped, (taken == self.every_word.index(word)).astype(np.float64)
-
-    def _require_told_apart(self, reader: LabelModel) -> None:
-        for what, prompts in (
-            ("labels", dict(self.reader.labels)),
-            ("words", {word: self.prompt(word) for word in self.every_word}),
-        ):
-            names = list(prompts)
-            if pairs := indistinct(reader, [[prompt] for prompt in prompts.values()]):
-                first, other = pairs[0]
-                raise ModelError(
-                    f"the reader of edits reads the {what} '{names[first]}' and '{names[other]}' as the same text.",
-                    where=self.reader.model,
-                    remedy="use prompts that it can tell apart, or another reader",
-                )
 
 
 def _lighter(originals: Pictures, edits: Pictures) -> Floats:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from fairgate.models import (
     LabelModel,
     Model,
     PredictingModel,
+    SourceLike,
     folded,
     require_capability,
     require_told_apart,
@@ -21,8 +24,41 @@ from fairgate.models import (
 from fairgate.probes.contract import OpenInstrument
 from fairgate.probes.settings import SuiteSection, Text
 
+T = TypeVar("T")
 UNREADABLE = "unreadable"
 """What a picture is perceived as in which nobody of the reader's groups is seen."""
+
+
+class WatchedPictures(SourceLike, Generic[T]):
+    """A source that keeps what is seen of every picture as it is read."""
+
+    def __init__(self, source: ImageSource) -> None:
+        super().__init__(source)
+        self._seen: dict[int, T] = {}
+
+    @abstractmethod
+    def look(self, data: bytes, row: int) -> T:
+        """What is kept of a picture."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The source's."""
+        return self.source.fingerprint
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
+        """The source's."""
+        for rows, blobs in self.source.image_batches(batch_size):
+            for row, data in zip(rows, blobs, strict=True):
+                if int(row) not in self._seen:
+                    self._seen[int(row)] = self.look(data, int(row))
+            yield rows, blobs
+
+    def seen(self) -> list[T]:
+        """Of every row; the source is read where a reader had its answers in the cache."""
+        if len(self._seen) < len(self):
+            for _ in self.image_batches(64):
+                pass
+        return [self._seen[row] for row in range(len(self))]
 
 
 class Reader(SuiteSection):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import OpenInstrument, Probe, RankingQuery, register
-from fairgate.probes.settings import Text, checked_template, filled, in_words
+from fairgate.probes.settings import Text, filled, in_words, template_of
 
 
 @register
@@ -27,18 +27,13 @@ class RetrievalProbe(Probe):
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
     kind: Literal["retrieval"]
-    prompts: list[Text] = Field(
+    prompts: list[Annotated[Text, template_of("subject")]] = Field(
         min_length=1,
         description="Prompts with `{subject}` or `{a_subject}` in them; averaged into one query per subject.",
     )
     words: dict[str, Text] = Field(
         default_factory=dict, description="How a subject is written in a prompt, where that is not its name."
     )
-
-    @field_validator("prompts")
-    @classmethod
-    def _prompts(cls, value: list[str]) -> list[str]:
-        return [checked_template(prompt, "subject") for prompt in value]
 
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
         """One per subject."""

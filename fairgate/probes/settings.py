@@ -55,6 +55,11 @@ def _fields(text: str) -> set[str]:
     return names
 
 
+def template_of(placeholder: str) -> AfterValidator:
+    """What makes a text a template of `{placeholder}` or `{a_placeholder}`, as metadata of its type."""
+    return AfterValidator(lambda text: checked_template(text, placeholder))
+
+
 def filled(text: str, placeholder: str, word: str) -> str:
     """A template with a word in it."""
     return text.format(**{placeholder: word, f"a_{placeholder}": with_article(word)})
