@@ -20,7 +20,7 @@ from fairgate.ground.errors import SettingsError
 from fairgate.ground.plugins import Registry
 from fairgate.metrics import Floats, Limits
 from fairgate.models import Capability, EmbeddingCache, open_scorer, require_capability
-from fairgate.probes import with_article
+from fairgate.probes import checked_template
 from fairgate.records import Estimate, FigureSeries, StudyFigure, StudyModel, StudyPicture, StudyRecord, StudyTable
 from fairgate.tracking import environment
 
@@ -190,21 +190,13 @@ def named_texts(given: Sequence[str], option: str, example: str) -> dict[str, st
     return texts
 
 
-def prompt_of(template: str, placeholder: str, word: str) -> str:
-    """A template with a word in place of `{placeholder}`, and with its article in place of `{a_placeholder}`.
-
-    >>> prompt_of("a photo of {a_subject}", "subject", "engineer")
-    'a photo of an engineer'
-    """
-    return template.replace(f"{{a_{placeholder}}}", with_article(word)).replace(f"{{{placeholder}}}", word)
-
-
-def required_template(template: str, placeholder: str) -> str:
-    """A template that names the placeholder. Raises SettingsError for another one."""
-    if not any(f"{{{article}{placeholder}}}" in template for article in ("", "a_")):
-        remedy = f"put {{a_{placeholder}}} or {{{placeholder}}} in it"
-        raise SettingsError(f"the template names no {placeholder}.", where="--template", remedy=remedy)
-    return template
+def required_template(template: str, placeholder: str, option: str = "--template") -> str:
+    """A template that uses `{placeholder}` or `{a_placeholder}`, and no other. Raises SettingsError for another one."""
+    try:
+        return checked_template(template, placeholder)
+    except ValueError as error:
+        remedy = f"write it like 'a photo of {{a_{placeholder}}}'"
+        raise SettingsError(f"{error}.", where=option, remedy=remedy) from error
 
 
 Models = Annotated[dict[str, str], Typed(named_models)]

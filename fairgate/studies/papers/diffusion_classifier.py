@@ -21,7 +21,7 @@ from fairgate.ground.randomness import stream
 from fairgate.ground.text import slug
 from fairgate.metrics import Floats
 from fairgate.models import LabelModel, require_told_apart
-from fairgate.probes import with_article
+from fairgate.probes import filled, with_article
 from fairgate.records import Estimate, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.papers.contract import (
     Models,
@@ -32,7 +32,6 @@ from fairgate.studies.papers.contract import (
     Typed,
     mean_of,
     named_texts,
-    prompt_of,
     register,
     required_template,
     series_of,
@@ -134,7 +133,7 @@ class DiffusionClassifierStudy(Study):
 
     def prompt(self, word: str) -> str:
         """The text of a label."""
-        return prompt_of(self.template, "word", word)
+        return filled(self.template, "word", word)
 
     def run(self, place: StudyPlace) -> StudyContents:
         """Every table and figure; tables 6 and 7 of the last model.

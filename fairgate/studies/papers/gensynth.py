@@ -21,6 +21,7 @@ from fairgate.data import Dataset
 from fairgate.ground.errors import ModelError
 from fairgate.ground.randomness import stream
 from fairgate.models import indistinct
+from fairgate.probes import filled
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
 from fairgate.studies.papers.caption_context import cluster_figures, cluster_tables, predictable_auc, tf_idf
 from fairgate.studies.papers.caption_search import RECALL_AT, Matrix, recall
@@ -31,8 +32,8 @@ from fairgate.studies.papers.contract import (
     StudyPlace,
     Typed,
     named_models,
-    prompt_of,
     register,
+    required_template,
 )
 from fairgate.studies.papers.gensynth_arms import (
     CONTROLS,
@@ -144,7 +145,7 @@ class GenSynthStudy(Study):
             utility=opened(self.utility) if self.utility else None,
             models=self.model,
             prompts=(self.male, self.female),
-            template=self.template,
+            template=required_template(self.template, "subject"),
             clusters=self.clusters,
             seed=self.seed,
             place=place,
@@ -246,7 +247,7 @@ def _utility(inputs: GenSynthInputs) -> dict[str, StudyCell]:
     index = inputs.utility.index
     subjects = list(dict.fromkeys(index.subject.tolist()))
     words = [one.replace("_", " ") for one in subjects]
-    texts = [prompt_of(inputs.template, "subject", word) for word in words]
+    texts = [filled(inputs.template, "subject", word) for word in words]
     truth = np.array([subjects.index(one) for one in index.subject.tolist()])
     sets = np.unique(index.set_id, return_inverse=True)[1]
     found: dict[str, StudyCell] = {}

@@ -15,6 +15,7 @@ from pydantic import Field
 from fairgate.ground.errors import ModelError, SettingsError
 from fairgate.metrics import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, require_told_apart
+from fairgate.probes import filled
 from fairgate.records import StudyModel
 from fairgate.studies.papers.contract import (
     ResampledNumber,
@@ -23,7 +24,6 @@ from fairgate.studies.papers.contract import (
     StudyPlace,
     Typed,
     named_texts,
-    prompt_of,
     register,
     required_template,
 )
@@ -178,7 +178,7 @@ class ImageEditingStudy(Study):
         )
 
     def _prompt(self, word: str) -> str:
-        return prompt_of(self.template, "word", word)
+        return filled(self.template, "word", word)
 
     def _opened_reader(self, place: StudyPlace, source: ImageSource) -> LabelModel:
         reader = place.opened(self.reader, self.reader, source, "log_probabilities", option="--reader")

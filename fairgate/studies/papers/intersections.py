@@ -3,7 +3,6 @@ skew of one attribute within each group of the other, and whom a search shows.""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, takewhile
 from typing import ClassVar
@@ -14,10 +13,10 @@ from pydantic import Field
 from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError, SettingsError, did_you_mean
 from fairgate.metrics import Crossing, Floats
-from fairgate.probes import with_article
+from fairgate.probes import filled, with_article
 from fairgate.records import FigureSeries, StudyCell, StudyFigure, StudyModel, StudyTable
 from fairgate.studies.papers.attribute_pairs import ALPHA, SEED, AttributePair
-from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, prompt_of, register
+from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, register, required_template
 
 MOST = 32
 """Different neutral captions of a subject that are averaged: templates make a few, free text one per set."""
@@ -92,16 +91,9 @@ class IntersectionsStudy(Study):
     def _queries(self, data: Dataset) -> Mapping[str, list[str]]:
         if not self.prompt:
             return neutral_captions(data, self.noun)
-        if bad := next((prompt for prompt in self.prompt if not re.search(r"\{(a_)?subject\}", prompt)), None):
-            raise SettingsError(
-                f"the prompt '{bad}' names no subject.",
-                where="--prompt",
-                remedy="put {subject} or {a_subject} in it: 'a photo of {a_subject}'",
-            )
+        prompts = [required_template(prompt, "subject", "--prompt") for prompt in self.prompt]
         words = {subject: subject.replace("_", " ") for subject in data.manifest.subjects}
-        return {
-            subject: [prompt_of(prompt, "subject", word) for prompt in self.prompt] for subject, word in words.items()
-        }
+        return {subject: [filled(prompt, "subject", word) for prompt in prompts] for subject, word in words.items()}
 
     def _shown(self, pair: AttributePair) -> list[str]:
         subjects = list(pair.data.manifest.subjects)

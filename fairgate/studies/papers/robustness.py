@@ -15,9 +15,9 @@ from pydantic import Field
 from fairgate.data import Dataset, read_labels
 from fairgate.ground.errors import SettingsError, listed
 from fairgate.models import LabelModel, indistinct
-from fairgate.probes import ProbeScores, checked_template, classify, filled
+from fairgate.probes import ProbeScores, classify, filled
 from fairgate.records import StudyModel, StudyPicture, StudyTable
-from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, register
+from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, register, required_template
 from fairgate.studies.papers.robustness_tables import (
     HardLabels,
     check_figure,
@@ -100,11 +100,7 @@ class RobustnessStudy(Study):
         Raises SettingsError, DatasetError or ModelError for what cannot be opened, or asked.
         """
         labels = published_labels() if self.labels is None else labels_of_file(self.labels)
-        try:
-            checked_template(self.template, "label")
-        except ValueError as error:
-            remedy = "write it like 'A photo of {a_label}'"
-            raise SettingsError(f"{error}.", where="--template", remedy=remedy) from error
+        required_template(self.template, "label")
         data = [place.release(name) for name in self.data]
         alike = dict[str, None]()
         known, answers = dict[str, StudyModel](), dict[tuple[str, str], ProbeScores]()

@@ -28,9 +28,9 @@ from fairgate.metrics import (
     resample,
 )
 from fairgate.models import SimilarityModel, require_told_apart
-from fairgate.probes import TAXONOMIES, WORD_FORMS, ProbeScores, checked_template, filled, taxonomy
+from fairgate.probes import TAXONOMIES, WORD_FORMS, ProbeScores, filled, taxonomy
 from fairgate.records import Estimate
-from fairgate.studies.papers.contract import estimate_of
+from fairgate.studies.papers.contract import estimate_of, required_template
 
 VALENCES = ("positive", "negative", "neutral")
 NO_CATEGORY = "words"
@@ -84,11 +84,7 @@ def words_of_file(path: Path, template: str) -> WordList:
     A word may have several lines, one for each of its categories. Raises DatasetError for a file that cannot be read,
     SettingsError for one that is no such list.
     """
-    try:
-        checked_template(template, "word")
-    except ValueError as error:
-        remedy = "write it like 'a photo of {a_word}'"
-        raise SettingsError(f"{error}.", where="--template", remedy=remedy) from error
+    required_template(template, "word")
     table = read_labels(path)
     table.column("word", "holds the words")
     captions, valence, categories = dict[str, str](), dict[str, str](), dict[str, list[str]]()

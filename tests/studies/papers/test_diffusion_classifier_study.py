@@ -151,7 +151,7 @@ def test_the_papers_words_are_for_men_and_women_however_a_release_writes_them(
         (("--pair", "nurse"), "is no pair"),
         (("--second", "nurse,plumber"), "given twice"),
         (("--label", "male=man"), "other groups of 'gender'"),
-        (("--template", "a portrait"), "names no word"),
+        (("--template", "a portrait"), "never uses"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

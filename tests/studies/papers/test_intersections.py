@@ -118,7 +118,7 @@ def test_each_figure_names_its_axes_and_chance_is_next_to_skew(found: dict[str, 
     ("words", "said"),
     [
         (("--data", "toy", "--k", "161", "--prompt", "{subject}"), "choose --k up to 160"),
-        (("--data", "toy", "--prompt", "a photo"), "names no subject"),
+        (("--data", "toy", "--prompt", "a photo"), "never uses"),
         (("--data", "toy", "--prompt", "{subject}", "--show", "docter"), "did you mean 'doctor'"),
         (("--data", "toy", "--prompt", "{subject}", "--model", TUNED), "two models are named 'tuned'"),
         (("--data", "toys"), "toy"),
