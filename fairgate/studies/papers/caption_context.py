@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.randomness import stream
 from fairgate.records import Estimate, FigureSeries, StudyFigure, StudyTable
 from fairgate.studies.papers.captioned import Captioned
-from fairgate.studies.papers.contract import series_of
+from fairgate.studies.papers.contract import mean_estimate, series_of
 
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -34,7 +33,6 @@ MOST_WORDS = 20
 MOST_POINTS = 2000
 """Photographs of the map."""
 PERPLEXITY = 30.0
-DRAWS = 2000
 _SAY_LITTLE = (
     "a an the of in on at by with to and or is are as for from up it this that next near "
     "his her its their theirs them they person people child children"
@@ -226,11 +224,7 @@ def _named(cluster: Cluster) -> str:
 
 
 def _over(first: NDArray[np.bool_], rows: NDArray[np.intp], seed: int, what: str) -> Estimate:
-    value = float(first[rows].mean() - first.mean())
-    if len(rows) < 2:
-        return Estimate(value=value, n=len(rows))
-    found = bootstrap(first[rows].astype(np.float64), len(rows), stream(seed, "over", what), DRAWS)
-    return Estimate(value=value, lo=found.lo - float(first.mean()), hi=found.hi - float(first.mean()), n=len(rows))
+    return mean_estimate(first[rows].astype(np.float64), stream(seed, "over", what), less=float(first.mean()))
 
 
 def cluster_figures(release: Captioned, k: int, seed: int) -> list[StudyFigure]:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.formulas.metrics import bias_at_k, max_skew_at_k
-from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
 from fairgate.models import SimilarityModel
@@ -24,8 +23,6 @@ BIAS_AT = (5, 10)
 SKEW_AT = (25, 100)
 SCORES = 4_000_000
 """Entries of captions against images that are held at once: 32 MB."""
-DRAWS = 2000
-"""Resamples of an interval."""
 _TIE = 1e-9
 """Below any difference of cosines of words, so that it orders equal ones alone."""
 
@@ -133,12 +130,6 @@ def _blocks(texts: Sequence[str], images: int) -> Iterator[tuple[int, Sequence[s
     step = max(1, SCORES // max(images, 1))
     for start in range(0, len(texts), step):
         yield start, texts[start : start + step]
-
-
-def interval(values: Matrix, seed: int, name: str) -> tuple[float, float, float]:
-    """Mean over units, and the limits of its 95% interval, which resamples units under one gallery."""
-    found = bootstrap(values, len(values), stream(seed, "interval", name), DRAWS)
-    return found.estimate, found.lo, found.hi
 
 
 def recall(

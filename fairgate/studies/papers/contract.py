@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairgate import gate
 from fairgate.data import Dataset, open_dataset
+from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import SettingsError
 from fairgate.ground.plugins import Registry
 from fairgate.metrics import Floats, Limits
@@ -216,6 +217,10 @@ STUDIES = REGISTERED.with_modules(
 )
 
 
+MEAN_DRAWS = 2000
+"""Resamples of a mean's interval."""
+
+
 @dataclass(frozen=True)
 class ResampledNumber:
     """A number and its values in resamples of the images, (draws,); `n` images, `why` it is missing."""
@@ -245,6 +250,15 @@ def mean_of(parts: Sequence[ResampledNumber]) -> ResampledNumber:
     return ResampledNumber(
         float(np.mean([part.value for part in parts])), draws, sum(part.n for part in parts), missing
     )
+
+
+def mean_estimate(values: Floats, rng: np.random.Generator, *, less: float = 0.0) -> Estimate:
+    """The mean of values (units,), `less` a number, with its 95% interval in resamples of the units; of one, none."""
+    n = len(values)
+    if n < 2:
+        return Estimate(value=float(values.mean()) - less, n=n)
+    mean = bootstrap(values, n, rng, MEAN_DRAWS)
+    return Estimate(value=mean.estimate - less, lo=mean.lo - less, hi=mean.hi - less, n=n)
 
 
 def estimate_of(value: float, limits: Limits, n: int) -> Estimate:

@@ -26,11 +26,10 @@ from fairgate.studies.papers.caption_search import (
     by_chance,
     by_model,
     by_words,
-    interval,
     shown,
 )
 from fairgate.studies.papers.captioned import Captioned, Rows
-from fairgate.studies.papers.contract import StudyPlace, series_of
+from fairgate.studies.papers.contract import StudyPlace, mean_estimate, series_of
 
 BALANCED_DRAWS = 5
 """Balanced parts of the originals, as published."""
@@ -120,10 +119,7 @@ def measured(inputs: GenSynthInputs, arm: Arm) -> Measured:
 
 
 def estimate(values: Matrix, inputs: GenSynthInputs, *names: str) -> Estimate:
-    if len(values) < 2:
-        return Estimate(value=float(values.mean()), n=len(values))
-    value, lo, hi = interval(values, inputs.seed, " ".join(names))
-    return Estimate(value=value, lo=lo, hi=hi, n=len(values))
+    return mean_estimate(values, stream(inputs.seed, "interval", " ".join(names)))
 
 
 def _cells(inputs: GenSynthInputs, arm: Arm, ranker: str, runs: Sequence[Mapping[str, Matrix]]) -> list[Estimate]:

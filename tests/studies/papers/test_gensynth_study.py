@@ -30,6 +30,7 @@ from fairgate.records import Estimate, StudyRecord, StudyTable
 from fairgate.studies.papers import StudyContents, StudyPlace, caption_search
 from fairgate.studies.papers.caption_search import CaptionGallery, by_chance, by_words, recall, shown
 from fairgate.studies.papers.captioned import Captioned, PersonInBlack, tenth
+from fairgate.studies.papers.contract import mean_estimate
 from fairgate.studies.papers.gensynth import GenSynthStudy
 
 PHOTOS = 110
@@ -314,9 +315,11 @@ def test_photographs_that_share_their_captions_are_no_more_evidence_than_the_cap
         asked = tuple(f"caption {number % 6}" for number in range(photographs))
         gallery = CaptionGallery(release, rows, asked, np.arange(photographs))
         values = shown(lambda texts, _: np.array([scores[text] for text in texts]), gallery)["Bias@10"]
-        mean, lo, hi = caption_search.interval(values, 0, "shared")
-        assert mean == pytest.approx(np.mean([shown_once[text] for text in asked]))
-        return len(values), hi - lo
+        mean = mean_estimate(values, np.random.default_rng(0))
+        assert mean.value == pytest.approx(np.mean([shown_once[text] for text in asked]))
+        assert mean.lo is not None
+        assert mean.hi is not None
+        return len(values), mean.hi - mean.lo
 
     once = CaptionGallery(release, rows, tuple(scores), np.arange(6))
     alone = shown(lambda texts, _: np.array([scores[text] for text in texts]), once)["Bias@10"]
