@@ -13,8 +13,8 @@ from fairgate.records import FILE
 def text() -> str:
     """The content of `records/metrics.json`."""
     values = {kind: value for probe in PROBES.own() for kind, value in probe.value_names.items()}
-    found = {"metrics": [asdict(metric.spec) for metric in METRICS.own()], "values": values}
-    return json.dumps(found, indent=1) + "\n"
+    content = {"metrics": [asdict(metric.spec) for metric in METRICS.own()], "values": values}
+    return json.dumps(content, indent=1) + "\n"
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ class DifferentialAssociation(OfWorstGroup):
 
 def _shares(cell: Cell, answers: Answers) -> Floats:
     """The mean share of pairs over the check's words, (images,)."""
-    found: Floats = np.mean([one.value[cell.rows] for one in answers], axis=0)
-    return found
+    mean: Floats = np.mean([word.value[cell.rows] for word in answers], axis=0)
+    return mean
 
 
 @register
@@ -120,11 +120,11 @@ def association_of(query: Query) -> Ranked:
     def draw(counts: Counts) -> list[Answer]:
         sums, images, squares = summed.drawn(counts)
         total, all_images = sums.sum(axis=1, keepdims=True), images.sum(axis=1, keepdims=True)
-        found = []
+        answers = []
         for grouping in query.groupings:
             inside, members = grouping.fold(sums), grouping.fold(images)
             association = c_asc_of_sums(inside, members, squares, images=all_images, total=total)
-            found.append((np.concatenate([association, -association], axis=1), association))
-        return found
+            answers.append((np.concatenate([association, -association], axis=1), association))
+        return answers
 
     return draw

@@ -65,28 +65,28 @@ class _ByLabel(OfWorstGroup):
             )
 
     @abstractmethod
-    def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:
-        """The number, (...), of counts (..., labels): of all labels, or of `one` label and the rest."""
+    def of_counts(self, hits: Floats, given: Floats, actual: Floats, of_one: bool) -> Floats:
+        """The number, (...), of counts (..., labels): of all labels, or of one label (`of_one`) and the rest."""
 
     @abstractmethod
-    def evidence(self, held: Codes, label: str | None) -> tuple[Codes, str]:
+    def evidence(self, sets_with_label: Codes, label: str | None) -> tuple[Codes, str]:
         """By how many sets each group is judged, (groups,), of those that hold images of every label (groups, labels),
         and what they hold: `label` is the one that is looked for, the first of two, None: all are."""
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Of all images, or of the worst group's. Raises ScoresError where no image has the label, or all have it."""
         truth, given, labels = _coded(r, cell, answers[0])
-        one = _label(r) is not None
+        of_one = _label(r) is not None
         codings = list(zip(cell.group_codes, map(len, cell.groups), strict=True)) or [(np.zeros_like(truth), 1)]
         tables = [(_tables(cell, codes * labels, truth, given, n * labels), (n, labels)) for codes, n in codings]
 
         def values(drawn: Counts) -> Floats:
             weight = drawn.astype(np.float64).T
-            found = []
+            groupings = []
             for tables_of_grouping, shape in tables:
                 hits, given_, actual = ((table @ weight).T.reshape(-1, *shape) for table in tables_of_grouping)
-                found.append(self.of_counts(hits, given_, actual, one))
-            return np.concatenate(found, axis=1)
+                groupings.append(self.of_counts(hits, given_, actual, of_one))
+            return np.concatenate(groupings, axis=1)
 
         now = values(np.ones((1, cell.n_sets), dtype=np.int32))[0]
         if np.isnan(now).all():
@@ -96,8 +96,8 @@ class _ByLabel(OfWorstGroup):
                 remedy="leave out `label`, or look at images of several labels",
             )
         missed = np.bincount(cell.set_code, truth != given, minlength=cell.n_sets).astype(np.float64)
-        held = np.concatenate([_sets_with(table[2], shape) for table, shape in tables])
-        evidence, of = self.evidence(held, _label(r))
+        sets_with_label = np.concatenate([_sets_with(table[2], shape) for table, shape in tables])
+        evidence, of = self.evidence(sets_with_label, _label(r))
         more: dict[str, Any] = {"sets": int(evidence[0])}
         if cell.groups:
             more = {"resampled": "groups", "blocks": tuple(n for _, n in codings)}
@@ -117,13 +117,13 @@ class F1(_ByLabel):
         worst_set="{count} wrong",
     )
 
-    def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:
+    def of_counts(self, hits: Floats, given: Floats, actual: Floats, of_one: bool) -> Floats:
         """That of the label, which comes first, or the mean."""
-        return f1_by_label(hits, given, actual)[..., 0] if one else macro_f1(hits, given, actual)
+        return f1_by_label(hits, given, actual)[..., 0] if of_one else macro_f1(hits, given, actual)
 
-    def evidence(self, held: Codes, label: str | None) -> tuple[Codes, str]:
+    def evidence(self, sets_with_label: Codes, label: str | None) -> tuple[Codes, str]:
         """Those of the label, or of the rarest."""
-        return _rarest(held) if label is None else (held[:, 0], f"of '{label}'")
+        return _rarest(sets_with_label) if label is None else (sets_with_label[:, 0], f"of '{label}'")
 
 
 @register
@@ -139,14 +139,16 @@ class BalancedAccuracy(_ByLabel):
         worst_set="{count} wrong",
     )
 
-    def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:
+    def of_counts(self, hits: Floats, given: Floats, actual: Floats, of_one: bool) -> Floats:
         """NaN for one label where all images have it, or none."""
-        found = balanced_accuracy(hits, actual)
-        return np.where(actual.min(axis=-1) > 0, found, np.nan) if one else found
+        balanced = balanced_accuracy(hits, actual)
+        return np.where(actual.min(axis=-1) > 0, balanced, np.nan) if of_one else balanced
 
-    def evidence(self, held: Codes, label: str | None) -> tuple[Codes, str]:
+    def evidence(self, sets_with_label: Codes, label: str | None) -> tuple[Codes, str]:
         """Those of the rarest, also of one label and the rest."""
-        return _rarest(held) if label is None else (held.min(axis=1), f"of '{label}', or of others")
+        return (
+            _rarest(sets_with_label) if label is None else (sets_with_label.min(axis=1), f"of '{label}', or of others")
+        )
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of the labels, each time: right about one of them alone."""
@@ -171,13 +173,13 @@ def _tables(cell: Cell, first: Codes, truth: Codes, given: Codes, columns: int) 
 
 def _sets_with(actual: Any, shape: tuple[int, int]) -> Codes:
     """Number of sets that hold images of every group and label, (groups, labels), of actual images by both and set."""
-    found: Codes = (actual > 0).sum(axis=1).astype(np.int64).reshape(shape)
-    return found
+    sets: Codes = (actual > 0).sum(axis=1).astype(np.int64).reshape(shape)
+    return sets
 
 
-def _rarest(held: Codes) -> tuple[Codes, str]:
+def _rarest(sets_with_label: Codes) -> tuple[Codes, str]:
     """Sets of the rarest label that any image has, (groups,)."""
-    return held[:, held.any(axis=0)].min(axis=1), "of the rarest label"
+    return sets_with_label[:, sets_with_label.any(axis=0)].min(axis=1), "of the rarest label"
 
 
 def _label(r: MetricRequest) -> str | None:

@@ -65,8 +65,8 @@ class Cell:
 
     def group_sets(self) -> NDArray[np.int64]:
         """Number of sets that hold a member of every group."""
-        held: NDArray[np.int64] = (self.per_set(np.zeros(len(self.rows)))[1] > 0).sum(axis=0)
-        return held
+        sets: NDArray[np.int64] = (self.per_set(np.zeros(len(self.rows)))[1] > 0).sum(axis=0)
+        return sets
 
     def sets_with(self, group: str) -> NDArray[np.bool_]:
         """Which sets hold a member of the group, (sets,)."""

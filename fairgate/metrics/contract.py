@@ -181,8 +181,8 @@ class Measure:
 
     def compared(self, drawn: Drawn) -> Floats:
         """What is compared of resamples, (draws, groups), or (draws, 1) of the check's value."""
-        found = drawn.groups if self.group_by_group and drawn.groups is not None else drawn.value[:, None]
-        return np.abs(found) if self.resampled == "sizes" else found
+        numbers = drawn.groups if self.group_by_group and drawn.groups is not None else drawn.value[:, None]
+        return np.abs(numbers) if self.resampled == "sizes" else numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,15 +267,15 @@ def percentiles(draws: Floats, alpha: float) -> tuple[Floats, Floats]:
 
 
 def limits_of(
-    found: Interval | Unavailable, cell: Cell, drawn: Drawn, alpha: float, *, how: str | None = None
+    interval: Interval | Unavailable, cell: Cell, drawn: Drawn, alpha: float, *, how: str | None = None
 ) -> Limits:
     """An interval of the value, with percentiles of every group; `how` it was found (None: as percentiles too)."""
     plain = f"{1 - alpha:.0%} bootstrap of {cell.unit}, percentile"
     lows, highs = percentiles(drawn.groups, alpha) if drawn.groups is not None else (None, None)
-    if isinstance(found, Unavailable):
-        reason = found.reason.replace(" sets ", f" {cell.unit} ")
+    if isinstance(interval, Unavailable):
+        reason = interval.reason.replace(" sets ", f" {cell.unit} ")
         return Limits(None, None, f"no interval: {reason}", lows, highs, plain)
-    return Limits(found.lo, found.hi, how or plain, lows, highs, plain)
+    return Limits(interval.lo, interval.hi, how or plain, lows, highs, plain)
 
 
 def _checked(name: str, thing: Any) -> Metric:

@@ -156,13 +156,13 @@ class NDKL(TopK):
         """NDKL of the order that a fair ranker draws."""
         present = np.bincount(gallery.joint)
         ranked = fair_rankings(fair_counts(present, r.cut.k, NULL_DRAWS, rng), rng)
-        found = []
+        divergences = []
         for grouping in gallery.groupings:
-            held = grouping.fold(present[None, :].astype(np.float64))[0]
+            images = grouping.fold(present[None, :].astype(np.float64))[0]
             dataset = r.cut.desired == "dataset"
-            shares = held / held.sum() if dataset else np.full(grouping.size, 1 / grouping.size)
-            found.append(ndkl_of_ranking(grouping.of[ranked], shares)[:, None])
-        return tuple(found)
+            shares = images / images.sum() if dataset else np.full(grouping.size, 1 / grouping.size)
+            divergences.append(ndkl_of_ranking(grouping.of[ranked], shares)[:, None])
+        return tuple(divergences)
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Limits of the largest grouping's mean over queries."""
@@ -189,12 +189,12 @@ class NormalizedEntropy(TopK):
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """By the distance from 1, a divergence from equal shares."""
-        found = _divergence(r, now, drawn, alpha, to_one=True)
-        if isinstance(found, Unavailable):
-            found = Unavailable(found.reason.replace("NDKL", "entropy"))
+        limits = _divergence(r, now, drawn, alpha, to_one=True)
+        if isinstance(limits, Unavailable):
+            limits = Unavailable(limits.reason.replace("NDKL", "entropy"))
         else:
-            found = replace(found, estimate=1 - found.estimate, lo=max(0.0, 1 - found.hi), hi=1 - found.lo)
-        return bootstrapped(found, _SIZE, cell, drawn, alpha)
+            limits = replace(limits, estimate=1 - limits.estimate, lo=max(0.0, 1 - limits.hi), hi=1 - limits.lo)
+        return bootstrapped(limits, _SIZE, cell, drawn, alpha)
 
     def tie_range(
         self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping

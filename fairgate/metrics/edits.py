@@ -111,8 +111,8 @@ class FlipGap(GroupGap):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Inside sets, or between groups of single images."""
-        kept = 1.0 - np.mean([one.value for one in answers], axis=0)
-        return super().measure(r, cell, [ProbeScores(kept)])
+        unflipped = 1.0 - np.mean([word.value for word in answers], axis=0)
+        return super().measure(r, cell, [ProbeScores(unflipped)])
 
 
 @register

@@ -61,8 +61,8 @@ class Query:
         high, low = np.full(self.n_sets, -np.inf), np.full(self.n_sets, np.inf)
         np.maximum.at(high, self.sets, self.similarity)
         np.minimum.at(low, self.sets, self.similarity)
-        held = high >= low
-        return np.where(held, np.subtract(high, low, where=held, out=np.zeros(self.n_sets)), 0.0)
+        ranked = high >= low
+        return np.where(ranked, np.subtract(high, low, where=ranked, out=np.zeros(self.n_sets)), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def require_told_apart(r: MetricRequest, similarity: Floats, query: str, whose: 
 def places_of_groups(groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:
     """Positions of the groups that the metric is about, among the groups of all groupings, and how many each has."""
     starts = np.cumsum([0, *(grouping.size for grouping in groupings)])
-    places = np.concatenate([start + one.included for start, one in zip(starts, groupings, strict=False)])
+    places = np.concatenate([start + grouping.included for start, grouping in zip(starts, groupings, strict=False)])
     return places.tolist(), tuple(len(grouping.included) for grouping in groupings)
 
 
@@ -145,7 +145,7 @@ def measure_rankings(
     """
 
     def draw(counts: Counts) -> Drawn:
-        drawn = list(zip(*(one(counts) for one in ranked), strict=True))
+        drawn = list(zip(*(metric(counts) for metric in ranked), strict=True))
         parts = tuple(tuple(part for part, _ in ones) for ones in drawn)
         groups = np.concatenate([np.mean([group for _, group in ones], axis=0) for ones in drawn], axis=1)
         return Drawn(value_of(parts, extreme), groups, parts)

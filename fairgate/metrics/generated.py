@@ -120,8 +120,8 @@ def _shares_drawn(counts: Floats, draws: int, rng: np.random.Generator) -> Float
     more = np.eye(len(counts))[rng.integers(len(counts), size=draws)]
     sizes = counts + more
     drawn = np.where(sizes > 0, rng.standard_gamma(np.maximum(sizes, 1e-300)), 0.0)
-    found: Floats = drawn / drawn.sum(axis=1, keepdims=True)
-    return found
+    shares: Floats = drawn / drawn.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _readers(confusion: Floats | None, draws: int, rng: np.random.Generator) -> Floats | None:
@@ -133,8 +133,8 @@ def _readers(confusion: Floats | None, draws: int, rng: np.random.Generator) -> 
         return None
     some = confusion[:, -1].any()
     columns = confusion if some else confusion[:, :-1]
-    found = np.stack([rng.dirichlet(row + JEFFREYS, draws) for row in columns], axis=1)
-    return found if some else np.concatenate([found, np.zeros((draws, len(confusion), 1))], axis=2)
+    confusions = np.stack([rng.dirichlet(row + JEFFREYS, draws) for row in columns], axis=1)
+    return confusions if some else np.concatenate([confusions, np.zeros((draws, len(confusion), 1))], axis=2)
 
 
 class OfShares(_OfPictures):
@@ -226,8 +226,8 @@ class _ShareOfAll(_OfPictures):
 
     def number(self, r: MetricRequest, seen: Floats, confusion: Floats | None) -> Floats:
         """The share of those that do."""
-        found: Floats = seen[:, 0] / seen.sum(axis=1)
-        return found
+        share: Floats = seen[:, 0] / seen.sum(axis=1)
+        return share
 
 
 @register

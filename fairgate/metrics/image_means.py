@@ -208,11 +208,11 @@ class SetFairness(Metric):
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """The median's interval, which is exact; the bootstrap's percentiles fall short."""
-        found = median_interval(now.badness, alpha=alpha)
-        if not isinstance(found, Unavailable):
-            found = replace(found, estimate=1 - found.estimate, lo=1 - found.hi, hi=1 - found.lo)
+        median = median_interval(now.badness, alpha=alpha)
+        if not isinstance(median, Unavailable):
+            median = replace(median, estimate=1 - median.estimate, lo=1 - median.hi, hi=1 - median.lo)
         how = f"{1 - alpha:.0%} order statistics of the spreads inside sets"
-        return limits_of(found, cell, drawn, alpha, how=how)
+        return limits_of(median, cell, drawn, alpha, how=how)
 
 
 gap_spec = partial(
@@ -283,8 +283,8 @@ def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
     counted = enough if enough.any() else np.ones(len(enough), dtype=bool)
 
     def gaps_of(means: Floats) -> Floats:
-        found: Floats = means - np.nanmean(means[..., counted], axis=-1, keepdims=True)
-        return found
+        gaps: Floats = means - np.nanmean(means[..., counted], axis=-1, keepdims=True)
+        return gaps
 
     def draw(resampled: Counts) -> Drawn:
         means = plain.draw(resampled).groups

@@ -80,18 +80,18 @@ def departures_of(cell: Cell, totals: Floats, counts: Floats, min_sets: int) -> 
     Groups in fewer than `min_sets` sets are not among the others: a few images would decide about a large group. One
     that is left without others is not judged.
     """
-    sums, held = cell.per_set(totals)[0], cell.per_set(counts)[0]
+    sums, images = cell.per_set(totals)[0], cell.per_set(counts)[0]
     blocks = [len(names) for names in cell.groups]
     starts = np.cumsum([0, *blocks])
-    group_sets = (held > 0).sum(axis=0)
+    group_sets = (images > 0).sum(axis=0)
     compared = [_compared(sets >= min_sets) for sets in np.split(group_sets, starts[1:-1])]
 
     def draw(drawn: Counts) -> Drawn:
         groups = [
-            _departures(drawn, sums[:, start:end], held[:, start:end], others)
+            _departures(drawn, sums[:, start:end], images[:, start:end], others)
             for (start, end), (others, _) in zip(pairwise(starts.tolist()), compared, strict=True)
         ]
-        parts = tuple((np.concatenate([one, -one], axis=1),) for one in groups)
+        parts = tuple((np.concatenate([group, -group], axis=1),) for group in groups)
         return Drawn(value_of(parts, "max"), np.concatenate(groups, axis=1), parts)
 
     now = draw(np.ones((1, cell.n_sets), dtype=np.int32))
@@ -114,7 +114,7 @@ def departures_of(cell: Cell, totals: Floats, counts: Floats, min_sets: int) -> 
         extreme="max",
         parts=tuple(tuple(part[0] for part in queries) for queries in now.parts),
         blocks=tuple(blocks),
-        sets=int((held > 0).any(axis=1).sum()),
+        sets=int((images > 0).any(axis=1).sum()),
     )
 
 
@@ -135,10 +135,10 @@ def _departures(drawn: Counts, sums: Floats, counts: Floats, others: NDArray[np.
     """Mean of every group of one grouping less that of all its `others` (groups,), (draws, groups)."""
     weight = drawn.astype(np.float64)
     inside, images = weight @ sums, weight @ counts
-    total, everybody = (one @ others[:, None].astype(np.float64) for one in (inside, images))
+    total, everybody = (table @ others[:, None].astype(np.float64) for table in (inside, images))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = inside / images - (total - inside * others) / (everybody - images * others)
-    return found
+        departures: Floats = inside / images - (total - inside * others) / (everybody - images * others)
+    return departures
 
 
 def further(r: MetricRequest, answer: ProbeScores, name: str, remedy: str = "") -> Floats:

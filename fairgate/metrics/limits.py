@@ -100,25 +100,25 @@ def large_enough(
     return np.concatenate([np.full(len(block), block.all()) for block in np.split(enough, np.cumsum(blocks)[:-1])])
 
 
-def over_judged(found: Measure) -> Measure:
+def over_judged(whole: Measure) -> Measure:
     """The same measure with the judged groups alone in its value, its resamples and its parts."""
-    keep, extreme = found.judged_or_all, found.extreme
+    keep, extreme = whole.judged_or_all, whole.extreme
     if keep.all() or extreme is None:
-        return found
+        return whole
 
     def draw(counts: Counts) -> Drawn:
-        drawn = found.draw(counts)
-        parts = parts_of(drawn.parts, found.blocks, keep)
+        drawn = whole.draw(counts)
+        parts = parts_of(drawn.parts, whole.blocks, keep)
         return Drawn(value_of(parts, extreme), drawn.groups, parts)
 
-    parts = parts_of(found.parts, found.blocks, keep)
+    parts = parts_of(whole.parts, whole.blocks, keep)
     value = value_of(tuple(tuple(part[None] for part in queries) for queries in parts), extreme)
-    return replace(found, value=float(value[0]), draw=draw, parts=parts)
+    return replace(whole, value=float(value[0]), draw=draw, parts=parts)
 
 
-def bootstrapped(found: Interval | Unavailable, of: str, cell: Cell, drawn: Drawn, alpha: float) -> Limits:
+def bootstrapped(interval: Interval | Unavailable, of: str, cell: Cell, drawn: Drawn, alpha: float) -> Limits:
     """An interval from resampled sets; `of` says what it is an interval of."""
-    return limits_of(found, cell, drawn, alpha, how=f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}")
+    return limits_of(interval, cell, drawn, alpha, how=f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}")
 
 
 def from_parts(
@@ -175,9 +175,9 @@ def limits_of_share(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, al
     if np.ptp(drawn.value) > 0:
         lo, hi = (float(limit) for limit in percentiles(drawn.value, alpha))
         return limits_of(Interval(now.value, lo, hi, "percentile", len(drawn.value)), cell, drawn, alpha)
-    held = int((~np.isnan(now.badness)).sum())
-    found = extreme_interval([now.value], drawn.value[:, None], n_sets=held, alpha=alpha, trials=[held])
-    return limits_of(found, cell, drawn, alpha, how=f"{1 - alpha:.0%} binomial limits: all {cell.unit} agree")
+    answered = int((~np.isnan(now.badness)).sum())
+    interval = extreme_interval([now.value], drawn.value[:, None], n_sets=answered, alpha=alpha, trials=[answered])
+    return limits_of(interval, cell, drawn, alpha, how=f"{1 - alpha:.0%} binomial limits: all {cell.unit} agree")
 
 
 class OfWorstGroup(Metric):

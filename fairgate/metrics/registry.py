@@ -54,34 +54,34 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
     """
     metric = METRICS[r.metric]
     with METRICS.blaming(r.metric):
-        found = metric.measure(r, cell, answers)
+        measured = metric.measure(r, cell, answers)
     lowest, highest = metric.spec.lowest, metric.spec.highest
-    if np.isfinite(found.value) and not lowest - _ROUND_OFF <= found.value <= highest + _ROUND_OFF:
+    if np.isfinite(measured.value) and not lowest - _ROUND_OFF <= measured.value <= highest + _ROUND_OFF:
         raise MetricError(
-            f"the metric '{r.metric}' gives {found.value:g}, and its spec says that it lies between {lowest:g} and "
+            f"the metric '{r.metric}' gives {measured.value:g}, and its spec says that it lies between {lowest:g} and "
             f"{highest:g}.",
             where=r.where or f"probe '{r.probe}'",
             remedy="report it to the package that adds the metric: `lowest` and `highest` are 0 and 1 by default",
         )
-    wanted = (cell.n_sets, max(len(found.groups), 1))
-    if found.paired is not None and found.paired.shape != wanted:
+    wanted = (cell.n_sets, max(len(measured.groups), 1))
+    if measured.paired is not None and measured.paired.shape != wanted:
         raise MetricError(
-            f"the metric '{r.metric}' gives `paired` the shape {found.paired.shape}, where {wanted} is needed.",
+            f"the metric '{r.metric}' gives `paired` the shape {measured.paired.shape}, where {wanted} is needed.",
             where=r.where or f"probe '{r.probe}'",
             remedy="report it to the package that adds the metric: `paired` is (sets, groups), or (sets, 1)",
         )
-    if not found.groups:
-        return found
-    judged = large_enough(found.group_sets, found.blocks, metric.spec, r.min_sets)
-    if found.judged.size:
-        judged &= found.judged
-    return over_judged(replace(found, judged=judged))
+    if not measured.groups:
+        return measured
+    judged = large_enough(measured.group_sets, measured.blocks, metric.spec, r.min_sets)
+    if measured.judged.size:
+        judged &= measured.judged
+    return over_judged(replace(measured, judged=judged))
 
 
 def resample(measures: Sequence[Measure], n_sets: int, draws: int, sets: Resamples) -> list[Drawn]:
     """`draws` resamples of each measure's statistic."""
-    chunks = [[one.draw(counts) for one in measures] for counts in set_count_chunks(n_sets, draws, sets)]
-    return [_joined(found) for found in zip(*chunks, strict=True)]
+    chunks = [[statistic.draw(counts) for statistic in measures] for counts in set_count_chunks(n_sets, draws, sets)]
+    return [_joined(of_measure) for of_measure in zip(*chunks, strict=True)]
 
 
 def _joined(chunks: Sequence[Drawn]) -> Drawn:

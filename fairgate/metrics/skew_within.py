@@ -149,11 +149,11 @@ class MarginalMaxSkew(MaxSkew):
         blocks, rng = _blocks(r, cell), stream(0, "fair ranker within", r.cut.k)
         drawn = []
         for gallery in galleries_of(r, cell):
-            found = []
+            of_blocks = []
             for block in blocks:
                 parts = self._fair_parts(r, _part(r, gallery, block), rankings)[0]
-                found.append(rng.permutation(parts))  # groups of one composition: the same draws, in another order
-            drawn.append(tuple(found))
+                of_blocks.append(rng.permutation(parts))  # groups of one composition: the same draws, in another order
+            drawn.append(tuple(of_blocks))
         return self._fair_value(r, cell, drawn, *_places(blocks))
 
     def _ties_within(self, r: MetricRequest, parts: Sequence[Sequence[Query]]) -> Ties:
@@ -161,9 +161,9 @@ class MarginalMaxSkew(MaxSkew):
             return Ties(decided=False)
         ends = []
         for of_block in zip(*parts, strict=True):
-            found = self._tie_ends(r, of_block, [one.groupings[0] for one in of_block])
-            assert found is not None  # a skew does not depend on the order above the cut
-            ends.append(found)
+            of_group = self._tie_ends(r, of_block, [query.groupings[0] for query in of_block])
+            assert of_group is not None  # a skew does not depend on the order above the cut
+            ends.append(of_group)
         lowest, highest = np.max(ends, axis=0).tolist()
         return Ties(decided=True, lowest=lowest, highest=highest)
 
@@ -176,8 +176,8 @@ def _within(r: MetricRequest) -> str:
 def _blocks(r: MetricRequest, cell: Cell) -> list[_Block]:
     """The groups of `within`, in the order of the cell's crossings."""
     at = r.crossings[0].index(_within(r))
-    held = np.array([name.split(CROSS)[at] for name in cell.groups[0]], dtype=object)
-    return [_Block(name, np.flatnonzero(held == name)) for name in dict.fromkeys(held.tolist())]
+    fixed = np.array([name.split(CROSS)[at] for name in cell.groups[0]], dtype=object)
+    return [_Block(name, np.flatnonzero(fixed == name)) for name in dict.fromkeys(fixed.tolist())]
 
 
 def _places(blocks: Sequence[_Block]) -> tuple[list[int], tuple[int, ...]]:
@@ -212,7 +212,7 @@ def _counted_once(parts: Sequence[Sequence[Query]], k: int) -> Counted:
     """What is in the top k of every query's every group, and what in its gallery."""
     once = np.ones((1, parts[0][0].n_sets), dtype=np.int32)
     both = [
-        [np.concatenate(of, axis=1)[0] for of in zip(*(counted(one, once, k) for one in row), strict=True)]
+        [np.concatenate(of, axis=1)[0] for of in zip(*(counted(query, once, k) for query in row), strict=True)]
         for row in parts
     ]
     shown, images = np.stack(both, axis=1)

@@ -95,9 +95,10 @@ class TopK(Metric):
         """Of a perfectly fair ranker: (draws, parts) for every grouping."""
         present = np.bincount(gallery.joint)
         shown = fair_counts(present, r.cut.k, NULL_DRAWS, rng).astype(np.float64)
-        held = present[None, :].astype(np.float64)
+        images = present[None, :].astype(np.float64)
         return tuple(
-            self.of_counts(r, grouping.fold(shown), grouping.fold(held), grouping)[0] for grouping in gallery.groupings
+            self.of_counts(r, grouping.fold(shown), grouping.fold(images), grouping)[0]
+            for grouping in gallery.groupings
         )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
@@ -166,10 +167,10 @@ class TopK(Metric):
             return Ties(decided=False)
         ends = []
         for groupings in zip(*(query.groupings for query in queries), strict=True):
-            found = self._tie_ends(r, queries, groupings)
-            if found is None:
+            of_grouping = self._tie_ends(r, queries, groupings)
+            if of_grouping is None:
                 return Ties(decided=True)
-            ends.append(found)
+            ends.append(of_grouping)
         lowest, highest = (np.max if self.spec.extreme == "max" else np.min)(ends, axis=0).tolist()
         return Ties(decided=True, lowest=lowest, highest=highest)
 
@@ -178,10 +179,10 @@ class TopK(Metric):
         depends on every place. `groupings` are that grouping of each query."""
         ranges = []
         for query, grouping in zip(queries, groupings, strict=True):
-            found = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
-            if found is None:
+            of_query = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
+            if of_query is None:
                 return None
-            ranges.append((found.lowest[0], found.highest[0]))
+            ranges.append((of_query.lowest[0], of_query.highest[0]))
         return np.asarray(np.mean(ranges, axis=0))
 
 
@@ -196,6 +197,8 @@ def _counted_once(queries: Sequence[Query], k: int) -> Counted:
     both = []
     for query in queries:
         joint = counted(query, once, k)
-        both.append([np.concatenate([one.fold(of)[0][one.included] for one in query.groupings]) for of in joint])
+        both.append(
+            [np.concatenate([grouping.fold(of)[0][grouping.included] for grouping in query.groupings]) for of in joint]
+        )
     shown, images = np.stack(both, axis=1)
     return Counted(shown, images)

@@ -65,8 +65,8 @@ def _thinnest(index: GroupedRows, grouping: Crossing, min_sets: int, unit: str) 
     """The group with the fewest sets, where that are too few."""
     codes, names = index.codes(grouping)
     _, sets = np.unique(index.set_id, return_inverse=True)
-    held = np.unique(np.stack([np.asarray(codes), sets]), axis=1)[0]
-    counts = np.bincount(held, minlength=len(names))
+    groups = np.unique(np.stack([np.asarray(codes), sets]), axis=1)[0]
+    counts = np.bincount(groups, minlength=len(names))
     fewest = int(counts.argmin())
     if counts[fewest] >= min_sets:
         return None
@@ -87,12 +87,12 @@ def reference_groups(attributes: Mapping[str, Sequence[str]], wanted: Sequence[s
     for group in wanted:
         homes = [name for name, groups in attributes.items() if group in groups]
         if not homes or homes[0] in chosen:
-            known = [name for groups in attributes.values() for name in groups]
+            recorded = [name for groups in attributes.values() for name in groups]
             problem = f"two reference groups of '{homes[0]}' were given" if homes else f"there is no group '{group}'"
             raise SettingsError(
                 f"{problem}.",
                 where="--reference",
-                remedy=" ".join(filter(None, [did_you_mean(group, known), f"groups: {', '.join(known)}"])),
+                remedy=" ".join(filter(None, [did_you_mean(group, recorded), f"groups: {', '.join(recorded)}"])),
             )
         chosen[homes[0]] = group
     return {name: chosen.get(name, groups[0]) for name, groups in attributes.items()}

@@ -33,12 +33,12 @@ def group_effects(
             for outcome, of_models in values.items():
                 for model, value in of_models.items():
                     place: dict[str, Any] = {"model": model, "subject": subject, "over": CROSS.join(grouping)}
-                    found = _fit(value[cell.rows], cell, at, reference, data.suite.decision.alpha)
-                    if isinstance(found, str):
+                    fit = _fit(value[cell.rows], cell, at, reference, data.suite.decision.alpha)
+                    if isinstance(fit, str):
                         what = f"group effects on {OUTCOMES[outcome]}"
-                        refusals.append(Refusal(what=what, reason=found, **place))
+                        refusals.append(Refusal(what=what, reason=fit, **place))
                     else:
-                        effects = _effects(found, counterfactual=data.counterfactual)
+                        effects = _effects(fit, counterfactual=data.counterfactual)
                         rows += [EffectRow(outcome=outcome, **place, **effect) for effect in effects]
     families: dict[tuple[Outcome, str, bool], list[int]] = {}
     for at, row in enumerate(rows):
@@ -52,8 +52,8 @@ def group_effects(
 def outcomes_of(answers: Answers) -> dict[Outcome, dict[str, Floats]]:
     """What a classification is judged by: whether an image was named rightly, and P(true label)."""
     return {
-        "correct": {model: np.asarray(one.correct, dtype=np.float64) for model, one in answers.items()},
-        "p_true": {model: one.value for model, one in answers.items()},
+        "correct": {model: np.asarray(scores.correct, dtype=np.float64) for model, scores in answers.items()},
+        "p_true": {model: scores.value for model, scores in answers.items()},
     }
 
 
@@ -111,10 +111,10 @@ def finest(groupings: Sequence[Crossing], truth: str | None) -> list[Crossing]:
     >>> finest([("gender",), ("age",), ("race",), ("gender", "race")], "gender")
     [('gender', 'race'), ('age',)]
     """
-    found = [one for one in groupings if not any(set(one) < set(other) for other in groupings)]
-    if truth is not None and not any(truth in one for one in found):
-        found.append((truth,))
-    return sorted(found, key=lambda one: (truth not in one, -len(one)))
+    maximal = [grouping for grouping in groupings if not any(set(grouping) < set(other) for other in groupings)]
+    if truth is not None and not any(truth in grouping for grouping in maximal):
+        maximal.append((truth,))
+    return sorted(maximal, key=lambda grouping: (truth not in grouping, -len(grouping)))
 
 
 def compare_implicit(data: AuditData, name: str, digest: str, positive: str, answers: Answers) -> ImplicitAudit:
@@ -126,7 +126,7 @@ def compare_implicit(data: AuditData, name: str, digest: str, positive: str, ans
         codes, names = data.index.codes(grouping)
         for model, scores in answers.items():
             try:
-                found = implicit_association(
+                association = implicit_association(
                     scores.value,
                     np.asarray(codes, dtype=np.int64),
                     groups=len(names),
@@ -141,10 +141,10 @@ def compare_implicit(data: AuditData, name: str, digest: str, positive: str, ans
                     model=model,
                     over=over,
                     group=group,
-                    mean=float(found.mean[at]),
-                    within_sets=None if found.within_sets is None else float(found.within_sets[at]),
-                    n_images=int(found.counts[at]),
-                    n_sets=found.sets,
+                    mean=float(association.mean[at]),
+                    within_sets=None if association.within_sets is None else float(association.within_sets[at]),
+                    n_images=int(association.counts[at]),
+                    n_sets=association.sets,
                 )
                 for at, group in enumerate(names)
             ]

@@ -79,7 +79,7 @@ def _resampled(scope: _Scope) -> tuple[Floats | None, Floats]:
         weight = counts.astype(np.float64)
         accuracies.append((weight @ (scope.right * scope.size[:, None])) / (weight @ scope.size)[:, None])
         if scope.spread is not None:
-            medians.append(1.0 - np.stack([weighted_median(one, counts) for one in scope.spread.T], axis=1))
+            medians.append(1.0 - np.stack([weighted_median(of_model, counts) for of_model in scope.spread.T], axis=1))
     return np.concatenate(medians) if medians else None, np.concatenate(accuracies)
 
 
@@ -88,12 +88,12 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
     accuracy_limits = np.quantile(accuracies, [alpha / 2, 1 - alpha / 2], axis=0)
     rows = []
     for at, model in enumerate(scope.models):
-        found: dict[str, float] = {}
+        fairness_limits: dict[str, float] = {}
         if scope.spread is not None:
-            found["fairness"] = float(fairness_of_spreads(scope.spread[:, at]))
+            fairness_limits["fairness"] = float(fairness_of_spreads(scope.spread[:, at]))
             limits = median_interval(scope.spread[:, at], alpha=alpha)
             if isinstance(limits, Interval):
-                found |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
+                fairness_limits |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
         rows.append(
             FairnessRow(
                 model=model,
@@ -103,7 +103,7 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
                 accuracy_hi=float(accuracy_limits[1, at]),
                 n_sets=len(scope.size),
                 n_images=int(scope.size.sum()),
-                **found,
+                **fairness_limits,
             )
         )
     return rows
@@ -120,12 +120,12 @@ def _pairs(scope: _Scope, medians: Floats | None, margin: float) -> list[PairRow
         columns |= _medians(scope, scope.spread, medians, places)
     pairs = []
     for at, (a, b) in enumerate(places):
-        one: dict[str, Any] = {name: values[at] for name, values in columns.items()}
+        row: dict[str, Any] = {name: values[at] for name, values in columns.items()}
         if scope.spread is not None:
-            one["conclusion"] = conclusion(one["spread_lo"], one["spread_hi"], margin)
-            one["agreement"] = agreement(one, scope.data.suite.decision.alpha)
-        one |= {"first": scope.models[a], "second": scope.models[b], "subject": scope.subject}
-        pairs.append(PairRow(n_sets=len(scope.size), **one))
+            row["conclusion"] = conclusion(row["spread_lo"], row["spread_hi"], margin)
+            row["agreement"] = agreement(row, scope.data.suite.decision.alpha)
+        row |= {"first": scope.models[a], "second": scope.models[b], "subject": scope.subject}
+        pairs.append(PairRow(n_sets=len(scope.size), **row))
     return pairs
 
 
@@ -137,16 +137,16 @@ def _means(
     first, second = np.array(places).T
     decision, rng = scope.data.suite.decision, scope.data.random(f"pairs of {name}", *scope.place)
     rule: dict[str, Any] = {"margin": 0.0, "harm": "either", "alpha": decision.alpha, "draws": decision.draws}
-    found = paired_test(values[:, second], values[:, first], rng=rng, **rule)
-    limits = {f"{name}_lo": found.lo.tolist(), f"{name}_hi": found.hi.tolist()}
-    return {f"{name}_delta": found.delta.tolist(), p_name: found.p_adjusted.tolist()} | limits
+    tested = paired_test(values[:, second], values[:, first], rng=rng, **rule)
+    limits = {f"{name}_lo": tested.lo.tolist(), f"{name}_hi": tested.hi.tolist()}
+    return {f"{name}_delta": tested.delta.tolist(), p_name: tested.p_adjusted.tolist()} | limits
 
 
 def _medians(scope: _Scope, spread: Floats, medians: Floats, places: Sequence[tuple[int, int]]) -> dict[str, list[Any]]:
     """The difference of F_M between paired limits, and Mood's test, which takes the same spreads as unpaired."""
     fairness = fairness_of_spreads(spread)
     first, second = np.array(places).T
-    found = paired_statistic_test(
+    tested = paired_statistic_test(
         fairness[second] - fairness[first],
         medians[:, second] - medians[:, first],
         n_sets=len(scope.size),
@@ -156,8 +156,8 @@ def _medians(scope: _Scope, spread: Floats, medians: Floats, places: Sequence[tu
     )
     mood = [_mood(spread[:, a], spread[:, b]) for a, b in places]
     corrected = bonferroni([1.0 if p is None else p for p in mood]).tolist()
-    adjusted = [None if p is None else one for p, one in zip(mood, corrected, strict=True)]
-    limits = {"delta": found.delta.tolist(), "lo": found.lo.tolist(), "hi": found.hi.tolist()}
+    adjusted = [None if p is None else adjusted_p for p, adjusted_p in zip(mood, corrected, strict=True)]
+    limits = {"delta": tested.delta.tolist(), "lo": tested.lo.tolist(), "hi": tested.hi.tolist()}
     return limits | {"p_mood": mood, "p_mood_adjusted": adjusted}
 
 

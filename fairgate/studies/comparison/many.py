@@ -54,11 +54,11 @@ def audit_suites(
     if workers is not None:
         ready = _by_workers(prepared, models, run, workers, progress)
     audits, left_out, lacking = [], dict[str, str](), CapabilityError("no suite was named.", where="SUITE")
-    for name, one in prepared.items():
+    for name, suite in prepared.items():
         command = command_of([name], models, options)
-        named = run.settings(one, models)
+        named = run.settings(suite, models)
         try:
-            audits.append(audit(one, named, options, command=command, progress=progress, ready=ready.get(name)))
+            audits.append(audit(suite, named, options, command=command, progress=progress, ready=ready.get(name)))
         except CapabilityError as error:
             left_out[name], lacking = error.problem, error
     if not audits:

@@ -140,12 +140,12 @@ def compare_ranking(
 
 def _galleries(data: AuditData, kind: str, queries: Mapping[str, Answers], grouping: Crossing) -> list[_Gallery]:
     codes, names = data.index.codes(grouping)
-    found = []
+    galleries = []
     for query, answers in queries.items():
         everything = np.arange(len(data.index.subject), dtype=np.int64)
         rows = everything if kind == "association" else np.flatnonzero(data.index.subject == query)
-        found.append(_Gallery(query, answers, rows, np.asarray(codes, dtype=np.int64)[rows], tuple(names)))
-    return found
+        galleries.append(_Gallery(query, answers, rows, np.asarray(codes, dtype=np.int64)[rows], tuple(names)))
+    return galleries
 
 
 def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., NullSkew]) -> Iterator[SkewRow]:
@@ -176,14 +176,14 @@ def _within(
     data: AuditData, whole: Sequence[_Gallery], over: str, fixed: str, cut: RankingCut
 ) -> tuple[list[WithinRow], list[RelativeDifference]]:
     """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
-    held, groups = data.index.codes(fixed)
+    codes, groups = data.index.codes(fixed)
     smaller = within_cut(cut, len(data.attributes[over]), len(groups))
     skews: dict[str, list[list[float]]] = {model: [] for model in whole[0].answers}
     chances: list[Floats] = []
     for code, group in enumerate(groups):
-        parts = [one.inside(np.asarray(held) == code) for one in whole]
+        parts = [gallery.inside(np.asarray(codes) == code) for gallery in whole]
         for model, of_groups in skews.items():
-            of_groups.append([one.max_skew(model, smaller)[0] for one in parts])
+            of_groups.append([gallery.max_skew(model, smaller)[0] for gallery in parts])
         chances.append(_fair_means(parts, smaller, group))
     where: dict[str, Any] = {"fixed": fixed, "over": over, "k": smaller.k}
     rows = []
@@ -192,15 +192,15 @@ def _within(
         chance = where | {"null_median": median, "null_p95": p95, "subjects": len(whole)}
         for model, of_groups in skews.items():
             rows.append(WithinRow(model=model, group=group, value=float(np.mean(of_groups[code])), **chance))
-    apart = [relative_difference(one[None, :]) for one in np.stack(chances, axis=1)]
+    apart = [relative_difference(skews_drawn[None, :]) for skews_drawn in np.stack(chances, axis=1)]
     median, p95 = np.quantile(apart, [0.5, 0.95], method="inverted_cdf").tolist()  # some may be infinite
     differences = []
     for model, of_groups in skews.items():
         of_queries = np.array(of_groups).T
         means, value = of_queries.mean(axis=0), relative_difference(of_queries)
         ends = {"highest": groups[int(np.argmax(means))], "lowest": groups[int(np.argmin(means))]}
-        found: dict[str, Any] = {"model": model, **ends, "value": value, "status": status_of(value)}
-        differences.append(RelativeDifference(**where, **found, null_median=median, null_p95=p95))
+        row: dict[str, Any] = {"model": model, **ends, "value": value, "status": status_of(value)}
+        differences.append(RelativeDifference(**where, **row, null_median=median, null_p95=p95))
     return rows, differences
 
 
@@ -213,9 +213,9 @@ def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) ->
             if scores.rank is None or k >= len(data.subjects):
                 continue
             rng, rule = data.random("recall", probe, k), data.suite.decision
-            found = bootstrap(found_at_k(scores.rank, k), set_code, rng, rule.draws, alpha=rule.alpha)
+            recall = bootstrap(found_at_k(scores.rank, k), set_code, rng, rule.draws, alpha=rule.alpha)
             n_sets = int(set_code.max()) + 1
-            rows.append(RecallRow(model=model, k=k, value=found.estimate, lo=found.lo, hi=found.hi, n_sets=n_sets))
+            rows.append(RecallRow(model=model, k=k, value=recall.estimate, lo=recall.lo, hi=recall.hi, n_sets=n_sets))
     return rows
 
 
@@ -224,12 +224,12 @@ _FIVE = ("lowest", "lower_quartile", "median", "upper_quartile", "highest")
 
 def summaries(skews: Sequence[SkewRow]) -> list[SkewSummary]:
     """The distribution over subjects, per model, grouping and cut; infinite values (no share desired) count as such."""
-    found: list[SkewSummary] = []
+    summary_rows: list[SkewSummary] = []
     for over, k, model in dict.fromkeys((row.over, row.k, row.model) for row in skews):
         rows = [row for row in skews if (row.over, row.k, row.model) == (over, k, model)]
         values = np.array([row.value for row in rows], dtype=np.float64)
         five = dict(zip(_FIVE, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))
-        found.append(
+        summary_rows.append(
             SkewSummary(
                 model=model,
                 over=over,
@@ -242,4 +242,4 @@ def summaries(skews: Sequence[SkewRow]) -> list[SkewSummary]:
                 subjects=len(rows),
             )
         )
-    return found
+    return summary_rows

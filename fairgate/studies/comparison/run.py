@@ -144,12 +144,12 @@ def _opened(
     opened, refused = dict[str, gate.Scored](), list[Refusal]()
     lacking: CapabilityError | None = None
     for name, (uri, settings) in zip(short_names([uri for uri, _ in models]), models, strict=True):
-        one = ready.get(uri) or answers_of(prepared, uri, settings, progress)
-        if isinstance(one, CapabilityError):
-            refused.append(Refusal(what=f"suite {prepared.loaded.suite.suite}", model=uri, reason=one.problem))
-            lacking = lacking or one
+        scored = ready.get(uri) or answers_of(prepared, uri, settings, progress)
+        if isinstance(scored, CapabilityError):
+            refused.append(Refusal(what=f"suite {prepared.loaded.suite.suite}", model=uri, reason=scored.problem))
+            lacking = lacking or scored
             continue
-        for probe, scores in one.scores.items():
+        for probe, scores in scored.scores.items():
             if missing := int((~np.isfinite(scores.value)).sum()):
                 raise ScoresError(
                     f"probe '{probe}' has no score for {missing:,} of {scores.value.size:,} images.",
@@ -157,8 +157,8 @@ def _opened(
                     remedy="score every image: an audit compares models on the same sets",
                 )
         for other in opened.values():
-            _require_another(one, other)
-        opened[name] = one
+            _require_another(scored, other)
+        opened[name] = scored
     if lacking is not None and not opened:
         raise lacking
     return opened, refused
@@ -174,15 +174,15 @@ def answers_of(
         return error
 
 
-def _require_another(one: gate.Scored, other: gate.Scored) -> None:
-    both = f"{one.model.uri} and {other.model.uri}"
-    if one.model.fingerprint == other.model.fingerprint:
+def _require_another(scored: gate.Scored, other: gate.Scored) -> None:
+    both = f"{scored.model.uri} and {other.model.uri}"
+    if scored.model.fingerprint == other.model.fingerprint:
         raise ModelError(
-            f"one checkpoint ({one.model.fingerprint[:12]}) was named twice: it would be compared with itself.",
+            f"one checkpoint ({scored.model.fingerprint[:12]}) was named twice: it would be compared with itself.",
             where=both,
             remedy="name each checkpoint once",
         )
-    if scores_in_common(one.scores, other.scores) == "identical":
+    if scores_in_common(scored.scores, other.scores) == "identical":
         raise ModelError(
             "two different checkpoints gave identical scores.",
             where=both,
@@ -195,12 +195,12 @@ def _probes(
 ) -> list[ProbeAudit]:
     suite = prepared.loaded.suite
     digests = probe_digests(suite)
-    found: list[ProbeAudit] = []
+    audits: list[ProbeAudit] = []
     for name, probe in suite.probes.items():
         checks = [check for check in suite.checks if check.probe == name]
 
         def answers(key: str) -> Answers:
-            return {model: one.scores[key] for model, one in opened.items()}
+            return {model: scored.scores[key] for model, scored in opened.items()}
 
         if probe.compared_as == "ranking":
             words, cuts = probe.ranked_words, _cuts(checks, data, options.k)
@@ -210,14 +210,14 @@ def _probes(
             )
             ranked = compare_ranking(data, name, digests[name], kind, queries, cuts)
             recall = [] if words else recalls(data, name, answers(name), _recall_ks(checks))
-            found.append(ranked.model_copy(update={"recall": recall}))
+            audits.append(ranked.model_copy(update={"recall": recall}))
         elif probe.positive_label is not None:
-            found.append(compare_implicit(data, name, digests[name], probe.positive_label, answers(name)))
+            audits.append(compare_implicit(data, name, digests[name], probe.positive_label, answers(name)))
         elif probe.truth_of is not None and probe.compared_as == "classification":
             margin, given = _margin(checks) if options.margin is None else options.margin, answers(name)
             fairness, pairs = compare_fairness(data, name, given, margin)
             effects, refusals = group_effects(data, outcomes_of(given))
-            found.append(
+            audits.append(
                 ClassificationAudit(
                     name=name,
                     digest=digests[name],
@@ -229,7 +229,7 @@ def _probes(
                     refusals=refusals,
                 )
             )
-    return found
+    return audits
 
 
 def _margin(checks: Sequence[Check]) -> float:
@@ -303,10 +303,10 @@ def _further(
     """
     suite, index = prepared.loaded.suite, prepared.dataset.index
     tabled = {probe: _TABLED[kind] for probe, kind in compared.items()}
-    planned = _once([one for one in prepared.planned if one.check.metric not in tabled.get(one.check.probe, ())])
-    digests, found = probe_digests(suite), list[MetricsAudit]()
-    for probe in dict.fromkeys(one.check.probe for one in planned):
-        of_probe = [one for one in planned if one.check.probe == probe]
+    planned = _once([item for item in prepared.planned if item.check.metric not in tabled.get(item.check.probe, ())])
+    digests, audits = probe_digests(suite), list[MetricsAudit]()
+    for probe in dict.fromkeys(item.check.probe for item in planned):
+        of_probe = [item for item in planned if item.check.probe == probe]
         rows, refusals = list[MetricRow](), list[Refusal]()
         for model, scored in opened.items():
             for result in decide(of_probe, index, suite, scored.scores, {}, {}):
@@ -316,14 +316,14 @@ def _further(
                 else:
                     subject, measured = result.about, result.model_dump(include=_MEASURED)
                     rows.append(MetricRow(model=model, subject=subject, check=result.id, **measured))
-        found.append(MetricsAudit(name=probe, digest=digests[probe], rows=rows, refusals=refusals))
-    return found
+        audits.append(MetricsAudit(name=probe, digest=digests[probe], rows=rows, refusals=refusals))
+    return audits
 
 
 def _once(planned: Sequence[PlannedCheck]) -> list[PlannedCheck]:
     """The first of the checks that measure the same: they differ in their bounds, or in what they are compared with."""
-    found: dict[tuple[object, ...], PlannedCheck] = {}
-    for one in planned:
-        measured = one.check.probe, one.check.metric, one.check.settings.model_dump_json()
-        found.setdefault((*measured, one.subject, one.words, one.groupings), one)
-    return list(found.values())
+    different: dict[tuple[object, ...], PlannedCheck] = {}
+    for item in planned:
+        measured = item.check.probe, item.check.metric, item.check.settings.model_dump_json()
+        different.setdefault((*measured, item.subject, item.words, item.groupings), item)
+    return list(different.values())

@@ -103,14 +103,14 @@ class AttributePair:
 
     def fair(self, cell: Cell, k: int, rankings: FairRankings) -> NullSkew:
         """What a perfectly fair ranker has."""
-        found = METRICS[METRIC].fair_chance(self.request(k), cell, rankings)
-        assert found is not None
-        return found
+        null = METRICS[METRIC].fair_chance(self.request(k), cell, rankings)
+        assert null is not None
+        return null
 
     @cached_property
     def fair_by_subject(self) -> Mapping[str, NullSkew]:
         rankings = FairRankings()
-        return {one: self.fair(self.cells.of(one, (self.pair,)), self.k, rankings) for one in self.skews}
+        return {subject: self.fair(self.cells.of(subject, (self.pair,)), self.k, rankings) for subject in self.skews}
 
     def distribution(self) -> StudyTable:
         """Figures 2 (left) and 5 as numbers: the distribution of MaxSkew@K over subjects."""
@@ -136,20 +136,22 @@ class AttributePair:
     def by_subject(self) -> StudyTable:
         """Every subject's MaxSkew@K, the most skewed first."""
         first = next(iter(self.answers))
-        order = sorted(self.skews, key=lambda one: -(self.skews[one][first].value or 0.0))
+        order = sorted(self.skews, key=lambda subject: -(self.skews[subject][first].value or 0.0))
         fair = self.fair_by_subject
         return StudyTable(
             name=f"subjects-{self.name}",
             title=f"MaxSkew@{self.k} of each subject: {self.title}",
             source="figures 2 (left) and 5",
             columns=["subject", *self.answers, "a fair ranker, median", "a fair ranker, 95%"],
-            rows=[[one, *self.skews[one].values(), fair[one].median, fair[one].p95] for one in order],
+            rows=[
+                [subject, *self.skews[subject].values(), fair[subject].median, fair[subject].p95] for subject in order
+            ],
         )
 
     @cached_property
     def within(self) -> list[SkewsWithin]:
         """Either attribute within each group of the other, averaged over subjects."""
-        found = []
+        sides = []
         for over, fixed in permutations(self.pair):
             codes, groups = self.data.index.codes(fixed)
             k = max(len(self.data.manifest.attributes[over]), self.k // len(groups))
@@ -164,61 +166,61 @@ class AttributePair:
                 model: relative_difference([[float(one.value or 0.0) for one in of]]) for model, of in values.items()
             }
             fair = [side.fair(one, k, FairRankings()) for one in inside]
-            found.append(SkewsWithin(over, fixed, k, groups, values, apart, fair))
-        return found
+            sides.append(SkewsWithin(over, fixed, k, groups, values, apart, fair))
+        return sides
 
     def within_tables(self) -> Iterator[StudyTable]:
         """Figure 2 (right): the skew of one attribute among the images of each group of the other."""
-        for one in self.within:
-            rows: list[list[StudyCell]] = [[model, *of, one.apart[model]] for model, of in one.values.items()]
-            rows.append(["a fair ranker, median", *(null.median for null in one.fair), None])
-            rows.append(["a fair ranker, 95%", *(null.p95 for null in one.fair), None])
+        for side in self.within:
+            rows: list[list[StudyCell]] = [[model, *of, side.apart[model]] for model, of in side.values.items()]
+            rows.append(["a fair ranker, median", *(null.median for null in side.fair), None])
+            rows.append(["a fair ranker, 95%", *(null.p95 for null in side.fair), None])
             yield StudyTable(
-                name=f"within-{slug(one.fixed)}-{self.name}",
-                title=f"MaxSkew@{one.k} over {one.over} within each {one.fixed}: {self.title}",
+                name=f"within-{slug(side.fixed)}-{self.name}",
+                title=f"MaxSkew@{side.k} over {side.over} within each {side.fixed}: {self.title}",
                 source="figure 2 (right)",
-                columns=["model", *one.groups, "relative difference"],
+                columns=["model", *side.groups, "relative difference"],
                 rows=rows,
                 note="Averaged over subjects. The relative difference is (largest - smallest) / smallest.",
             )
 
     def within_figures(self) -> Iterator[StudyFigure]:
         """The same as bars."""
-        for one in self.within:
+        for side in self.within:
             yield StudyFigure(
-                name=f"within-{slug(one.fixed)}-{self.name}-figure",
-                title=f"MaxSkew over {one.over} within each {one.fixed}: {self.title}",
+                name=f"within-{slug(side.fixed)}-{self.name}-figure",
+                title=f"MaxSkew over {side.over} within each {side.fixed}: {self.title}",
                 source="figure 2 (right)",
                 kind="bars",
-                x_label=one.fixed,
-                y_label=f"mean MaxSkew@{one.k} over {one.over} (nats)",
-                series=[series_of(model, one.groups, of) for model, of in one.values.items()],
-                reference={"a fair ranker, median": float(np.mean([null.median for null in one.fair]))},
+                x_label=side.fixed,
+                y_label=f"mean MaxSkew@{side.k} over {side.over} (nats)",
+                series=[series_of(model, side.groups, of) for model, of in side.values.items()],
+                reference={"a fair ranker, median": float(np.mean([null.median for null in side.fair]))},
             )
 
     def shares(self, subject: str, over: Crossing) -> tuple[list[str], Mapping[str, list[Estimate]]]:
         """Each group's share of a subject's top K, by model, with percentiles under resampled sets."""
         cell = self.cells.of(subject, (over,))
-        names, found = list(cell.groups[0]), {}
+        names, by_model = list(cell.groups[0]), {}
         sets = Resamples(cell.n_sets, self.draws, stream(SEED, "shares", subject))
         drawn = np.concatenate([np.ones((1, cell.n_sets), dtype=np.int32), sets.rows(cell.n_sets, self.draws)])
         for model, value in self.answers.items():
             order = ranking(value[cell.rows][None], cell.group_codes[0], self.k, groups=len(names))[0]
             codes, members = cell.group_codes[0][order], cell.set_code[order]
             counts = counts_at_k_weighted(codes, drawn, self.k, groups=len(names), sets=members) / self.k
-            found[model] = [
+            by_model[model] = [
                 ResampledNumber(float(share), redone, cell.n_sets).estimate(f"{share:.0%} in every resample")
                 for share, redone in zip(counts[0], counts[1:].T, strict=True)
             ]
-        return names, found
+        return names, by_model
 
     def share_tables(self, subjects: Sequence[str]) -> Iterator[StudyTable]:
         """Figure 3: the groups in the top K of a subject, of either attribute and of both."""
         for subject in subjects:
             rows: list[list[StudyCell]] = []
             for over in ((self.pair[0],), (self.pair[1],), self.pair):
-                names, found = self.shares(subject, over)
-                rows += [[name, *(of[at] for of in found.values())] for at, name in enumerate(names)]
+                names, by_model = self.shares(subject, over)
+                rows += [[name, *(of[at] for of in by_model.values())] for at, name in enumerate(names)]
             yield StudyTable(
                 name=f"shares-{slug(subject)}-{self.name}",
                 title=f"Shares of groups in the top {self.k} of '{subject}': {self.title}",
@@ -232,7 +234,7 @@ class AttributePair:
         """The same as bars."""
         for subject in subjects:
             for over in ((self.pair[0],), (self.pair[1],), self.pair):
-                names, found = self.shares(subject, over)
+                names, by_model = self.shares(subject, over)
                 whole = self.cells.of(subject, (over,)).group_images()
                 even = {"share in the gallery": 1 / len(names)} if len(set(whole.tolist())) == 1 else {}
                 yield StudyFigure(
@@ -242,7 +244,7 @@ class AttributePair:
                     kind="bars",
                     x_label=CROSS.join(over),
                     y_label=f"share of the top {self.k}",
-                    series=[series_of(model, names, of) for model, of in found.items()],
+                    series=[series_of(model, names, of) for model, of in by_model.items()],
                     reference=even,
                 )
 
@@ -252,15 +254,15 @@ def within_subjects(cell: Cell, draws: int, rng: np.random.Generator) -> Counts:
     first = np.unique(cell.set_code, return_index=True)[1]
     subject = cell.subject[first]
     counts = np.empty((draws, cell.n_sets), dtype=np.int32)
-    for one in dict.fromkeys(subject.tolist()):
-        mine = np.flatnonzero(subject == one)
+    for name in dict.fromkeys(subject.tolist()):
+        mine = np.flatnonzero(subject == name)
         counts[:, mine] = set_counts(len(mine), draws, rng)
     return counts
 
 
-def _inside(cell: Cell, kept: NDArray[np.bool_]) -> Cell:
+def _inside(cell: Cell, chosen: NDArray[np.bool_]) -> Cell:
     """The images of a cell that are kept, a mask over all rows of the dataset."""
-    here = kept[cell.rows]
-    held, code = np.unique(cell.set_code[here], return_inverse=True)
-    codes = tuple(one[here] for one in cell.group_codes)
-    return Cell(cell.rows[here], code.astype(np.int64), cell.set_ids[held], cell.subject[here], codes, cell.groups)
+    here = chosen[cell.rows]
+    sets, code = np.unique(cell.set_code[here], return_inverse=True)
+    codes = tuple(coding[here] for coding in cell.group_codes)
+    return Cell(cell.rows[here], code.astype(np.int64), cell.set_ids[sets], cell.subject[here], codes, cell.groups)

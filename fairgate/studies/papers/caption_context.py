@@ -137,9 +137,9 @@ def k_means(vectors: Matrix, k: int, rng: np.random.Generator, rounds: int = 100
         if (nearest == cluster).all():
             break
         cluster = nearest
-        for each in range(k):
-            if (cluster == each).any():
-                centres[each] = vectors[cluster == each].mean(axis=0)
+        for number in range(k):
+            if (cluster == number).any():
+                centres[number] = vectors[cluster == number].mean(axis=0)
     return cluster
 
 
@@ -155,14 +155,14 @@ def clusters(
     cluster = k_means(vectors, k, rng)
     table, vocabulary = tf_idf(texts)
     whole = table.mean(axis=0)
-    found = []
-    for each in np.unique(cluster):
-        inside = cluster == each
+    described = []
+    for number in np.unique(cluster):
+        inside = cluster == number
         excess = table[inside].mean(axis=0) - whole
         typical = [vocabulary[column] for column in np.argsort(-excess, kind="stable")[:words]]
         far = float(first[inside].mean() - first.mean())
-        found.append(Cluster(int(inside.sum()), tuple(typical), far, np.flatnonzero(inside)))
-    return sorted(found, key=lambda each: -each.size)
+        described.append(Cluster(int(inside.sum()), tuple(typical), far, np.flatnonzero(inside)))
+    return sorted(described, key=lambda group: -group.size)
 
 
 def balanced(labels: Sequence[str], rng: np.random.Generator) -> Rows:
@@ -189,7 +189,7 @@ def _texts(release: Captioned) -> list[str]:
 
 def cluster_tables(release: Captioned, k: int, seed: int) -> list[StudyTable]:
     """Table 6, and appendix B.1's single words."""
-    found, _, first = _found(release, k, seed)
+    groups, _, first = _found(release, k, seed)
     name = release.groups[0]
     ours = StudyTable(
         name="clusters",
@@ -197,8 +197,8 @@ def cluster_tables(release: Captioned, k: int, seed: int) -> list[StudyTable]:
         source="table 6, figure 1",
         columns=["cluster", "photographs", f"{name} above all", "words that stand out"],
         rows=[
-            [str(place + 1), one.size, _over(first, one.rows, seed, str(place)), ", ".join(one.words)]
-            for place, one in enumerate(found)
+            [str(place + 1), group.size, _over(first, group.rows, seed, str(place)), ", ".join(group.words)]
+            for place, group in enumerate(groups)
         ],
         note=f"Of {len(first):,} photographs {first.mean():.1%} are of {name}."
         " Limits resample the cluster's photographs.",
@@ -280,9 +280,9 @@ def _map(vectors: Matrix, seed: int) -> tuple[NDArray[np.intp], Matrix] | None:
 
 
 def _by_lean(xy: Matrix, lean: Sequence[str], names: Sequence[str]) -> list[FigureSeries]:
-    found = []
+    series = []
     for name in names:
         mine = np.flatnonzero(np.array(lean) == name)
         if len(mine):
-            found.append(FigureSeries(name=name, x=xy[mine, 0].tolist(), y=xy[mine, 1].tolist()))
-    return found
+            series.append(FigureSeries(name=name, x=xy[mine, 0].tolist(), y=xy[mine, 1].tolist()))
+    return series

@@ -104,15 +104,15 @@ the same pictures for each of them.
 
 def shown(rank: Rank, gallery: CaptionGallery) -> Shown:
     """Whom neutral captions bring up. The paper's conventions: shares are compared with those of the gallery."""
-    found: dict[str, list[Matrix]] = {}
+    parts_of: dict[str, list[Matrix]] = {}
     size = len(gallery.rows)
     for start, texts in _blocks(gallery.queries, size):
         scores = rank(texts, start)
         for k in (k for k in BIAS_AT if k < size):
-            found.setdefault(f"Bias@{k}", []).append(bias_at_k(scores, gallery.codes, k))
+            parts_of.setdefault(f"Bias@{k}", []).append(bias_at_k(scores, gallery.codes, k))
         for k in (k for k in SKEW_AT if k < size):
-            found.setdefault(f"MaxSkew@{k}", []).append(max_skew_at_k(scores, gallery.codes, k, groups=2))
-    return {name: _by_unit(np.concatenate(parts), gallery) for name, parts in found.items()}
+            parts_of.setdefault(f"MaxSkew@{k}", []).append(max_skew_at_k(scores, gallery.codes, k, groups=2))
+    return {name: _by_unit(np.concatenate(parts), gallery) for name, parts in parts_of.items()}
 
 
 def _by_unit(values: Matrix, gallery: CaptionGallery) -> Matrix:
@@ -141,10 +141,10 @@ def recall(
     one that is as near as the picture counts as nearer.
     """
     captions = release.columns["captions"]
-    texts = list(dict.fromkeys(text for each in captions for text in each))
+    texts = list(dict.fromkeys(text for own_captions in captions for text in own_captions))
     place = {text: number for number, text in enumerate(texts)}
-    queried = np.array([place[text] for each in captions for text in each])
-    picture = np.repeat(np.arange(len(captions)), [len(each) for each in captions])
+    queried = np.array([place[text] for own_captions in captions for text in own_captions])
+    picture = np.repeat(np.arange(len(captions)), [len(own_captions) for own_captions in captions])
     same = _same_photograph(release, distractors)
     rank = np.empty(len(queried), dtype=np.int64)
     for start, block in _blocks(texts, len(release.dataset) + len(distractors.dataset)):
@@ -152,11 +152,11 @@ def recall(
         far = others.similarity([[text] for text in block])
         ordered = np.sort(far, axis=0)
         here = np.flatnonzero((queried >= start) & (queried < start + len(block)))
-        for one in here:
-            row, column = picture[one], queried[one] - start
+        for query in here:
+            row, column = picture[query], queried[query] - start
             value = own[row, column]
             nearer = len(far) - int(np.searchsorted(ordered[:, column], value, side="left"))
-            rank[one] = 1 + nearer - int((far[same[row], column] >= value).sum())
+            rank[query] = 1 + nearer - int((far[same[row], column] >= value).sum())
     many = np.bincount(picture)
     return {k: np.bincount(picture, rank <= k) / many for k in RECALL_AT}
 

@@ -48,14 +48,14 @@ class WordCount:
 
 def _terms(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Terms by group. Raises SettingsError for an option without an equals sign, and for a group given twice."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_group: dict[str, tuple[str, ...]] = {}
     for option in given:
         group, equals, terms = option.partition("=")
-        if not equals or group in found:
+        if not equals or group in by_group:
             remedy = "write --terms male=he,him,his --terms female=she,her,hers"
             raise SettingsError(f"'{option[:80]}' gives no new group its terms.", where="--terms", remedy=remedy)
-        found[group] = tuple(term.strip() for term in terms.split(","))
-    return found
+        by_group[group] = tuple(term.strip() for term in terms.split(","))
+    return by_group
 
 
 @register
@@ -169,19 +169,19 @@ def _counted(
             too_long += 1
             continue
         read += 1
-        found, groups = matched(text)
-        for word in found:
-            one = of_word[word]
-            one.captions += 1
+        own_words, groups = matched(text)
+        for word in own_words:
+            count = of_word[word]
+            count.captions += 1
             if not groups:
                 continue
             if len(groups) > 1:
-                one.several += 1
+                count.several += 1
             else:
-                one.alone[next(iter(groups))] += 1
-            heapq.heappush(one.drawn, (-float(rng.random()), place, row, picture))
-            if len(one.drawn) > PICTURES:
-                heapq.heappop(one.drawn)
+                count.alone[next(iter(groups))] += 1
+            heapq.heappush(count.drawn, (-float(rng.random()), place, row, picture))
+            if len(count.drawn) > PICTURES:
+                heapq.heappop(count.drawn)
     return counts, read, too_long
 
 
@@ -191,21 +191,21 @@ def _rows(files: Sequence[CaptionFile]) -> Iterator[tuple[int, int, str, str | N
             yield place, row, text, picture
 
 
-def _share(one: WordCount, group: str) -> Estimate:
+def _share(count: WordCount, group: str) -> Estimate:
     """Share of a group among the captions that name one group alone, with Wilson's interval."""
     from scipy.stats import binomtest
 
-    total = one.alone.total()
+    total = count.alone.total()
     if total == 0:
         return Estimate(value=None, n=0, why="no such caption")
-    found = binomtest(one.alone[group], total).proportion_ci(method="wilson")
-    return Estimate(value=one.alone[group] / total, lo=float(found.low), hi=float(found.high), n=total)
+    limits = binomtest(count.alone[group], total).proportion_ci(method="wilson")
+    return Estimate(value=count.alone[group] / total, lo=float(limits.low), hi=float(limits.high), n=total)
 
 
 def _table(counts: Mapping[str, WordCount], terms: Mapping[str, Sequence[str]]) -> StudyTable:
     rows: list[list[StudyCell]] = [
-        [word, *(_share(one, group) for group in terms), one.alone.total(), one.several, one.captions]
-        for word, one in counts.items()
+        [word, *(_share(count, group) for group in terms), count.alone.total(), count.several, count.captions]
+        for word, count in counts.items()
     ]
     return StudyTable(
         name="captions-of-words",
@@ -219,7 +219,7 @@ def _table(counts: Mapping[str, WordCount], terms: Mapping[str, Sequence[str]]) 
 
 
 def _figure(counts: Mapping[str, WordCount], terms: Mapping[str, Sequence[str]]) -> StudyFigure:
-    series = [series_of(group, list(counts), [_share(one, group) for one in counts.values()]) for group in terms]
+    series = [series_of(group, list(counts), [_share(count, group) for count in counts.values()]) for group in terms]
     return StudyFigure(
         name="figure-captions-of-words",
         title="Share of each group in the captions with a word",
@@ -236,15 +236,17 @@ def _sheet(
     files: Sequence[CaptionFile], counts: Mapping[str, WordCount], images: Path | None
 ) -> tuple[StudyPicture, bytes, int]:
     """A row of pictures for each word, drawn evenly from its captions that name a group; and how many are missing."""
-    chosen = [(word, place, row, named) for word, one in counts.items() for _, place, row, named in sorted(one.drawn)]
-    held = {
+    chosen = [
+        (word, place, row, named) for word, count in counts.items() for _, place, row, named in sorted(count.drawn)
+    ]
+    embedded = {
         place: file.pictures([row for _, at, row, named in chosen if at == place and named is None])
         for place, file in enumerate(files)
     }
     rows, missing = {word: list[bytes]() for word in counts}, 0
     for word, place, row, named in chosen:
         folder = files[place].path.parent if images is None else images
-        data = held[place].get(row) if named is None else picture_within(folder, named)
+        data = embedded[place].get(row) if named is None else picture_within(folder, named)
         if data is None:
             missing += 1
         else:

@@ -76,7 +76,7 @@ class Captioned:
             texts = json.loads(stored) if isinstance(stored, str) else None
         except (ValueError, RecursionError):
             texts = None
-        found = [one for one in texts if isinstance(one, str) and one.strip()] if isinstance(texts, list) else []
+        found = [text for text in texts if isinstance(text, str) and text.strip()] if isinstance(texts, list) else []
         if found != texts or not 0 < len(found) <= MOST_CAPTIONS:
             raise self._wrong(f"has a row whose '{column}' is no JSON list of 1 to {MOST_CAPTIONS} captions.")
         return tuple(found)
@@ -124,7 +124,7 @@ class Captioned:
     def box(self, row: int) -> tuple[int, int, int, int]:
         """Where the person is: (left, top, right, bottom)."""
         corners = [self.columns[name][row] for name in BOX]
-        if not all(isinstance(one, int) and 0 <= one <= MAX_SIDE for one in corners):
+        if not all(isinstance(corner, int) and 0 <= corner <= MAX_SIDE for corner in corners):
             raise self._wrong(f"has a row whose box is {corners}, and not four whole numbers of pixels.")
         left, top, right, bottom = corners
         if left >= right or top >= bottom:
@@ -243,8 +243,8 @@ def pair_sheets(
 ) -> list[tuple[StudyPicture, bytes]]:
     """Figure 3, photographs with both kinds of edits, and figure 4, pairs of each tenth of P_R."""
     rng = stream(seed, "sheets")
-    known = sorted(set(original.set_id) & set(genswap.set_id) & set(gensynth.set_id))
-    chosen = [known[place] for place in np.sort(rng.permutation(len(known))[:PHOTOGRAPHS])] if known else []
+    shared = sorted(set(original.set_id) & set(genswap.set_id) & set(gensynth.set_id))
+    chosen = [shared[place] for place in np.sort(rng.permutation(len(shared))[:PHOTOGRAPHS])] if shared else []
     found = []
     if chosen:
         rows = [

@@ -71,12 +71,12 @@ class _Groups:
         """Means of the crossed groups that have images, and of one attribute's groups: each the mean of its crossed
         groups, every one alike, however many images it has."""
         crossed = {code: self._mean(values, code) for code in np.unique(self.codes).tolist()}
-        found = {self.names[code]: one for code, one in crossed.items()}
+        by_group = {self.names[code]: number for code, number in crossed.items()}
         for group, codes in by_attribute(self.release, self.names)[attribute].items():
             parts = [crossed[code] for code in codes if code in crossed]
             if parts:
-                found[group] = mean_of(parts)
-        return found
+                by_group[group] = mean_of(parts)
+        return by_group
 
     def _mean(self, values: Floats, code: int) -> ResampledNumber:
         chosen = self.codes == code
@@ -145,7 +145,7 @@ class DiffusionClassifierStudy(Study):
         release = place.release(self.data)
         options = self._required(release)
         groups = _groups(release, options)
-        answers, known = dict[str, _Answered](), list[StudyModel]()
+        answers, opened = dict[str, _Answered](), list[StudyModel]()
         for name, uri in self.model.items():
             model = place.opened(name, uri, release, "log_probabilities")
             labels = {f"{group}={word}": self.prompt(word) for group, word in options.label.items()}
@@ -153,10 +153,10 @@ class DiffusionClassifierStudy(Study):
             for what, prompts in (("labels", labels), ("words", words)):
                 require_told_apart(model, what, prompts, f"--model {name}={uri}")
             answers[name] = _answers(model, release, options)
-            known.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
+            opened.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
         last = next(reversed(answers))
         return StudyContents(
-            models=known,
+            models=opened,
             datasets=[release],
             settings={
                 "template": self.template,
@@ -211,9 +211,9 @@ class DiffusionClassifierStudy(Study):
 
 def _groups(release: Dataset, options: DiffusionClassifierStudy) -> _Groups:
     codes, names = release.index.codes(list(release.manifest.attributes))
-    known, sets = np.unique(release.index.set_id, return_inverse=True)
+    set_ids, sets = np.unique(release.index.set_id, return_inverse=True)
     rng = stream(options.seed, "pairs study")
-    counts = rng.multinomial(len(known), np.full(len(known), 1 / len(known)), size=options.draws)
+    counts = rng.multinomial(len(set_ids), np.full(len(set_ids), 1 / len(set_ids)), size=options.draws)
     return _Groups(release, np.asarray(codes), list(names), counts[:, sets].astype(np.float64))
 
 
@@ -237,10 +237,10 @@ def _by_group(
     x, y = options.label if len(options.label) == 2 else ("", "")
     if not accuracy and all(x in by and y in by for by in of.values()):
         rows.append([f"{x} less {y}", *(_less(by[x], by[y]) for by in of.values())])
-    said = "of the perceived group" if accuracy else "S: share of pairs in which a profession of the first list is seen"
+    what = "of the perceived group" if accuracy else "S: share of pairs in which a profession of the first list is seen"
     return StudyTable(
         name="accuracy" if accuracy else "association",
-        title=f"Accuracy {said}" if accuracy else said,
+        title=f"Accuracy {what}" if accuracy else what,
         source="table 4" if accuracy else "table 5, and the differential association",
         columns=["group", *numbers],
         rows=rows,
@@ -248,8 +248,8 @@ def _by_group(
     )
 
 
-def _less(one: ResampledNumber, other: ResampledNumber) -> Estimate:
-    return ResampledNumber(one.value - other.value, one.draws - other.draws, one.n + other.n).estimate()
+def _less(first: ResampledNumber, second: ResampledNumber) -> Estimate:
+    return ResampledNumber(first.value - second.value, first.draws - second.draws, first.n + second.n).estimate()
 
 
 def _one_sided(groups: _Groups, answered: _Answered, options: DiffusionClassifierStudy, model: str) -> StudyTable:
@@ -273,7 +273,7 @@ def _one_sided(groups: _Groups, answered: _Answered, options: DiffusionClassifie
 
 
 def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: DiffusionClassifierStudy) -> StudyFigure:
-    of = [groups.numbers(one.choices.mean(axis=(1, 2)), options.attribute) for one in answers.values()]
+    of = [groups.numbers(answered.choices.mean(axis=(1, 2)), options.attribute) for answered in answers.values()]
     groups_of_labels = [group for group in options.label if group in of[0]]
     series = [series_of(group, list(answers), [by[group].estimate() for by in of]) for group in groups_of_labels]
     return StudyFigure(

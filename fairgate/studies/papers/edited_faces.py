@@ -77,8 +77,10 @@ def choose(release: Dataset, images: int, seed: int) -> ChosenImages:
     crossed, every = release.index.codes(list(release.manifest.attributes))
     present, codes = np.unique(crossed, return_inverse=True)
     names = [every[code] for code in present.tolist()]
-    drawn = {one: stream(seed, "image editing study", one).random() for one in dict.fromkeys(release.index.set_id)}
-    order = np.argsort([drawn[one] for one in release.index.set_id], kind="stable")
+    drawn = {
+        set_id: stream(seed, "image editing study", set_id).random() for set_id in dict.fromkeys(release.index.set_id)
+    }
+    order = np.argsort([drawn[set_id] for set_id in release.index.set_id], kind="stable")
     rows = np.sort(np.concatenate([order[codes[order] == code][:images] for code in range(len(names))]))
     return ChosenImages(release, rows, codes[rows], names)
 
@@ -137,11 +139,11 @@ def weights_of(images: int, draws: int, seed: int, group: str) -> Floats:
 def by_attribute(release: Dataset, names: Sequence[str]) -> Mapping[str, Mapping[str, list[int]]]:
     """Attribute -> group of it -> the crossed groups that belong to it."""
     attributes = list(release.manifest.attributes)
-    found: dict[str, dict[str, list[int]]] = {attribute: {} for attribute in attributes}
+    by_group: dict[str, dict[str, list[int]]] = {attribute: {} for attribute in attributes}
     for code, name in enumerate(names):
         for attribute, part in zip(attributes, name.split(CROSS), strict=True):
-            found[attribute].setdefault(part, []).append(code)
-    return found
+            by_group[attribute].setdefault(part, []).append(code)
+    return by_group
 
 
 def labels_of(groups: Sequence[str], labels: Mapping[str, str]) -> dict[str, str] | None:
@@ -150,8 +152,8 @@ def labels_of(groups: Sequence[str], labels: Mapping[str, str]) -> dict[str, str
     None where a text or a group is left over, or two are of the same.
     """
     of = {_SAME.get(group.casefold(), group.casefold()): group for group in groups}
-    found = {of.get(_SAME.get(name.casefold(), name.casefold()), ""): text for name, text in labels.items()}
-    return found if len(found) == len(labels) == len(groups) and set(found) == set(groups) else None
+    by_group = {of.get(_SAME.get(name.casefold(), name.casefold()), ""): text for name, text in labels.items()}
+    return by_group if len(by_group) == len(labels) == len(groups) and set(by_group) == set(groups) else None
 
 
 def required_labels(release: Dataset, attribute: str, labels: Mapping[str, str], form: str) -> dict[str, str]:
@@ -164,8 +166,8 @@ def required_labels(release: Dataset, attribute: str, labels: Mapping[str, str],
             where=str(release.folder),
             remedy=f"give --attribute (recorded: {', '.join(recorded)})",
         )
-    found = labels_of(recorded[attribute], labels)
-    if found is None:
+    by_group = labels_of(recorded[attribute], labels)
+    if by_group is None:
         raise DatasetError(
             f"the release has other groups of '{attribute}' ({listed(recorded[attribute], 10)}) than there are labels "
             f"({listed(list(labels), 10)}).",
@@ -173,7 +175,7 @@ def required_labels(release: Dataset, attribute: str, labels: Mapping[str, str],
             remedy=f"give a --label {form} for each of the release's groups, or another --attribute (recorded: "
             f"{', '.join(recorded)})",
         )
-    return found
+    return by_group
 
 
 _SAME = {"man": "male", "woman": "female"}

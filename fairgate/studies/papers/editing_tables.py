@@ -16,16 +16,16 @@ from fairgate.studies.papers.contract import ResampledNumber, mean_of, series_of
 from fairgate.studies.papers.edited_faces import SHOWN, FoundEdits, by_attribute
 
 
-def _keys(found: FoundEdits) -> Iterator[tuple[str, int, str]]:
-    for kind in found.words:
-        for code, name in enumerate(found.chosen.names):
+def _keys(edits: FoundEdits) -> Iterator[tuple[str, int, str]]:
+    for kind in edits.words:
+        for code, name in enumerate(edits.chosen.names):
             yield kind, code, name
 
 
-def reader_table(found: FoundEdits) -> StudyTable:
-    index, chosen = found.chosen.release.index, found.chosen
-    truth = np.asarray(index.attributes[found.attribute], dtype=object)[chosen.rows]
-    right = found.before.perceived == truth
+def reader_table(edits: FoundEdits) -> StudyTable:
+    index, chosen = edits.chosen.release.index, edits.chosen
+    truth = np.asarray(index.attributes[edits.attribute], dtype=object)[chosen.rows]
+    right = edits.before.perceived == truth
     rows: list[list[StudyCell]] = []
     for code, name in enumerate(chosen.names):
         own = right[chosen.groups == code]
@@ -40,45 +40,45 @@ def reader_table(found: FoundEdits) -> StudyTable:
     )
 
 
-def _strength_columns(found: FoundEdits, what: str) -> list[str]:
-    return [f"{what}, {strength:g}" for strength in found.strengths]
+def _strength_columns(edits: FoundEdits, what: str) -> list[str]:
+    return [f"{what}, {strength:g}" for strength in edits.strengths]
 
 
-def main_table(found: FoundEdits) -> StudyTable:
+def main_table(edits: FoundEdits) -> StudyTable:
     rows: list[list[StudyCell]] = [
         [
             name,
             kind,
-            *(found.flips[kind, strength, code].estimate() for strength in found.strengths),
-            *(found.lighter[kind, strength, code].estimate() for strength in found.strengths),
+            *(edits.flips[kind, strength, code].estimate() for strength in edits.strengths),
+            *(edits.lighter[kind, strength, code].estimate() for strength in edits.strengths),
         ]
-        for kind, code, name in _keys(found)
+        for kind, code, name in _keys(edits)
     ]
     return StudyTable(
         name="changes",
         title="Edits that change the perceived group, and the skin of the average face",
         source="table 1",
-        columns=["group", "words", *_strength_columns(found, "flips"), *_strength_columns(found, "ITA change")],
+        columns=["group", "words", *_strength_columns(edits, "flips"), *_strength_columns(edits, "ITA change")],
         rows=rows,
         note="ITA in degrees, after less before: above 0 the average face is lighter.",
     )
 
 
-def words_table(found: FoundEdits) -> StudyTable:
-    first = next(iter(found.labels))
-    weights = found.weights
+def words_table(edits: FoundEdits) -> StudyTable:
+    first = next(iter(edits.labels))
+    weights = edits.weights
     rows: list[list[StudyCell]] = []
-    for word in (word for words in found.words.values() for word in words):
+    for word in (word for words in edits.words.values() for word in words):
         cells: list[StudyCell] = [word]
-        for strength in found.strengths:
-            taken = (found.edits[word, strength].perceived == first).astype(np.float64)
+        for strength in edits.strengths:
+            taken = (edits.edits[word, strength].perceived == first).astype(np.float64)
             cells.append(ResampledNumber(float(taken.mean()), weights @ taken / len(taken), len(taken)).estimate())
         rows.append(cells)
     return StudyTable(
         name="words",
         title=f"Share of edits perceived as {first}, by word",
         source="section 4.2.1, by word",
-        columns=["word", *_strength_columns(found, first)],
+        columns=["word", *_strength_columns(edits, first)],
         rows=rows,
     )
 
@@ -87,39 +87,39 @@ def _type(measured: ResampledNumber) -> str:
     return f"type {fitzpatrick_type(measured.value)}" if np.isfinite(measured.value) else "–"
 
 
-def originals_table(found: FoundEdits) -> StudyTable:
+def originals_table(edits: FoundEdits) -> StudyTable:
     return StudyTable(
         name="original-faces",
         title="ITA of the average face of the originals, degrees",
         source="table 2",
         columns=["group", "ITA", "Fitzpatrick"],
-        rows=[[name, found.originals[code].estimate(), _type(found.originals[code])]
-              for code, name in enumerate(found.chosen.names)],
+        rows=[[name, edits.originals[code].estimate(), _type(edits.originals[code])]
+              for code, name in enumerate(edits.chosen.names)],
     )  # fmt: skip
 
 
-def edited_table(found: FoundEdits) -> StudyTable:
+def edited_table(edits: FoundEdits) -> StudyTable:
     rows: list[list[StudyCell]] = []
-    for kind, code, name in _keys(found):
-        angles = [found.after[kind, strength, code] for strength in found.strengths]
-        rows.append([name, kind, *(one.estimate() for one in angles), *map(_type, angles)])
+    for kind, code, name in _keys(edits):
+        angles = [edits.after[kind, strength, code] for strength in edits.strengths]
+        rows.append([name, kind, *(angle.estimate() for angle in angles), *map(_type, angles)])
     return StudyTable(
         name="edited-faces",
         title="ITA of the average face of the edits, degrees",
         source="table 3",
-        columns=["group", "words", *_strength_columns(found, "ITA"), *_strength_columns(found, "Fitzpatrick")],
+        columns=["group", "words", *_strength_columns(edits, "ITA"), *_strength_columns(edits, "Fitzpatrick")],
         rows=rows,
     )
 
 
-def image_table(found: FoundEdits) -> StudyTable:
+def image_table(edits: FoundEdits) -> StudyTable:
     rows: list[list[StudyCell]] = []
-    for kind, code, name in _keys(found):
-        own, missing = found.chosen.groups == code, 0
+    for kind, code, name in _keys(edits):
+        own, missing = edits.chosen.groups == code, 0
         cells: list[StudyCell] = [name, kind]
-        for strength in found.strengths:
-            seen = [found.edits[word, strength].angles[own] for word in found.words[kind]]
-            change = np.array(seen) - found.before.angles[own]
+        for strength in edits.strengths:
+            seen = [edits.edits[word, strength].angles[own] for word in edits.words[kind]]
+            change = np.array(seen) - edits.before.angles[own]
             known = change[np.isfinite(change)]
             images = int(np.isfinite(change).any(axis=0).sum())
             missing += change.size - known.size
@@ -130,22 +130,22 @@ def image_table(found: FoundEdits) -> StudyTable:
         name="skin-by-image",
         title="Mean change of ITA, each edit less its own image, degrees",
         source="no table of the paper: the metric lightening, with edits that lost more than half of their skin",
-        columns=["group", "words", *_strength_columns(found, "ITA change"), "edits without an angle"],
+        columns=["group", "words", *_strength_columns(edits, "ITA change"), "edits without an angle"],
         rows=rows,
     )
 
 
-def figures(found: FoundEdits) -> Iterator[StudyFigure]:
-    attributes = by_attribute(found.chosen.release, found.chosen.names)
-    for kind, (attribute, groups) in product(found.words, attributes.items()):
-        of_reader = attribute == found.attribute
-        numbers, what = (found.flips, "flips") if of_reader else (found.lighter, "skin")
-        if not of_reader and not found.aligned:
+def figures(edits: FoundEdits) -> Iterator[StudyFigure]:
+    attributes = by_attribute(edits.chosen.release, edits.chosen.names)
+    for kind, (attribute, groups) in product(edits.words, attributes.items()):
+        of_reader = attribute == edits.attribute
+        numbers, what = (edits.flips, "flips") if of_reader else (edits.lighter, "skin")
+        if not of_reader and not edits.aligned:
             continue
         series = []
         for group, codes in groups.items():
-            parts = [mean_of([numbers[kind, strength, code] for code in codes]) for strength in found.strengths]
-            series.append(series_of(group, list(found.strengths), [part.estimate() for part in parts]))
+            parts = [mean_of([numbers[kind, strength, code] for code in codes]) for strength in edits.strengths]
+            series.append(series_of(group, list(edits.strengths), [part.estimate() for part in parts]))
         yield StudyFigure(
             name=slug(f"{what} {attribute} {kind}"),
             title=f"{'Flips of the perceived group' if of_reader else 'Change of skin tone'} by {attribute}, {kind}",
@@ -158,17 +158,20 @@ def figures(found: FoundEdits) -> Iterator[StudyFigure]:
         )
 
 
-def sheets(found: FoundEdits) -> Iterator[tuple[StudyPicture, bytes]]:
+def sheets(edits: FoundEdits) -> Iterator[tuple[StudyPicture, bytes]]:
     from PIL import Image
 
-    names = found.chosen.names
-    columns = [None, *product(found.words, found.strengths)]
+    names = edits.chosen.names
+    columns = [None, *product(edits.words, edits.strengths)]
     rows = [
-        (name, [png_of(Image.fromarray(found.faces[code if one is None else (*one, code)])) for one in columns])
+        (
+            name,
+            [png_of(Image.fromarray(edits.faces[code if column is None else (*column, code)])) for column in columns],
+        )
         for code, name in enumerate(names)
     ]
     order = ", ".join(
-        ["original", *(f"{kind} {strength:g}" for kind, strength in product(found.words, found.strengths))]
+        ["original", *(f"{kind} {strength:g}" for kind, strength in product(edits.words, edits.strengths))]
     )
     faces = StudyPicture(
         name="average-faces",
@@ -178,10 +181,10 @@ def sheets(found: FoundEdits) -> Iterator[tuple[StudyPicture, bytes]]:
     )
     yield faces, png_of(picture_rows(rows), optimize=True)
     for code, name in enumerate(names):
-        own = np.flatnonzero(found.chosen.groups == code)[:SHOWN]
-        shown = [("original", [found.before.shown[at] for at in own])]
-        for word, strength in product((word for words in found.words.values() for word in words), found.strengths):
-            shown.append((f"{word}\nat {strength:g}", [found.edits[word, strength].shown[at] for at in own]))
+        own = np.flatnonzero(edits.chosen.groups == code)[:SHOWN]
+        shown = [("original", [edits.before.shown[at] for at in own])]
+        for word, strength in product((word for words in edits.words.values() for word in words), edits.strengths):
+            shown.append((f"{word}\nat {strength:g}", [edits.edits[word, strength].shown[at] for at in own]))
         picture = StudyPicture(
             name=slug(f"edits {name}"),
             title=f"Edits of {name}",

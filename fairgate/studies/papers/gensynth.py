@@ -102,7 +102,7 @@ class GenSynthStudy(Study):
         opened = [first, inputs.genswap, inputs.gensynth, *([inputs.unfiltered] if inputs.unfiltered else [])]
         others = [*([] if inputs.gallery is first else [inputs.gallery.dataset]), inputs.utility]
         arms = arms_of(inputs)
-        found = [measured(inputs, arm) for arm in arms]
+        results = [measured(inputs, arm) for arm in arms]
         useful = _utility(inputs)
         described = [_described(inputs, name) for name in inputs.models]
         return StudyContents(
@@ -116,15 +116,15 @@ class GenSynthStudy(Study):
                 "distractors": inputs.gallery.dataset.manifest.ref,
             },
             tables=[
-                *bias_tables(inputs, arms, found, useful),
-                excess_table(inputs, arms, found),
+                *bias_tables(inputs, arms, results, useful),
+                excess_table(inputs, arms, results),
                 _dataset_table(inputs),
                 _context_table(inputs),
                 *cluster_tables(first, self.clusters, self.seed),
                 decile_table(edits, _seen_as(inputs, next(iter(inputs.models)), edits)),
                 _captions_table(inputs.gensynth),
             ],
-            figures=[*cluster_figures(first, self.clusters, self.seed), *skew_figures(inputs, arms, found)],
+            figures=[*cluster_figures(first, self.clusters, self.seed), *skew_figures(inputs, arms, results)],
             sheets=pair_sheets(first, inputs.genswap, inputs.gensynth, edits, self.seed),
             notes=_notes(inputs),
         )
@@ -246,15 +246,15 @@ def _utility(inputs: GenSynthInputs) -> dict[str, StudyCell]:
         return {}
     index = inputs.utility.index
     subjects = list(dict.fromkeys(index.subject.tolist()))
-    words = [one.replace("_", " ") for one in subjects]
+    words = [subject.replace("_", " ") for subject in subjects]
     texts = [filled(inputs.template, "subject", word) for word in words]
-    truth = np.array([subjects.index(one) for one in index.subject.tolist()])
+    truth = np.array([subjects.index(subject) for subject in index.subject.tolist()])
     sets = np.unique(index.set_id, return_inverse=True)[1]
-    found: dict[str, StudyCell] = {}
+    accuracies: dict[str, StudyCell] = {}
     for name in inputs.models:
         right = inputs.open(name, inputs.utility).similarity([[text] for text in texts]).argmax(axis=1) == truth
-        found[name] = estimate(np.bincount(sets, right) / np.bincount(sets), inputs, "utility", name)
-    return found
+        accuracies[name] = estimate(np.bincount(sets, right) / np.bincount(sets), inputs, "utility", name)
+    return accuracies
 
 
 def _captions_table(release: Captioned) -> StudyTable:

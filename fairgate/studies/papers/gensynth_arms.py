@@ -63,7 +63,7 @@ class GenSynthInputs:
     @cached_property
     def edited(self) -> list[Captioned]:
         """Releases with edits."""
-        return [one for one in (self.genswap, self.unfiltered, self.gensynth) if one is not None]
+        return [release for release in (self.genswap, self.unfiltered, self.gensynth) if release is not None]
 
     def open(self, name: str, source: Any) -> SimilarityModel:
         """A model on these pictures. Raises ModelError for one that cannot compare pictures with texts."""
@@ -98,7 +98,13 @@ def arms_of(inputs: GenSynthInputs) -> list[Arm]:
         labels = first.codes[rows].astype(str).tolist()
         parts = [balanced(labels, stream(inputs.seed, "balanced", name, draw)) for draw in range(BALANCED_DRAWS)]
         arms += [Arm(name, first, (rows,)), Arm(f"{name}, balanced", first, tuple(rows[part] for part in parts))]
-    return [*arms, *(Arm(one.name, one, (np.arange(len(one.dataset)),)) for one in (inputs.genswap, inputs.gensynth))]
+    return [
+        *arms,
+        *(
+            Arm(release.name, release, (np.arange(len(release.dataset)),))
+            for release in (inputs.genswap, inputs.gensynth)
+        ),
+    ]
 
 
 Measured = dict[str, list[Shown]]
@@ -108,14 +114,14 @@ Measured = dict[str, list[Shown]]
 def measured(inputs: GenSynthInputs, arm: Arm) -> Measured:
     galleries = [CaptionGallery.of(arm.release, rows, inputs.seed + draw) for draw, rows in enumerate(arm.draws)]
     ranks: dict[str, Callable[[CaptionGallery, int], Rank]] = {RANDOM: by_chance, WORDS: by_words}
-    found: Measured = {
-        name: [shown(make(one, inputs.seed + draw), one) for draw, one in enumerate(galleries)]
+    by_ranker: Measured = {
+        name: [shown(make(gallery, inputs.seed + draw), gallery) for draw, gallery in enumerate(galleries)]
         for name, make in ranks.items()
     }
     for name in inputs.models:
         model = inputs.open(name, arm.release.dataset)
-        found[name] = [shown(by_model(model, one), one) for one in galleries]
-    return found
+        by_ranker[name] = [shown(by_model(model, gallery), gallery) for gallery in galleries]
+    return by_ranker
 
 
 def estimate(values: Matrix, inputs: GenSynthInputs, *names: str) -> Estimate:
@@ -145,12 +151,12 @@ _LIMITS = (
 
 
 def bias_tables(
-    inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured], useful: Mapping[str, StudyCell]
+    inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[Measured], useful: Mapping[str, StudyCell]
 ) -> list[StudyTable]:
     """Bias@K, and MaxSkew@K next to what each model is good for."""
     skew: list[list[StudyCell]] = []
     bias: list[list[StudyCell]] = []
-    for arm, measured in zip(arms, found, strict=True):
+    for arm, measured in zip(arms, results, strict=True):
         for ranker, runs in measured.items():
             cells = _cells(inputs, arm, ranker, runs)
             bias.append([arm.name, ranker, *cells[: len(BIAS_AT)]])
@@ -179,10 +185,10 @@ def bias_tables(
 _MATCHED = "Matched are the originals of the edited photographs."
 
 
-def excess_table(inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured]) -> StudyTable:
+def excess_table(inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[Measured]) -> StudyTable:
     """A model less each control, caption by caption, and the control's part of the model's number."""
     rows: list[list[StudyCell]] = []
-    for arm, measured in zip(arms, found, strict=True):
+    for arm, measured in zip(arms, results, strict=True):
         for ranker in inputs.models:
             for control in CONTROLS:
                 pairs = list(zip(measured[ranker], measured[control], strict=True))
@@ -209,12 +215,12 @@ def _part(pairs: Sequence[tuple[Shown, Shown]], name: str) -> Estimate:
     return Estimate(value=than / of) if of > 0 else Estimate(value=None, why="the model shows none")
 
 
-def skew_figures(inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured]) -> list[StudyFigure]:
+def skew_figures(inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[Measured]) -> list[StudyFigure]:
     figures = []
     for k in SKEW_AT:
         series = []
         for ranker in (*CONTROLS, *inputs.models):
-            cells = [_cells(inputs, arm, ranker, of[ranker]) for arm, of in zip(arms, found, strict=True)]
+            cells = [_cells(inputs, arm, ranker, of[ranker]) for arm, of in zip(arms, results, strict=True)]
             ones = [one[METRICS.index(f"MaxSkew@{k}")] for one in cells]
             series.append(series_of(ranker, [arm.name for arm in arms], ones))
         figures.append(

@@ -133,7 +133,7 @@ class ImageEditingStudy(Study):
         model: EditingModel = place.opened(self.model, self.model, chosen, "edit")
         require_told_apart(model, "words", {word: self._prompt(word) for word in words}, f"--model {self.model}")
         reader = self._reader(place, chosen, labels)
-        found = self._measured(place, model, chosen, labels)
+        edits = self._measured(place, model, chosen, labels)
         notes = [
             "Intervals are 95% percentile bootstraps of the original images, each with its edits; n counts images. "
             "Where every resample gives the same number there is no interval.",
@@ -165,15 +165,15 @@ class ImageEditingStudy(Study):
                 "seed": self.seed,
             },
             tables=[
-                reader_table(found),
-                main_table(found),
-                words_table(found),
-                originals_table(found),
-                edited_table(found),
-                image_table(found),
+                reader_table(edits),
+                main_table(edits),
+                words_table(edits),
+                originals_table(edits),
+                edited_table(edits),
+                image_table(edits),
             ],
-            figures=list(figures(found)),
-            sheets=list(sheets(found)),
+            figures=list(figures(edits)),
+            sheets=list(sheets(edits)),
             notes=notes,
         )
 
@@ -218,16 +218,16 @@ class ImageEditingStudy(Study):
             for code in range(len(chosen.names)):
                 rows, key = np.flatnonzero(chosen.groups == code), (kind, strength, code)
                 seen = [edits[word, strength] for word in words]
-                flipped = np.mean([one.perceived[rows] != before.perceived[rows] for one in seen], axis=0)
+                flipped = np.mean([pictures.perceived[rows] != before.perceived[rows] for pictures in seen], axis=0)
                 drawn = weights[code] @ flipped / len(rows)
                 flips[key] = ResampledNumber(float(flipped.mean()), drawn, len(rows))
-                every = np.concatenate([one.faces[rows] for one in seen])
+                every = np.concatenate([pictures.faces[rows] for pictures in seen])
                 after[key], faces[key] = self._angles(every, np.tile(weights[code], len(words)), len(rows))
                 lighter[key] = _less(after[key], originals[code])
             for word in words:  # of the edits themselves, only what sheets show is needed further on
-                one = edits[word, strength]
+                pictures = edits[word, strength]
                 edits[word, strength] = SeenPictures(
-                    one.perceived, one.angles, one.faces[:0], _first(one.shown, chosen)
+                    pictures.perceived, pictures.angles, pictures.faces[:0], _first(pictures.shown, chosen)
                 )
         return FoundEdits(
             labels=labels,
@@ -260,7 +260,7 @@ class ImageEditingStudy(Study):
         if not self.aligned:
             nothing = np.full(len(weights), np.nan)
             return ResampledNumber(np.nan, nothing, images, "the pictures are not said to be aligned (--aligned)"), face
-        drawn = np.array([angle(average(faces, one), self.skin) for one in weights])
+        drawn = np.array([angle(average(faces, drawn_weights), self.skin) for drawn_weights in weights])
         return ResampledNumber(angle(face, self.skin), drawn, images), face
 
 

@@ -52,24 +52,24 @@ class IntersectionsStudy(Study):
         Raises SettingsError, DatasetError or ModelError for what cannot be opened, searched or crossed.
         """
         data = [place.release(name) for name in self.data]
-        found: list[AttributePair] = []
-        known: dict[str, StudyModel] = {}
+        pairs: list[AttributePair] = []
+        models: dict[str, StudyModel] = {}
         for release in data:
             queries = self._queries(release)
             answers = {}
             for name, uri in self.model.items():
                 scorer = place.opened(name, uri, release, "similarity")
                 similarity = scorer.similarity(list(queries.values()))
-                known[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
+                models[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
                 answers[name] = _own(release, similarity, list(queries))
-            found += [AttributePair(release, pair, answers, self.k, self.draws) for pair in _pairs(release)]
-        tables, figures = [_releases(found)], []
-        for pair in found:
+            pairs += [AttributePair(release, pair, answers, self.k, self.draws) for pair in _pairs(release)]
+        tables, figures = [_releases(pairs)], []
+        for pair in pairs:
             shown = self._shown(pair)
             tables += [pair.distribution(), pair.by_subject(), *pair.within_tables(), *pair.share_tables(shown)]
             figures += [*pair.within_figures(), *pair.share_figures(shown)]
         return StudyContents(
-            models=list(known.values()),
+            models=list(models.values()),
             datasets=data,
             settings={
                 "queries": list(self.prompt) or f"the release's captions without groups (noun: {self.noun})",
@@ -78,7 +78,7 @@ class IntersectionsStudy(Study):
                 "seed": SEED,
             },
             tables=tables,
-            figures=[*_boxes(found), *figures],
+            figures=[*_boxes(pairs), *figures],
             notes=[
                 "MaxSkew@K of a finite K lies above 0 for a perfectly fair ranker too: its median and 95% point are "
                 "in every table of MaxSkew.",
@@ -108,14 +108,14 @@ class IntersectionsStudy(Study):
         return list(self.show) or [max(subjects, key=lambda subject: pair.skews[subject][first].value or 0.0)]
 
 
-def _boxes(found: Sequence[AttributePair]) -> Iterator[StudyFigure]:
+def _boxes(pairs: Sequence[AttributePair]) -> Iterator[StudyFigure]:
     """Figures 2 (left) and 5: a box per model and pair, over subjects."""
-    models = list(dict.fromkeys(model for pair in found for model in pair.answers))
+    models = list(dict.fromkeys(model for pair in pairs for model in pair.answers))
     series = []
     for model in models:
-        at = [(pair.title, of[model].value) for pair in found for of in pair.skews.values()]
+        at = [(pair.title, of[model].value) for pair in pairs for of in pair.skews.values()]
         series.append(FigureSeries(name=model, x=[title for title, _ in at], y=[value for _, value in at]))
-    ks = "/".join(dict.fromkeys(str(pair.k) for pair in found))
+    ks = "/".join(dict.fromkeys(str(pair.k) for pair in pairs))
     yield StudyFigure(
         name="max-skew-figure",
         title="MaxSkew@K over subjects, by pair of attributes",
@@ -128,10 +128,10 @@ def _boxes(found: Sequence[AttributePair]) -> Iterator[StudyFigure]:
     )
 
 
-def _releases(found: Sequence[AttributePair]) -> StudyTable:
+def _releases(pairs: Sequence[AttributePair]) -> StudyTable:
     """The counterpart of table 5: what was searched."""
     rows: list[list[StudyCell]] = []
-    for pair in found:
+    for pair in pairs:
         manifest, index = pair.data.manifest, pair.data.index
         sizes = np.unique(index.set_id, return_counts=True)[1]
         several = str(sizes[0]) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
@@ -156,19 +156,19 @@ def _own(data: Dataset, similarity: Floats, subjects: list[str]) -> Floats:
 def _pairs(data: Dataset) -> list[Crossing]:
     """The pairs of attributes of which every subject shows every crossing."""
     index = data.index
-    found: list[Crossing] = []
+    crossed: list[Crossing] = []
     for pair in combinations(data.manifest.attributes, 2):
         codes, names = index.codes(pair)
         shown = {(str(subject), int(code)) for subject, code in zip(index.subject, codes, strict=True)}
         if len(shown) == len(data.manifest.subjects) * len(names):
-            found.append(pair)
-    if not found:
+            crossed.append(pair)
+    if not crossed:
         raise DatasetError(
             "no two attributes of the release are crossed in every subject.",
             where=data.manifest.ref,
             remedy="take one whose sets hold each combination of two attributes, as `social_counterfactuals` makes",
         )
-    return found
+    return crossed
 
 
 def neutral_caption(captions: Sequence[str], noun: str = NOUN) -> str:
@@ -186,8 +186,8 @@ def neutral_caption(captions: Sequence[str], noun: str = NOUN) -> str:
     words = [caption.split() for caption in dict.fromkeys(captions)]
     if len(words) == 1:
         return " ".join(words[0])
-    before = _in_common([_without_articles(one) for one in words])
-    after = _in_common([one[::-1] for one in words])[::-1]
+    before = _in_common([_without_articles(caption_words) for caption_words in words])
+    after = _in_common([caption_words[::-1] for caption_words in words])[::-1]
     room = min(map(len, words)) - len(before)
     after = after[-room:] if 0 < room < len(after) else after if room > 0 else []
     named = " ".join(after or [noun])
@@ -215,12 +215,12 @@ def neutral_captions(data: Dataset, noun: str = NOUN) -> Mapping[str, list[str]]
     index = data.index
     order = np.argsort(index.set_id, kind="stable")
     starts = np.flatnonzero(np.r_[True, index.set_id[order][1:] != index.set_id[order][:-1]])
-    found: dict[str, dict[str, None]] = {subject: {} for subject in data.manifest.subjects}
+    by_subject: dict[str, dict[str, None]] = {subject: {} for subject in data.manifest.subjects}
     for rows in np.split(order, starts[1:]):
         caption = neutral_caption([str(index.caption[row]) for row in rows], noun)
         if caption:
-            found[str(index.subject[rows[0]])][caption] = None
-    for subject, captions in found.items():
+            by_subject[str(index.subject[rows[0]])][caption] = None
+    for subject, captions in by_subject.items():
         if not 1 <= len(captions) <= MOST:
             raise DatasetError(
                 f"the captions of '{subject}' are {len(captions)} different ones without their words for groups, "
@@ -228,4 +228,4 @@ def neutral_captions(data: Dataset, noun: str = NOUN) -> Mapping[str, list[str]]
                 where=data.manifest.ref,
                 remedy="name the queries: --prompt 'a photo of {a_subject}', once for each",
             )
-    return {subject: list(captions) for subject, captions in found.items()}
+    return {subject: list(captions) for subject, captions in by_subject.items()}

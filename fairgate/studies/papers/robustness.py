@@ -45,11 +45,11 @@ def published_labels() -> HardLabels:
 
 def labels_of_file(path: Path) -> HardLabels:
     """Of a CSV with columns `subject` and `label`, a line for each label. Raises DatasetError or SettingsError."""
-    table, found = read_labels(path), dict[str, list[str]]()
+    table, by_subject = read_labels(path), dict[str, list[str]]()
     table.column("subject", "says of which images")
     table.column("label", "says what competes there")
     for line, row in table:
-        label, own = row["label"].strip(), found.setdefault(row["subject"].strip(), [])
+        label, own = row["label"].strip(), by_subject.setdefault(row["subject"].strip(), [])
         if not label or label in own or len(own) >= _MOST:
             raise SettingsError(
                 f"the label '{label[:40]}' is empty, given twice for one subject, or one of more than {_MOST:,}.",
@@ -57,7 +57,7 @@ def labels_of_file(path: Path) -> HardLabels:
                 remedy="write each label of a subject once",
             )
         own.append(label)
-    return found
+    return by_subject
 
 
 def require_labels(labels: HardLabels, subjects: Sequence[str], words: Mapping[str, str], where: str) -> None:
@@ -103,12 +103,12 @@ class RobustnessStudy(Study):
         required_template(self.template, "label")
         data = [place.release(name) for name in self.data]
         alike = dict[str, None]()
-        known, answers = dict[str, StudyModel](), dict[tuple[str, str], ProbeScores]()
+        models, answers = dict[str, StudyModel](), dict[tuple[str, str], ProbeScores]()
         for release in data:
             require_labels(labels, release.manifest.subjects, words_of(release), release.manifest.ref)
             for name, uri in self.model.items():
                 scorer = place.opened(name, uri, release, "log_probabilities")
-                known[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
+                models[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
                 alike.update(dict.fromkeys(self._alike(name, scorer, release, labels)))
                 answers[name, release.manifest.ref] = self._ask(scorer, release, labels)
         first = data[0]
@@ -121,7 +121,7 @@ class RobustnessStudy(Study):
             table, sheets = errors_of(first, own, self.reference)
             errors = [table]
         return StudyContents(
-            models=list(known.values()),
+            models=list(models.values()),
             datasets=data,
             settings={
                 "template": self.template,

@@ -40,7 +40,7 @@ def parameters_of(uri: str, root: Path) -> Estimate:
     from safetensors import safe_open
 
     paths = [resolve(path.as_posix(), root) for path in local_paths(uri)]
-    listed = [each for path in paths for each in (sorted(path.glob("*.safetensors")) if path.is_dir() else [path])]
+    listed = [file for path in paths for file in (sorted(path.glob("*.safetensors")) if path.is_dir() else [path])]
     if not listed or any(path.suffix != ".safetensors" or not path.is_file() for path in listed):
         return Estimate(value=None, why="the address names no safetensors files of this machine")
     total = 0
@@ -87,46 +87,53 @@ def _of(data: Dataset, scores: ProbeScores, chosen: NDArray[np.bool_] | None = N
 
 def f_m_of_checks(data: Dataset, own: Mapping[str, ProbeScores], base: str | None) -> dict[str, dict[str, Estimate]]:
     """F_M by check and model."""
-    found = {_ALL: {name: _of(data, one) for name, one in own.items()}}
+    by_check = {_ALL: {name: _of(data, scores) for name, scores in own.items()}}
     if base is not None:
-        kept = _base_is_right(data, own, base)
-        found[_BASE] = {name: _of(data, one, kept) for name, one in own.items()}
+        base_is_right = _base_is_right(data, own, base)
+        by_check[_BASE] = {name: _of(data, scores, base_is_right) for name, scores in own.items()}
     hardest = strongest_labels(own)
-    found[_STRONGEST] = {name: _fairness(_spreads(data, against(one, hardest))[1]) for name, one in own.items()}
-    return found
+    by_check[_STRONGEST] = {
+        name: _fairness(_spreads(data, against(scores, hardest))[1]) for name, scores in own.items()
+    }
+    return by_check
 
 
 def _base_is_right(data: Dataset, own: Mapping[str, ProbeScores], base: str) -> NDArray[np.bool_]:
     """Of every row, whether its set's base picture is classified correctly by every model."""
     index = data.index
     require_member(data, base, "--base")
-    right = np.all([cast(NDArray[np.bool_], one.correct) for one in own.values()], axis=0)
+    right = np.all([cast(NDArray[np.bool_], scores.correct) for scores in own.values()], axis=0)
     sets = set(index.set_id[(index.member == base) & right].tolist())
-    return np.array([one in sets for one in index.set_id.tolist()])
+    return np.array([scores in sets for scores in index.set_id.tolist()])
 
 
 def strongest_labels(answers: Mapping[str, ProbeScores]) -> dict[str, int]:
     """By subject, the column of the wrong label that most images are taken for, over all models together; where none
     is, or as many, the label with the largest mean probability."""
-    found = {}
-    for contests in zip(*(one.contests for one in answers.values()), strict=True):
+    hardest = {}
+    for contests in zip(*(contest.contests for contest in answers.values()), strict=True):
         wrong = np.zeros(contests[0].log_p.shape[1])
-        for one in contests:
-            taken = one.log_p.argmax(axis=1)
-            wrong += np.bincount(taken[taken != one.true], minlength=len(wrong)) + np.exp(one.log_p).mean(axis=0) / (
+        for contest in contests:
+            taken = contest.log_p.argmax(axis=1)
+            wrong += np.bincount(taken[taken != contest.true], minlength=len(wrong)) + np.exp(contest.log_p).mean(
+                axis=0
+            ) / (
                 len(contests) + 1  # below 1 in all: it decides between equal counts alone
             )
         wrong[contests[0].true[0]] = -1
-        found[contests[0].subject] = int(wrong.argmax())
-    return found
+        hardest[contests[0].subject] = int(wrong.argmax())
+    return hardest
 
 
 def against(scores: ProbeScores, hardest: Mapping[str, int]) -> Floats:
     """P(true label) of every image when its subject's hardest label is the only other one, (images,)."""
     value = np.empty(len(scores.value))
-    for one in scores.contests:
-        pair = np.stack([one.log_p[np.arange(len(one.rows)), one.true], one.log_p[:, hardest[one.subject]]], axis=1)
-        value[one.rows] = np.exp(log_softmax(pair)[:, 0])
+    for contest in scores.contests:
+        pair = np.stack(
+            [contest.log_p[np.arange(len(contest.rows)), contest.true], contest.log_p[:, hardest[contest.subject]]],
+            axis=1,
+        )
+        value[contest.rows] = np.exp(log_softmax(pair)[:, 0])
     return value
 
 
@@ -137,14 +144,16 @@ def _accuracy(scores: ProbeScores) -> float:
 def label_table(labels: HardLabels, data: Dataset) -> StudyTable:
     word = words_of(data)
     rows: list[list[StudyCell]] = [
-        [one, label] for one in data.manifest.subjects for label in labels[one] if label != word[one]
+        [subject, label] for subject in data.manifest.subjects for label in labels[subject] if label != word[subject]
     ]
     columns = ["subject", "label next to the true one"]
     return StudyTable(name="labels", title="Labels that compete", source="table 2", columns=columns, rows=rows)
 
 
 def main_table(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[str, Estimate]) -> StudyTable:
-    rows: list[list[StudyCell]] = [[name, sizes[name], _of(data, one), _accuracy(one)] for name, one in own.items()]
+    rows: list[list[StudyCell]] = [
+        [name, sizes[name], _of(data, scores), _accuracy(scores)] for name, scores in own.items()
+    ]
     return StudyTable(
         name="fairness",
         title="Fairness metric, accuracy and size",
@@ -157,16 +166,17 @@ def main_table(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[str
 def subject_table(data: Dataset, own: Mapping[str, ProbeScores]) -> StudyTable:
     subjects = list(data.manifest.subjects)
     rows: list[list[StudyCell]] = [
-        [name, *(_of(data, one, data.index.subject == subject) for subject in subjects)] for name, one in own.items()
+        [name, *(_of(data, scores, data.index.subject == subject) for subject in subjects)]
+        for name, scores in own.items()
     ]
     return StudyTable(
         name="by-subject", title="F_M by subject", source="tables 7 and 8", columns=["model", *subjects], rows=rows
     )
 
 
-def _order(found: Mapping[str, Estimate]) -> str:
+def _order(by_model: Mapping[str, Estimate]) -> str:
     """Models from the highest F_M down; those without one are left out."""
-    there = {name: one.value for name, one in found.items() if one.value is not None}
+    there = {name: estimate.value for name, estimate in by_model.items() if estimate.value is not None}
     return " > ".join(sorted(there, key=lambda name: -there[name]))
 
 
@@ -179,21 +189,21 @@ def check_tables(
     rows: list[list[StudyCell]] = [
         [
             check,
-            next(iter(found.values())).n,
-            *found.values(),
-            "yes" if _order(found) == _order(checks[_ALL]) else _order(found),
+            next(iter(by_model.values())).n,
+            *by_model.values(),
+            "yes" if _order(by_model) == _order(checks[_ALL]) else _order(by_model),
         ]
-        for check, found in checks.items()
+        for check, by_model in checks.items()
     ]
     columns = ["sets and labels", "sets", *own, "same order"]
     hardest = strongest_labels(own)
     named: list[list[StudyCell]] = []
     for subject, column in hardest.items():
         taken = [
-            float(np.mean(one.log_p.argmax(axis=1) == column))
-            for each in own.values()
-            for one in each.contests
-            if one.subject == subject
+            float(np.mean(contest.log_p.argmax(axis=1) == column))
+            for scores in own.values()
+            for contest in scores.contests
+            if contest.subject == subject
         ]
         named.append([subject, labels[subject][column], *taken])
     return [
@@ -220,10 +230,12 @@ def release_table(
 ) -> StudyTable:
     """Gender-balanced releases, and others."""
     rows, first = list[list[StudyCell]](), ""
-    for one in data:
-        found = {name: _of(one, answers[name, one.manifest.ref]) for name in names}
-        first = first or _order(found)
-        rows.append([one.manifest.ref, *found.values(), "yes" if _order(found) == first else _order(found)])
+    for release in data:
+        by_model = {name: _of(release, answers[name, release.manifest.ref]) for name in names}
+        first = first or _order(by_model)
+        rows.append(
+            [release.manifest.ref, *by_model.values(), "yes" if _order(by_model) == first else _order(by_model)]
+        )
     return StudyTable(
         name="releases",
         title="F_M on other releases",
@@ -234,19 +246,19 @@ def release_table(
     )
 
 
-def _points(name: str, x: list[float] | list[str], found: Sequence[Estimate]) -> FigureSeries:
+def _points(name: str, x: list[float] | list[str], estimates: Sequence[Estimate]) -> FigureSeries:
     """A series with intervals; an estimate without one is its own."""
-    low = [one.value if one.lo is None else one.lo for one in found]
-    high = [one.value if one.hi is None else one.hi for one in found]
-    return FigureSeries(name=name, x=x, y=[one.value for one in found], lo=low, hi=high)
+    low = [estimate.value if estimate.lo is None else estimate.lo for estimate in estimates]
+    high = [estimate.value if estimate.hi is None else estimate.hi for estimate in estimates]
+    return FigureSeries(name=name, x=x, y=[estimate.value for estimate in estimates], lo=low, hi=high)
 
 
 def size_figure(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[str, Estimate]) -> list[StudyFigure]:
     series = []
-    for name, one in own.items():
-        size, found = sizes[name].value, _of(data, one)
+    for name, scores in own.items():
+        size, fairness = sizes[name].value, _of(data, scores)
         if size is not None:
-            series.append(_points(name, [size], [found]))
+            series.append(_points(name, [size], [fairness]))
     if not series:
         return []
     return [
@@ -264,8 +276,8 @@ def size_figure(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[st
 
 def check_figure(checks: Mapping[str, Mapping[str, Estimate]]) -> StudyFigure:
     series = []
-    for check, found in checks.items():
-        series.append(_points(check, list(found), list(found.values())))
+    for check, by_model in checks.items():
+        series.append(_points(check, list(by_model), list(by_model.values())))
     return StudyFigure(
         name="checks-figure",
         title="F_M under the checks of robustness",
@@ -279,7 +291,7 @@ def check_figure(checks: Mapping[str, Mapping[str, Estimate]]) -> StudyFigure:
 
 def require_member(data: Dataset, member: str, option: str) -> None:
     """Raises SettingsError for a member that no set has."""
-    members = sorted({str(one) for one in data.index.member})
+    members = sorted({str(name) for name in data.index.member})
     if member not in members:
         raise SettingsError(
             f"no set of {data.manifest.ref} has a member '{member}'.",

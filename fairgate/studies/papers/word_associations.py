@@ -68,13 +68,13 @@ class WordList:
 
 def published_words(name: str, categories: Sequence[str]) -> WordList:
     """The words of a taxonomy, or of some of its categories. Raises SettingsError for names that are none."""
-    known = {one: taxonomy(one) for one in TAXONOMIES}
-    if name not in known:
-        remedy = suggestion(name, known, f"taxonomies: {', '.join(known)}; or give --words FILE")
+    published = {title: taxonomy(title) for title in TAXONOMIES}
+    if name not in published:
+        remedy = suggestion(name, published, f"taxonomies: {', '.join(published)}; or give --words FILE")
         raise SettingsError(f"there is no taxonomy '{name}'.", where="--taxonomy", remedy=remedy)
-    chosen = known[name].chosen(categories) if categories else dict(known[name].categories)
-    captions = {word: known[name].captions[word] for words in chosen.values() for word in words}
-    valence = {word: label for word, label in known[name].valence.items() if word in captions}
+    chosen = published[name].chosen(categories) if categories else dict(published[name].categories)
+    captions = {word: published[name].captions[word] for words in chosen.values() for word in words}
+    valence = {word: label for word, label in published[name].valence.items() if word in captions}
     return WordList(name, captions, chosen, valence)
 
 
@@ -109,10 +109,10 @@ def with_valence(words: WordList, path: Path) -> WordList:
     table.column("word", "holds the words")
     table.column("valence", f"says {', '.join(VALENCES)}")
     labels = {row["word"].strip(): _valence(row["valence"].strip(), table.place(line)) for line, row in table}
-    known = {word: labels[word] for word in words.captions if word in labels}
-    if not known:
+    labelled = {word: labels[word] for word in words.captions if word in labels}
+    if not labelled:
         raise _refused("it holds none of the study's words", str(path), "spell words as the study does")
-    return replace(words, valence=known)
+    return replace(words, valence=labelled)
 
 
 def vocabulary_of(path: Path) -> list[str]:
@@ -239,7 +239,9 @@ class WordScores:
         cell = given.cells.of(None, given.crossings)
         queries = queries_of(given.request("c_asc", given.crossings, words), cell, self.answers(words))
         counts = [np.ones((1, cell.n_sets), dtype=np.int32), *set_count_chunks(cell.n_sets, given.draws, given.sets)]
-        found = [[association_of(query)(one) for one in counts] for query in queries]  # [word][chunk][crossing]
+        found = [
+            [association_of(query)(chunk_counts) for chunk_counts in counts] for query in queries
+        ]  # [word][chunk][crossing]
         return {
             crossing: WordAssociations(
                 cell.groups[at],
@@ -278,8 +280,10 @@ class WordScores:
         from fairgate.formulas.metrics import top_k_similarity
 
         parts = [captions[start : start + _TEXTS] for start in range(0, len(captions), _TEXTS)]
-        found = [top_k_similarity(self.model.similarity([[text] for text in part]).T, self.gallery.k) for part in parts]
-        return np.concatenate(found)
+        nearest = [
+            top_k_similarity(self.model.similarity([[text] for text in part]).T, self.gallery.k) for part in parts
+        ]
+        return np.concatenate(nearest)
 
 
 def score_words(gallery: WordGallery, name: str, model: SimilarityModel) -> WordScores:

@@ -78,9 +78,9 @@ def entropy_tables(models: Sequence[WordScores]) -> list[StudyTable]:
             name=slug("entropy", *crossing),
             title=f"Normalised entropy of {CROSS.join(crossing)} in the top {gallery.k}, mean over words",
             source=_figure_of(crossing),
-            columns=["category", "words", *(one.name for one in models)],
+            columns=["category", "words", *(model.name for model in models)],
             rows=[
-                [name, len(words), *(one.entropy(crossing, words) for one in models)]
+                [name, len(words), *(model.entropy(crossing, words) for model in models)]
                 for name, words in sections.items()
             ],
             note=f"1: all groups alike; lower: more biased. {_interval(models[0])}",
@@ -93,7 +93,7 @@ def entropy_figures(models: Sequence[WordScores], tables: Sequence[StudyTable]) 
     """The entropy tables as bars."""
     figures = []
     for crossing, table in zip(models[0].gallery.crossings, tables, strict=True):
-        series = [_series(one.name, table.rows, at) for at, one in enumerate(models, start=2)]
+        series = [_series(model.name, table.rows, at) for at, model in enumerate(models, start=2)]
         figures.append(
             StudyFigure(
                 name=f"figure-{table.name}",
@@ -118,22 +118,22 @@ def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> l
     """C-ASC of some words with every crossed group, a figure for each model."""
     gallery, figures = models[0].gallery, list[StudyFigure]()
     crossing, places = gallery.crossings[-1], gallery.words.places(show)
-    for one in models:
-        found = one.associations[crossing]
+    for model in models:
+        associations = model.associations[crossing]
         series = []
         for word, place in zip(show, places, strict=True):
-            cells = [found.estimate(place, group) for group in range(len(found.groups))]
-            series.append(series_of(word, list(found.groups), cells))
+            cells = [associations.estimate(place, group) for group in range(len(associations.groups))]
+            series.append(series_of(word, list(associations.groups), cells))
         figures.append(
             StudyFigure(
-                name=slug("intersections", one.name),
-                title=f"C-ASC of words with every group of {CROSS.join(crossing)}, {one.name}",
+                name=slug("intersections", model.name),
+                title=f"C-ASC of words with every group of {CROSS.join(crossing)}, {model.name}",
                 source="figures 5 and 6",
                 kind="bars",
                 x_label=CROSS.join(crossing),
                 y_label="C-ASC (standard deviations)",
                 series=series,
-                note=_interval(one),
+                note=_interval(model),
             )
         )
     return figures
@@ -144,16 +144,16 @@ def shown_table(models: Sequence[WordScores], show: Sequence[str]) -> StudyTable
     gallery = models[0].gallery
     crossing, rows = gallery.crossings[-1], list[list[StudyCell]]()
     for word in show:
-        found = [one.shown(crossing, word) for one in models]
-        groups, _, present = found[0]
+        tops = [model.shown(crossing, word) for model in models]
+        groups, _, present = tops[0]
         for at, group in enumerate(groups):
-            shares = [float(shown[at] / shown.sum()) for _, shown, _ in found]
+            shares = [float(shown[at] / shown.sum()) for _, shown, _ in tops]
             rows.append([word, group, *shares, float(present[at] / present.sum())])
     return StudyTable(
         name="top-k-groups",
         title=f"Share of each group of {CROSS.join(crossing)} in the top {gallery.k} of a word",
         source="figure 7",
-        columns=["word", "group", *(one.name for one in models), "in the release"],
+        columns=["word", "group", *(model.name for model in models), "in the release"],
         rows=rows,
         note="Shares of this ranking of this release: no intervals.",
     )
@@ -194,12 +194,12 @@ def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
             for at, group in enumerate(first.associations[crossing].groups):
                 row: list[StudyCell] = [f"{label}: {group}", len(places)]
                 row.append(first.associations[crossing].mean(places, at))
-                for one in models[1:]:
-                    row.append(one.associations[crossing].change(first.associations[crossing], places, at))
+                for model in models[1:]:
+                    row.append(model.associations[crossing].change(first.associations[crossing], places, at))
                 by_valence.append(row)
-        for one in models[1:]:
-            by_word += _moved_words(one, first, crossing)
-    changes = [f"{one.name}: change" for one in models[1:]]
+        for model in models[1:]:
+            by_word += _moved_words(model, first, crossing)
+    changes = [f"{model.name}: change" for model in models[1:]]
     tables = []
     if by_valence:
         tables.append(
@@ -225,8 +225,8 @@ def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     return tables
 
 
-def _moved_words(one: WordScores, first: WordScores, crossing: Crossing) -> list[list[StudyCell]]:
-    before, now, words = first.associations[crossing], one.associations[crossing], first.gallery.words
+def _moved_words(model: WordScores, first: WordScores, crossing: Crossing) -> list[list[StudyCell]]:
+    before, now, words = first.associations[crossing], model.associations[crossing], first.gallery.words
     gain = np.nan_to_num(now.values - before.values, nan=-np.inf)
     rows: list[list[StudyCell]] = []
     for flat in np.argsort(-gain, axis=None, kind="stable")[:MOVED]:
@@ -234,7 +234,7 @@ def _moved_words(one: WordScores, first: WordScores, crossing: Crossing) -> list
         word = words.words[place]
         change = now.change(before, [place], group)
         valence = words.valence.get(word, "")
-        rows.append([word, valence, one.name, now.groups[group], before.estimate(place, group), change])
+        rows.append([word, valence, model.name, now.groups[group], before.estimate(place, group), change])
     return rows
 
 
@@ -243,18 +243,18 @@ def association_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     words, tables = models[0].gallery.words, list[StudyTable]()
     of = {word: [name for name, ones in words.categories.items() if word in ones] for word in words.words}
     for crossing in models[0].gallery.crossings:
-        found = [one.associations[crossing] for one in models]
+        by_model = [model.associations[crossing] for model in models]
         tables.append(
             StudyTable(
                 name=slug("associations", *crossing),
                 title=f"C-ASC of every word with the groups of {CROSS.join(crossing)}",
                 source="tables 1 and 2, all words" if len(crossing) == 1 else "figures 5 and 6, all words",
-                columns=["word", "category", "valence", "group", *(one.name for one in models)],
+                columns=["word", "category", "valence", "group", *(model.name for model in models)],
                 rows=[
                     [word, ", ".join(of[word]), words.valence.get(word, ""), group]
-                    + [each.estimate(place, at) for each in found]
+                    + [associations.estimate(place, at) for associations in by_model]
                     for place, word in enumerate(words.words)
-                    for at, group in enumerate(found[0].groups)
+                    for at, group in enumerate(by_model[0].groups)
                 ],
                 note=_interval(models[0]),
             )

@@ -102,10 +102,11 @@ class WordsStudy(Study):
         if release.manifest.image_encoding == "none":
             notes.append("The release has labels and no pictures: no sheet of the pictures of a word.")
         else:
-            sheets = [pictures_of_words(one, show) for one in scored]
+            sheets = [pictures_of_words(scores, show) for scores in scored]
         return StudyContents(
             models=[
-                StudyModel(name=one.name, uri=self.model[one.name], fingerprint=one.model.fingerprint) for one in scored
+                StudyModel(name=scores.name, uri=self.model[scores.name], fingerprint=scores.model.fingerprint)
+                for scores in scored
             ],
             datasets=[release],
             settings={
@@ -167,7 +168,7 @@ def _measured(
 
 def _towards(release: Dataset, attributes: Sequence[str], group: str | None) -> tuple[str, str]:
     """Attribute and group whose words are shown. Raises SettingsError for a group that no attribute has."""
-    homes = {one: name for name in attributes for one in release.manifest.attributes.get(name, ())}
+    homes = {group_name: name for name in attributes for group_name in release.manifest.attributes.get(name, ())}
     if group is None:
         release.index.codes(attributes)  # DatasetError for an attribute that is not recorded
         return attributes[0], release.manifest.attributes[attributes[0]][0]
@@ -179,7 +180,7 @@ def _towards(release: Dataset, attributes: Sequence[str], group: str | None) -> 
 
 def _nearest_words(scored: WordScores, attribute: str, group: str) -> list[str]:
     """The words that are nearest to a group."""
-    found = scored.associations[attribute,]
-    column = found.values[:, found.groups.index(group)]
+    associations = scored.associations[attribute,]
+    column = associations.values[:, associations.groups.index(group)]
     words = scored.gallery.words.words
     return [words[place] for place in (-column).argsort(kind="stable")[:SHOWN_WORDS]]

@@ -41,8 +41,8 @@ def suite_power(
     a wish or odds out of range.
     """
     _require_sensible(wanted, odds)
-    compared = [one for one in prepared.planned if one.against is not None]
-    planned = [one for one in compared if one.against == "baseline"]
+    compared = [check for check in prepared.planned if check.against is not None]
+    planned = [check for check in compared if check.against == "baseline"]
     if not planned:
         raise SuiteError(
             f"suite '{prepared.loaded.name}' compares nothing with a baseline, so that no regression is looked for.",
@@ -67,11 +67,11 @@ def suite_power(
     cells = Cells(prepared.dataset.index)
     how: dict[str, Any] = {"alpha": alpha, "odds": odds, "draws": draws}
     checks = []
-    for one in planned:
-        rng = stream(rule.seed, "power", prepared.loaded.suite.suite, one.subject or "")
-        wish = wanted or 2 * one.check.bound or WANTED_OF_NOTHING
-        cell = cells.of(one.subject, one.groupings)
-        checks.append(_check_power(one, cell, (scored.scores, scored.before), wanted=wish, rng=rng, **how))
+    for check in planned:
+        rng = stream(rule.seed, "power", prepared.loaded.suite.suite, check.subject or "")
+        wish = wanted or 2 * check.check.bound or WANTED_OF_NOTHING
+        cell = cells.of(check.subject, check.groupings)
+        checks.append(_check_power(check, cell, (scored.scores, scored.before), wanted=wish, rng=rng, **how))
     return PowerRecord(
         suite=prepared.loaded.name,
         suite_digest=prepared.loaded.digest,
@@ -130,25 +130,25 @@ def _check_power(
     harm = "lower" if planned.spec.better == "higher" else "higher"
     try:
         now, before = (measure(planned.request(), cell, [scores[name] for name in planned.answers]) for scores in runs)
-        found = _power(cell, now, before, margin=check.bound, wanted=wanted, harm=harm, **how)
+        powers = _power(cell, now, before, margin=check.bound, wanted=wanted, harm=harm, **how)
     except StatisticsError as error:
         why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
         return power_of_check.model_copy(update={"unavailable": why})
     evenly = np.round(cell.n_sets * np.geomspace(1 / 8, 32, _CURVE)).astype(int)
     sizes = sorted({int(size) for size in evenly if size >= 2} | {cell.n_sets})
-    names = now.groups if len(now.groups) == len(found.n_sets) else [None] * len(found.n_sets)
+    names = now.groups if len(now.groups) == len(powers.n_sets) else [None] * len(powers.n_sets)
     groups = []
     for at, name in enumerate(names):
         # A dataset of another size holds every group in the present proportion.
-        group_sizes = np.maximum(2, np.round(np.array(sizes) * (found.n_sets[at] / cell.n_sets))).astype(np.int64)
+        group_sizes = np.maximum(2, np.round(np.array(sizes) * (powers.n_sets[at] / cell.n_sets))).astype(np.int64)
         groups.append(
             GroupPower(
                 group=name,
-                n_sets=int(found.n_sets[at]),
-                standard_error=float(found.standard_error[at]),
-                detectable=float(found.detectable[at]),
-                sets_needed=int(needed) if np.isfinite(needed := found.sets_needed[at]) else None,
-                curve=found.at(group_sizes)[:, at].tolist(),
+                n_sets=int(powers.n_sets[at]),
+                standard_error=float(powers.standard_error[at]),
+                detectable=float(powers.detectable[at]),
+                sets_needed=int(needed) if np.isfinite(needed := powers.sets_needed[at]) else None,
+                curve=powers.at(group_sizes)[:, at].tolist(),
             )
         )
     return power_of_check.model_copy(update={"sizes": sizes, "groups": groups})
