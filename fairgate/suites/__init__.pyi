@@ -1,6 +1,3 @@
-from .attainable import fair_rankers as fair_rankers
-from .attainable import require_attainable as require_attainable
-from .attainable import require_groups_present as require_groups_present
 from .deciding import decide as decide
 from .load import FOLDER as FOLDER
 from .load import LoadedSuite as LoadedSuite
@@ -12,8 +9,11 @@ from .load import suite_names as suite_names
 from .load import suite_path as suite_path
 from .options import OPTIONS as OPTIONS
 from .plan import PlannedCheck as PlannedCheck
+from .plan import fair_rankers as fair_rankers
 from .plan import plan_check as plan_check
 from .plan import plan_checks as plan_checks
+from .plan import require_attainable as require_attainable
+from .plan import require_groups_present as require_groups_present
 from .plan import require_waived_checks as require_waived_checks
 from .probing import probe_digests as probe_digests
 from .probing import prompt_count as prompt_count

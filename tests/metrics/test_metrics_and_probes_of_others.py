@@ -21,8 +21,8 @@ from fairgate.ground.errors import FairgateError, SuiteError
 from fairgate.interfaces.installed import use_installed_packages
 from fairgate.interfaces.pytest_plugin.fixture import Fairness
 from fairgate.metrics import METRICS
-from fairgate.metrics.registry import _FAMILIES
 from fairgate.probes import PROBES, ProbeScores
+from fairgate.records import own_metrics
 from fairgate.reports import (
     read_results,
     render_comment,
@@ -252,7 +252,7 @@ def test_packages_are_looked_for_once_and_not_for_built_in_names(monkeypatch: py
     assert METRICS["fairness"].spec.name == "fairness"
     assert not asked
     assert METRICS["sound_sets"] is METRICS["sound_sets"]
-    assert len(METRICS) == len(_FAMILIES) + 1
+    assert len(METRICS) == len(own_metrics()) + 1
     assert asked == ["fairgate.metrics"]
 
 
