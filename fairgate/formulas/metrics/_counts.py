@@ -62,9 +62,9 @@ def bias_of_counts(first: ArrayLike, second: ArrayLike) -> FloatArray:
     >>> bias_of_counts([3, 0, 0], [1, 2, 0])
     array([ 0.5, -1. ,  0. ])
     """
-    one, other = np.asarray(first), np.asarray(second)
-    total = one + other
-    ratio: FloatArray = np.divide(one - other, total, out=np.zeros(total.shape), where=total > 0)
+    shown, other = np.asarray(first), np.asarray(second)
+    total = shown + other
+    ratio: FloatArray = np.divide(shown - other, total, out=np.zeros(total.shape), where=total > 0)
     return ratio
 
 

@@ -97,8 +97,8 @@ def association(errors_a: ArrayLike, errors_b: ArrayLike, *, soft: bool = False,
         )
     steepness = 1.0 if scale is None else scale
     total = 0.0
-    for one in a.T:  # an a against all b at once: no (images, |A|, |B|) array
-        margin = b - one[:, None]
+    for word in a.T:  # an a against all b at once: no (images, |A|, |B|) array
+        margin = b - word[:, None]
         # tanh is the two-way softmax without its overflow.
         towards_a = np.tanh(margin * steepness / 2) if soft else np.sign(margin)
         total += float(0.5 + 0.5 * towards_a.mean())

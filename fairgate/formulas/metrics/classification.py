@@ -23,9 +23,9 @@ def f1_by_label(hits: ArrayLike, given: ArrayLike, actual: ArrayLike) -> FloatAr
     >>> f1_by_label([3, 1], [4, 2], [4, 2]).tolist()
     [0.75, 0.5]
     """
-    found, claimed, there = _counts(hits, given, actual)
+    right, claimed, there = _counts(hits, given, actual)
     with np.errstate(invalid="ignore"):
-        f1: FloatArray = 2.0 * found / (claimed + there)
+        f1: FloatArray = 2.0 * right / (claimed + there)
     return f1
 
 
@@ -47,27 +47,27 @@ def balanced_accuracy(hits: ArrayLike, actual: ArrayLike) -> FloatArray:
     >>> float(balanced_accuracy([90, 0], [90, 10]))
     0.5
     """
-    found, there = _counts(hits, actual)
+    right, there = _counts(hits, actual)
     with np.errstate(invalid="ignore"):
-        return _mean_of_known(found / there)
+        return _mean_of_known(right / there)
 
 
 def _counts(hits: ArrayLike, *totals: ArrayLike) -> tuple[FloatArray, ...]:
-    found, *others = (np.asarray(each, dtype=np.float64) for each in (hits, *totals))
-    if found.ndim == 0 or found.shape[-1] == 0 or any(other.shape != found.shape for other in others):
-        shapes = ", ".join(str(each.shape) for each in (found, *others))
+    right, *others = (np.asarray(counts, dtype=np.float64) for counts in (hits, *totals))
+    if right.ndim == 0 or right.shape[-1] == 0 or any(other.shape != right.shape for other in others):
+        shapes = ", ".join(str(counts.shape) for counts in (right, *others))
         raise MetricError(
             f"counts have the shapes {shapes}, where (..., labels) of one shape are needed.",
             where="hits",
             remedy="count hits, given and actual images for the same labels",
         )
-    if not all(((found >= 0) & (found <= other)).all() for other in others):
+    if not all(((right >= 0) & (right <= other)).all() for other in others):
         raise MetricError(
             "a count is below 0 or NaN, or hits are more than the images that they are of.",
             where="hits",
             remedy="count hits among the images that were given a label, and that are of it",
         )
-    return found, *others
+    return right, *others
 
 
 def _mean_of_known(values: FloatArray) -> FloatArray:
@@ -106,8 +106,8 @@ def intersection_over_union(boxes: ArrayLike, others: ArrayLike) -> FloatArray:
             where=f"boxes: first at pair {int(lost.argmax())}",
             remedy="pass pixels of an image",
         )
-    found: FloatArray = np.divide(shared, union, out=np.zeros(len(shared)), where=union > 0)
-    return found
+    overlap: FloatArray = np.divide(shared, union, out=np.zeros(len(shared)), where=union > 0)
+    return overlap
 
 
 def _boxes(name: str, values: ArrayLike) -> FloatArray:

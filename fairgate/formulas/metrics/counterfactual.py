@@ -77,8 +77,8 @@ def fairness_of_spreads(spread: ArrayLike) -> FloatArray:
     >>> fairness_of_spreads([[0.25, 0.0], [0.5, 0.0], [0.75, 0.5]])
     array([0.5, 1. ])
     """
-    found: FloatArray = 1.0 - np.median(np.asarray(spread), axis=0)
-    return found
+    fair: FloatArray = 1.0 - np.median(np.asarray(spread), axis=0)
+    return fair
 
 
 def set_deviation(p: ArrayLike) -> FloatArray:

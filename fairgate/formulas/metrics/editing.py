@@ -207,16 +207,16 @@ def average_face(images: Iterable[ArrayLike]) -> Pixels:
     total: NDArray[np.int64] | None = None
     count = 0
     for image in images:
-        one = pixels(f"image {count}", image)
+        face = pixels(f"image {count}", image)
         if total is None:
-            total = np.zeros(one.shape, dtype=np.int64)
-        if one.shape != total.shape:
+            total = np.zeros(face.shape, dtype=np.int64)
+        if face.shape != total.shape:
             raise MetricError(
-                f"image {count} has shape {one.shape}, the first {total.shape}.",
+                f"image {count} has shape {face.shape}, the first {total.shape}.",
                 where=f"images: {count}",
                 remedy="align and crop all faces to one size first",
             )
-        total += one
+        total += face
         count += 1
     if total is None:
         raise MetricError("there is no image to average.", where="images", remedy="pass at least one aligned image")

@@ -41,10 +41,10 @@ def mutual_information(features: ArrayLike, labels: ArrayLike, *, bins: int = 64
             remedy="give at least 2 bins and a sigma of at least 0 (Wang et al. take 64 and 1)",
         )
     at_least_two(len(np.unique(group)))
-    found = []
+    nats = []
     for feature in values.T:
         joint = gaussian_filter(np.histogram2d(feature, group, bins=bins)[0], sigma=sigma, mode="constant") + _TINY
         joint /= joint.sum()
         own = sum(float((share * np.log(share)).sum()) for share in (joint.sum(axis=0), joint.sum(axis=1)))
-        found.append(float((joint * np.log(joint)).sum()) - own)
-    return np.array(found)
+        nats.append(float((joint * np.log(joint)).sum()) - own)
+    return np.array(nats)

@@ -128,7 +128,7 @@ def _overview(
     two_groups(*compared, groups)
     defined: _Top | None = None
     everyone: _Top | None = None  # only once an image is undefined: until then the two are one
-    found: Moments | None = None
+    merged: Moments | None = None
     for of, scores, labels in blocks:
         table = floating(f"scores{of}", scores, ("queries", "images"))
         group = codes(f"labels{of}", labels, size=table.shape[1], groups=groups)
@@ -152,24 +152,24 @@ def _overview(
             block = moments(table, group, groups)
             if not np.isfinite(block.squares).all():  # as they are where all scores are, unless these overflow
                 finite(f"scores{of}", table, ("queries", "images"))
-            found = block if found is None else found.merged(block)
+            merged = block if merged is None else merged.merged(block)
             defined = defined.extended(table, group, k)
         del scores, table  # before the next block is made
-    _ranking.check_k(k, 0 if found is None else int(found.counts.sum()))
+    _ranking.check_k(k, 0 if merged is None else int(merged.counts.sum()))
     assert defined is not None
-    assert found is not None
-    every_group(found.counts)
+    assert merged is not None
+    every_group(merged.counts)
     ranked = defined.labels[:, :k]
     shown = _ranking.count_groups(ranked, groups)
-    skew = skew_of_counts(shown, found.counts, desired=desired)
+    skew = skew_of_counts(shown, merged.counts, desired=desired)
     first, second = ((everyone or defined).labels[:, :k] == code for code in compared)
     return RetrievalOverview(
         skew=skew,
         max_skew=skew.max(axis=1),
         min_skew=skew.min(axis=1),
-        ndkl=ndkl_of_ranking(ranked, _ranking.desired_shares(desired, found.counts)),
+        ndkl=ndkl_of_ranking(ranked, _ranking.desired_shares(desired, merged.counts)),
         bias=bias_of_counts(first.sum(axis=1), second.sum(axis=1)),
         entropy=entropy_of_counts(shown),
         tie_at_k=(defined.scores[:, k - 1 : k] == defined.scores[:, k:]).any(axis=1),
-        c_asc=found.c_asc(ddof=1),
+        c_asc=merged.c_asc(ddof=1),
     )

@@ -38,7 +38,7 @@ def corrected_shares(perceived: ArrayLike, confusion: ArrayLike) -> CorrectedSha
     >>> corrected_shares([30, 70], [[80, 0, 20], [0, 100, 0]]).shares.round(4)
     array([0.3488, 0.6512])
     """
-    seen, known = (np.asarray(one, dtype=np.float64) for one in (perceived, confusion))
+    seen, known = (np.asarray(table, dtype=np.float64) for table in (perceived, confusion))
     groups = seen.shape[-1] if seen.ndim else 0
     at_least_two(groups)
     if known.ndim < 2 or known.shape[-2] != groups or known.shape[-1] not in (groups, groups + 1):
@@ -56,26 +56,26 @@ def corrected_shares(perceived: ArrayLike, confusion: ArrayLike) -> CorrectedSha
                 remedy="count pictures; every group needs some with a known group, and some have to be perceived",
             )
     rates = (known / totals)[..., :groups]
-    found = _solved(rates, seen / seen.sum(axis=-1, keepdims=True))
-    clipped = np.asarray((found < 0).any(axis=-1))
-    shares = np.maximum(found, 0.0)
+    solved = _solved(rates, seen / seen.sum(axis=-1, keepdims=True))
+    clipped = np.asarray((solved < 0).any(axis=-1))
+    shares = np.maximum(solved, 0.0)
     return CorrectedShares(shares / shares.sum(axis=-1, keepdims=True), clipped)
 
 
 def _solved(rates: FloatArray, seen: FloatArray) -> FloatArray:
     """The x of x @ rates = seen, (..., groups), scaled so that its sum is above 0."""
     try:
-        found = np.linalg.solve(np.swapaxes(rates, -1, -2), seen[..., None])[..., 0]
+        solution = np.linalg.solve(np.swapaxes(rates, -1, -2), seen[..., None])[..., 0]
     except np.linalg.LinAlgError:
-        found = np.full(1, np.nan)
-    total = found.sum(axis=-1, keepdims=True)
-    if not np.isfinite(found).all() or not (np.maximum(found, 0.0).sum(axis=-1) > 0).all():
+        solution = np.full(1, np.nan)
+    total = solution.sum(axis=-1, keepdims=True)
+    if not np.isfinite(solution).all() or not (np.maximum(solution, 0.0).sum(axis=-1) > 0).all():
         raise MetricError(
             "the reader perceives two groups alike, so that their shares cannot be told apart.",
             where="confusion",
             remedy="use a reader that tells the groups apart, and measure it on pictures of every group",
         )
-    scaled: FloatArray = found / np.where(total > 0, total, 1.0)
+    scaled: FloatArray = solution / np.where(total > 0, total, 1.0)
     return scaled
 
 
@@ -89,15 +89,15 @@ def share_distance(shares: ArrayLike, desired: ArrayLike) -> FloatArray:
     >>> share_distance([0.9, 0.1], [1, 1])
     array(0.4)
     """
-    found, wanted = (np.asarray(one, dtype=np.float64) for one in (shares, desired))
-    at_least_two(found.shape[-1] if found.ndim else 0)
-    if found.shape[-1:] != wanted.shape[-1:] or not all(
-        np.isfinite(one).all() and (one >= 0).all() and (one.sum(axis=-1) > 0).all() for one in (found, wanted)
+    shown, wanted = (np.asarray(table, dtype=np.float64) for table in (shares, desired))
+    at_least_two(shown.shape[-1] if shown.ndim else 0)
+    if shown.shape[-1:] != wanted.shape[-1:] or not all(
+        np.isfinite(table).all() and (table >= 0).all() and (table.sum(axis=-1) > 0).all() for table in (shown, wanted)
     ):
         raise MetricError(
-            f"shares of shape {found.shape} and {wanted.shape} are negative, not finite, all 0, or of other groups.",
+            f"shares of shape {shown.shape} and {wanted.shape} are negative, not finite, all 0, or of other groups.",
             where="shares",
             remedy="give the share of every group, found and wanted, in the same order",
         )
-    difference = found / found.sum(axis=-1, keepdims=True) - wanted / wanted.sum(axis=-1, keepdims=True)
+    difference = shown / shown.sum(axis=-1, keepdims=True) - wanted / wanted.sum(axis=-1, keepdims=True)
     return np.asarray(np.abs(difference).sum(axis=-1) / 2)

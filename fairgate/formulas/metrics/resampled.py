@@ -38,11 +38,11 @@ def weighted_group_counts(
     group = codes("labels", labels, size=member.size, groups=groups)
     defined = group >= 0
     cell = member[defined] * groups + group[defined]
-    held = np.bincount(cell, minlength=weight.shape[-1] * groups).reshape(-1, groups).astype(np.float64)
+    images = np.bincount(cell, minlength=weight.shape[-1] * groups).reshape(-1, groups).astype(np.float64)
     counts = np.empty((weight.shape[0], groups))
     step = max(1, _ranking.CHUNK // max(1, weight.shape[1]))
     for start in range(0, weight.shape[0], step):
-        counts[start : start + step] = weight[start : start + step] @ held
+        counts[start : start + step] = weight[start : start + step] @ images
     return counts
 
 

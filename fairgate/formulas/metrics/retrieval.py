@@ -147,9 +147,9 @@ def recall_at_k(scores: ArrayLike, positives: ArrayLike, k: int, *, several: Sev
     0.5
     """
     table, right = with_positives(scores, positives, k)
-    found = np.take_along_axis(right, _ranking.top_k(table, k), axis=1).sum(axis=1)
+    hits = np.take_along_axis(right, _ranking.top_k(table, k), axis=1).sum(axis=1)
     wanted = np.array([np.count_nonzero(row) for row in right])  # eight times as fast as over an axis
-    return float(recall_of_counts(found, wanted, several).mean())
+    return float(recall_of_counts(hits, wanted, several).mean())
 
 
 def found_at_k(rank: ArrayLike, k: int) -> FloatArray:
@@ -160,8 +160,8 @@ def found_at_k(rank: ArrayLike, k: int) -> FloatArray:
     >>> found_at_k([1, 3, 2], 2)
     array([1., 0., 1.])
     """
-    found: FloatArray = (np.asarray(rank) <= k).astype(np.float64)
-    return found
+    right: FloatArray = (np.asarray(rank) <= k).astype(np.float64)
+    return right
 
 
 PARITY = 1e-12

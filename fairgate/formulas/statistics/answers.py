@@ -38,8 +38,8 @@ def score(lost: FloatArray, won: FloatArray, images: int, margin: float) -> Floa
     share = (np.sqrt(half**2 + 8 * images * won * margin * (1 - margin)) - half) / (4 * images)
     variance = images * np.maximum(2 * share + margin - margin**2, 0.0)
     moved = lost - won - images * margin
-    found: FloatArray = np.divide(moved, np.sqrt(variance), out=np.zeros(moved.shape), where=variance > 0)
-    return found
+    scores: FloatArray = np.divide(moved, np.sqrt(variance), out=np.zeros(moved.shape), where=variance > 0)
+    return scores
 
 
 @lru_cache(maxsize=65_536)
@@ -89,12 +89,12 @@ def _near_limit(lost: int, won: int, images: int, level: float, wanted: float, u
         return float(np.expm1(np.log(level) / images))
     at, slope = (lost - won) / images, 1 / unit
     for _ in range(_STEPS):
-        found = _score(lost, won, images, max(at, -1.0))
-        ahead = at - (wanted - found) / slope
+        near = _score(lost, won, images, max(at, -1.0))
+        ahead = at - (wanted - near) / slope
         if not -1 < ahead < 1 or abs(ahead - at) < 0.01 * unit:
             break
         beyond = _score(lost, won, images, ahead)
-        slope = max((beyond - found) / (at - ahead), 0.2 / unit)
+        slope = max((beyond - near) / (at - ahead), 0.2 / unit)
         at = ahead
     return at
 
@@ -117,8 +117,8 @@ def _p(lost: int, won: int, images: int, margin: float, *, more: bool) -> float:
     while (few < enough).any():
         middle = np.floor((few + enough) / 2)
         lost_of = np.minimum(middle, turned)
-        found = score(lost_of, turned - lost_of, images, margin)
-        beyond = (found >= seen - within if more else found > seen + within) & (few < enough)
+        scores = score(lost_of, turned - lost_of, images, margin)
+        beyond = (scores >= seen - within if more else scores > seen + within) & (few < enough)
         few, enough = np.where(beyond | (few >= enough), few, middle + 1), np.where(beyond, middle, enough)
     chance = (share + margin) / 2 / share  # that a turning image is a lost one
     tail = betainc(np.maximum(few, 1), np.maximum(turned - few + 1, 1e-300), chance[:, None])
@@ -139,5 +139,5 @@ def _shares(turned: int, images: int, margin: float) -> FloatArray:
     low = betaincinv(turned, images - turned + 1, _MISSED / 2) if turned else 0.0
     high = betaincinv(turned + 1, images - turned, 1 - _MISSED / 2) if turned < images else 1.0
     first, last = np.arcsin(np.sqrt(np.clip([max(low, margin), max(high, margin)], 1e-9, 1.0)))
-    found: FloatArray = np.maximum(np.sin(np.linspace(first, last, _SEARCHED)) ** 2, margin)
-    return found
+    shares: FloatArray = np.maximum(np.sin(np.linspace(first, last, _SEARCHED)) ** 2, margin)
+    return shares

@@ -188,9 +188,9 @@ def _check_rows(y: FloatArray, code: IntArray, cluster: IntArray, clusters: int,
         )
 
 
-def _check_clusters(names: tuple[Any, ...], held: IntArray) -> None:
+def _check_clusters(names: tuple[Any, ...], sizes: IntArray) -> None:
     """Two clusters must hold each group: the residuals of one sum to 0, and its error would read 0."""
-    lonely = [name for name, many in zip(names, (held > 0).sum(axis=0), strict=True) if many < 2]
+    lonely = [name for name, many in zip(names, (sizes > 0).sum(axis=0), strict=True) if many < 2]
     if lonely or len(names) < 2:
         raise StatisticsError(
             f"of {len(names)} group(s), {lonely or 'none'} stand in one cluster only.",

@@ -117,9 +117,11 @@ def skew_interval(
     if reason:
         return Unavailable(reason)
     lower, upper = _share_limits(shares, places)
-    found = _extreme(groups, _as_skew(lower, ceiling), _as_skew(upper, ceiling), which, alpha)
+    interval = _extreme(groups, _as_skew(lower, ceiling), _as_skew(upper, ceiling), which, alpha)
     # Shares have one sum, the desired too: some group is shown its share or more, and some its share or less.
-    return replace(found, lo=max(found.lo, 0.0)) if which == "max" else replace(found, hi=min(found.hi, 0.0))
+    return (
+        replace(interval, lo=max(interval.lo, 0.0)) if which == "max" else replace(interval, hi=min(interval.hi, 0.0))
+    )
 
 
 def divergence_interval(

@@ -79,8 +79,8 @@ def adjusted(hypotheses: Sequence[Hypothesis], *, steps: bool = True) -> list[Fl
     """
     z = np.clip(np.concatenate([side.z(bound) for _, side, bound in hypotheses]), -MOST_CERTAIN, MOST_CERTAIN)
     resampled = [column for evidence, side, _ in hypotheses for column in _columns(side, evidence.mean.size)]
-    kept = np.flatnonzero(np.concatenate([evidence.judged for evidence, _, _ in hypotheses]))
-    order = kept[np.argsort(z[kept], kind="stable")]  # the weakest evidence first
+    judged = np.flatnonzero(np.concatenate([evidence.judged for evidence, _, _ in hypotheses]))
+    order = judged[np.argsort(z[judged], kind="stable")]  # the weakest evidence first
     largest, without = (None, 0) if steps else _joined([resampled[at] for at in order])
     p = np.ones(z.size)
     for at in order:
@@ -141,10 +141,10 @@ def student_t(z: float, freedom: FloatArray) -> FloatArray:
 
 def _columns(side: Side, groups: int) -> list[FloatArray | None]:
     """The resampled scores of every group, None where it has none."""
-    found: list[FloatArray | None] = [None] * groups
+    columns: list[FloatArray | None] = [None] * groups
     for column, group in enumerate(side.columns):
-        found[group] = side.drawn[:, column]
-    return found
+        columns[group] = side.drawn[:, column]
+    return columns
 
 
 def _joined(

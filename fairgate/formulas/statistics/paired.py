@@ -187,44 +187,46 @@ def decided(comparisons: Sequence[PairedComparison], *, steps: bool = True) -> l
     """
     if not comparisons:
         return []
-    p_worse = iter(adjusted([harm for one in comparisons for harm in one.harms], steps=steps))
-    return [_decided(one, np.min([next(p_worse) for _ in one.harms], axis=0)) for one in comparisons]
+    p_worse = iter(adjusted([harm for comparison in comparisons for harm in comparison.harms], steps=steps))
+    return [
+        _decided(comparison, np.min([next(p_worse) for _ in comparison.harms], axis=0)) for comparison in comparisons
+    ]
 
 
-def _decided(one: PairedComparison, p_worse: FloatArray) -> PairedResult:
+def _decided(comparison: PairedComparison, p_worse: FloatArray) -> PairedResult:
     """Verdicts where lower is worse, then everything turned back to the metric's own direction."""
-    design, evidence, margin = one.design, one.evidence, one.design.margin
-    found = limits(evidence, design.alpha_each_side)
-    p_not_worse = np.max([adjusted([good])[0] for good in one.goods], axis=0)
+    design, evidence, margin = comparison.design, comparison.evidence, comparison.design.margin
+    interval = limits(evidence, design.alpha_each_side)
+    p_not_worse = np.max([adjusted([good])[0] for good in comparison.goods], axis=0)
     worse = p_worse <= design.alpha
     # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
-    still = (found.mean == 0) & (found.below == 0) & (found.above == 0)
+    still = (interval.mean == 0) & (interval.below == 0) & (interval.above == 0)
     not_worse = ~worse & ((p_not_worse <= design.alpha) | still)
     verdict = np.where(worse, "fail", np.where(not_worse, "pass", "inconclusive"))
     overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
-    low, high = found.mean - found.below, found.mean + found.above
+    low, high = interval.mean - interval.below, interval.mean + interval.above
     # What a step settled lies beyond the margin (Hsu and Berger 1999), also where a single step would not say so.
-    low = np.where(not_worse, np.maximum(low, np.minimum(-margin, found.mean)), low)
+    low = np.where(not_worse, np.maximum(low, np.minimum(-margin, interval.mean)), low)
     if design.harm == "either":
-        high = np.where(not_worse, np.minimum(high, np.maximum(margin, found.mean)), high)
-        low = np.where(worse & (found.mean > 0), np.maximum(low, margin), low)
-    high = np.where(worse & (found.mean < 0), np.minimum(high, -margin), high)
+        high = np.where(not_worse, np.minimum(high, np.maximum(margin, interval.mean)), high)
+        low = np.where(worse & (interval.mean > 0), np.maximum(low, margin), low)
+    high = np.where(worse & (interval.mean < 0), np.minimum(high, -margin), high)
     lo, hi = (-high, -low) if design.harm == "higher" else (low, high)
     return PairedResult(
-        delta=design.sign * found.mean + 0.0,  # no negative zero
+        delta=design.sign * interval.mean + 0.0,  # no negative zero
         lo=lo + 0.0,
         hi=hi + 0.0,
         p_adjusted=p_worse,
         p_not_worse=p_not_worse,
         verdict=verdict,
         overall=overall,
-        n_sets=found.n_sets,
-        sets_needed=np.where(verdict == "inconclusive", _sets_needed(found, design), np.nan),
+        n_sets=interval.n_sets,
+        sets_needed=np.where(verdict == "inconclusive", _sets_needed(interval, design), np.nan),
         margin=margin,
         alpha=design.alpha,
         harm=design.harm,
-        method=one.method,
-        draws=one.draws,
+        method=comparison.method,
+        draws=comparison.draws,
     )
 
 

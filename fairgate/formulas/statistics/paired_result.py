@@ -125,13 +125,13 @@ class Design:
 
 def not_judged(design: Design, delta: FloatArray, n_sets: NDArray[np.int64], *, draws: int) -> PairedResult:
     """Groups that are too small to compare: how far they moved (groups,), and no verdict."""
-    one, never = np.ones(delta.size), np.full(delta.size, np.inf)
+    ones, never = np.ones(delta.size), np.full(delta.size, np.inf)
     return PairedResult(
         delta=delta,
         lo=-never,
         hi=never,
-        p_adjusted=one,
-        p_not_worse=one,
+        p_adjusted=ones,
+        p_not_worse=ones,
         verdict=np.full(delta.size, "inconclusive"),
         overall="inconclusive",
         n_sets=n_sets,

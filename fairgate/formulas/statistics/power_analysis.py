@@ -144,13 +144,13 @@ def power(
     departing, largest = departures(column[~np.isnan(column)] for column in table.T)
     if largest == 0:
         raise _still("the differences do not vary from set to set.")
-    found = limits(mean_evidence(table, alpha=alpha, draws=draws, rng=rng), design.alpha_each_side)
+    interval = limits(mean_evidence(table, alpha=alpha, draws=draws, rng=rng), design.alpha_each_side)
     answers = are_answers(column[~np.isnan(column)] for column in table.T)
-    sparse = (departing < (SPARSE_ANSWERS if answers else SPARSE)) & (answers | (departing < found.n_sets - 1))
-    tails = _kurtosis(table - found.mean)
+    sparse = (departing < (SPARSE_ANSWERS if answers else SPARSE)) & (answers | (departing < interval.n_sets - 1))
+    tails = _kurtosis(table - interval.mean)
     # The heaviest of all: a group whose large values stayed out of the sample looks steady.
     tails[~sparse] = tails[~sparse].max(initial=3.0)
-    dense = _power(found, design, odds, wanted, 2 * found.n_sets / (tails - 1))
+    dense = _power(interval, design, odds, wanted, 2 * interval.n_sets / (tails - 1))
     return replace(dense, _step=np.where(sparse, largest, np.nan), _answers=answers)
 
 
@@ -173,8 +173,8 @@ def power_of_draws(
     evidence = compare_draws(delta_hat, delta_draws, n_sets=n_sets, design=design).evidence
     if (np.ptp(np.asarray(delta_draws, dtype=np.float64), axis=0) == 0).any():
         raise _still("the drawn differences do not vary.")
-    found = limits(evidence, design.alpha_each_side)
-    return _power(found, design, odds, wanted, found.n_sets.astype(np.float64) - 1)
+    interval = limits(evidence, design.alpha_each_side)
+    return _power(interval, design, odds, wanted, interval.n_sets.astype(np.float64) - 1)
 
 
 def power_of_images(
@@ -196,30 +196,34 @@ def power_of_images(
     """
     design = _checked(Design(margin, alpha, harm), odds, wanted)
     samples = _samples(changes, design)
-    found = limits(contrast_evidence(samples, alpha=alpha, draws=draws, rng=rng), design.alpha_each_side)
-    return _power(found, design, odds, wanted, _freedom(samples))
+    interval = limits(contrast_evidence(samples, alpha=alpha, draws=draws, rng=rng), design.alpha_each_side)
+    return _power(interval, design, odds, wanted, _freedom(samples))
 
 
-def _power(found: SimultaneousLimits, design: Design, odds: float, wanted: float | None, freedom: FloatArray) -> Power:
+def _power(
+    interval: SimultaneousLimits, design: Design, odds: float, wanted: float | None, freedom: FloatArray
+) -> Power:
     """Of limits of differences, none of them sparse, whose errors are known with such degrees of freedom."""
     return Power(
-        standard_error=found.error,
-        reach=np.maximum(found.below, found.above) if design.harm == "either" else found.above,
+        standard_error=interval.error,
+        reach=np.maximum(interval.below, interval.above) if design.harm == "either" else interval.above,
         caution=np.sqrt(freedom / chdtri(freedom, odds)),
-        n_sets=found.n_sets,
+        n_sets=interval.n_sets,
         margin=design.margin,
         alpha=design.alpha,
         odds=odds,
         wanted=wanted,
         harm=design.harm,
-        _step=np.full(found.error.shape, np.nan),
+        _step=np.full(interval.error.shape, np.nan),
     )
 
 
 def _samples(changes: Sequence[ArrayLike], design: Design) -> list[FloatArray]:
     """Changes of each group whose noise can be seen, turned so that lower is worse."""
     samples = [design.sign * np.asarray(change, dtype=np.float64) for change in changes]
-    if len(samples) < 2 or not all(one.ndim == 1 and one.size > 1 and np.isfinite(one).all() for one in samples):
+    if len(samples) < 2 or not all(
+        sample.ndim == 1 and sample.size > 1 and np.isfinite(sample).all() for sample in samples
+    ):
         raise StatisticsError(
             f"the changes of {len(samples)} groups are no samples of images.",
             where="power_of_images",
@@ -228,7 +232,7 @@ def _samples(changes: Sequence[ArrayLike], design: Design) -> list[FloatArray]:
     departing, largest = departures(samples)
     if largest == 0:
         raise _still("the differences do not vary from image to image.")
-    sparse = (departing < SPARSE) & (departing < np.array([one.size for one in samples]) - 1)
+    sparse = (departing < SPARSE) & (departing < np.array([sample.size for sample in samples]) - 1)
     if sparse.any():
         group = int(sparse.argmax())
         raise _still(f"only {departing[group]} images of group {group} changed unlike the others: its noise is unseen.")
@@ -240,8 +244,8 @@ def _freedom(samples: Sequence[FloatArray]) -> FloatArray:
 
     Every group has a part in it, whose own degrees of freedom kurtosis lowers.
     """
-    error = np.array([one.var(ddof=1) / one.size for one in samples])
-    own = np.array([2 * one.size / (_kurtosis(one[:, None] - one.mean())[0] - 1) for one in samples])
+    error = np.array([sample.var(ddof=1) / sample.size for sample in samples])
+    own = np.array([2 * sample.size / (_kurtosis(sample[:, None] - sample.mean())[0] - 1) for sample in samples])
     part = (np.eye(len(samples)) - 1 / len(samples)) ** 2 * error
     freedom: FloatArray = part.sum(axis=1) ** 2 / (part**2 / own).sum(axis=1)
     return freedom

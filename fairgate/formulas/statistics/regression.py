@@ -125,9 +125,9 @@ def _drawn(
     rng: np.random.Generator,
 ) -> FloatArray:
     """The t of every contrast in each resample of the images (draws, groups), infinite where it shows no spread."""
-    held = np.flatnonzero(dense)
-    moved, variance = np.empty((draws, held.size)), np.empty((draws, held.size))
-    for column, group in enumerate(held.tolist()):
+    places = np.flatnonzero(dense)
+    moved, variance = np.empty((draws, places.size)), np.empty((draws, places.size))
+    for column, group in enumerate(places.tolist()):
         sample = samples[group]
         centred = sample - sample.mean()
         columns = np.stack([centred, centred**2], axis=1)
@@ -135,7 +135,7 @@ def _drawn(
         drawn = sums / sample.size
         moved[:, column] = drawn[:, 0]
         variance[:, column] = np.maximum(drawn[:, 1] - drawn[:, 0] ** 2, 0.0) / (sample.size - 1)
-    weights = contrast[:, held]
+    weights = contrast[:, places]
     with np.errstate(divide="ignore", invalid="ignore"):
         t = (moved @ weights.T) / np.sqrt(variance @ (weights**2).T)
     t[~np.isfinite(t)] = np.inf
