@@ -16,7 +16,7 @@ import numpy as np
 
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, sha256_file
-from fairgate.models.contract import Capability, Floats, Predicted, Request, log_softmax, register
+from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Predicted, Request, log_softmax, register
 from fairgate.models.distinct import equal_columns
 from fairgate.models.family import Precomputed, TableFamily
 from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table
@@ -54,8 +54,9 @@ def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float
 
 
 @dataclass(frozen=True)
-class PrecomputedScores(Precomputed):
-    """A model that only looks up. Its prompts are the table's columns."""
+class PrecomputedScores:
+    """A model that only looks up. Its prompts are the table's columns. A plugin's table of scores may say more of how
+    they were computed."""
 
     capabilities: ClassVar[frozenset[Capability]] = ScoreTables.capabilities
 
@@ -64,7 +65,11 @@ class PrecomputedScores(Precomputed):
     values: Values
     logit_scale: float | None
     table: ScoreTable = field(repr=False)
-    preparation: ClassVar[str] = "scores/1"
+    precision: str = PRECOMPUTED
+    preparation: str = "scores/1"
+    tokenizer: str | None = None
+    preprocessing: str | None = None
+    device: str = "none"
 
     def logits(self, prompts: Sequence[str]) -> Floats:
         """(images, prompts) float64. Cosines need `logit_scale` in the URI; of probabilities, their logarithms.
