@@ -2,9 +2,9 @@
 
 Every input either works or is refused by a FairgateError with a problem, a place and a remedy; nothing else escapes,
 nothing takes longer than a few seconds or a few hundred megabytes. The time is split over the targets, of which as many
-run at once as there are cores (at most 4); each has a line with how many inputs were tried, accepted and refused. The
-first failing input of a target is kept under --keep, and the exit code is 1; `--replay FILE --target NAME` tries one
-input again.
+run at once as there are cores (at most 4); each has a line with how many inputs were tried, accepted and refused. With
+--drawn, a process tries its share of the targets one after another: what they import is imported once. The first
+failing input of a target is kept under --keep, and the exit code is 1; `--replay FILE --target NAME` tries one again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def main() -> int:
             process = start["drawn"].Process(target=make_world, args=(made,))  # type: ignore[attr-defined] # of every context
             process.start()
             process.join()
-        failed = list(pool.map(lambda one: run_one(*one, start[one[1]], seconds, asked.seed, keep, made), work))
+        shares = [work[first::jobs] for first in range(jobs)] if asked.drawn else [[each] for each in work]
+        failed = list(pool.map(lambda share: run(share, start[share[0][1]], seconds, asked.seed, keep, made), shares))
     return int(any(failed))
 
 
@@ -86,32 +87,37 @@ def contexts(many: bool) -> dict[str, BaseContext]:
     return {"drawn": forks, "explored": multiprocessing.get_context("spawn")}
 
 
-def run_one(
-    name: str, engine: str, context: BaseContext, seconds: float, seed: int, keep: Path, made: Path | None
+def run(
+    share: list[tuple[str, str]], context: BaseContext, seconds: float, seed: int, keep: Path, made: Path | None
 ) -> bool:
-    """One target in a process of its own; whether it failed."""
+    """Targets, each with its engine, in a process of their own; whether one failed."""
     with tempfile.TemporaryDirectory(prefix="fairgate-fuzz-") as folder:
-        report, said = Path(folder) / "report.json", Path(folder) / "said"
-        work = Work(name, engine, seconds, seed, keep, report, said, made)
-        process = context.Process(target=in_process, args=(work, Path(folder)))  # type: ignore[attr-defined] # of every context
+        work = [Work(name, engine, seconds, seed, keep, Path(folder, name), made) for name, engine in share]
+        process = context.Process(target=in_process, args=(work,))  # type: ignore[attr-defined] # of every context
         process.start()
-        process.join(seconds + SPARE_SECONDS)
+        process.join((seconds + SPARE_SECONDS) * len(share))
         hung = process.exitcode is None
         process.kill()
         process.join()
-        output = said.read_text(errors="replace") if said.is_file() else ""
-        output, code = (f"{output}\nhung", 1) if hung else (output, process.exitcode)
-        told = json.loads(report.read_text()) if report.is_file() else {"tried": 0, "accepted": 0, "refused": 0}
-    bad = code != 0 or not told["tried"]
+        failed = [tell(each, hung=hung, code=process.exitcode) for each in work]  # each has its line
+        return any(failed)
+
+
+def tell(work: Work, *, hung: bool, code: int | None) -> bool:
+    """Print what became of a target; whether it failed. One that explores leaves its process itself."""
+    counts = json.loads(work.report.read_text()) if work.report.is_file() else {"tried": 0, "accepted": 0, "refused": 0}
+    bad = not counts["tried"] or not (work.done.is_file() or (work.engine == "explored" and code == 0))
     print(
-        f"{name:<18}{engine:<10}{told['tried']:>8,} tried {told['accepted']:>8,} accepted {told['refused']:>8,} refused"
-        f"  {'FAILED' if bad else 'ok'}",
+        f"{work.name:<18}{work.engine:<10}{counts['tried']:>8,} tried {counts['accepted']:>8,} accepted "
+        f"{counts['refused']:>8,} refused  {'FAILED' if bad else 'ok'}",
         flush=True,
     )
     if bad:
+        output = work.said.read_text(errors="replace") if work.said.is_file() else "not begun"
         told_by_atheris = ("INFO:", "WARNING:")
         shown = "\n".join(line for line in output.splitlines() if not line.startswith(told_by_atheris))
-        print(f"{shown.strip()[-6000:]}\n  inputs that fail are in {keep}", flush=True)
+        ending = "\nhung" if hung else ""
+        print(f"{shown.strip()[-6000:]}{ending}\n  inputs that fail are in {work.keep}", flush=True)
     return bad
 
 

@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,17 +132,31 @@ def explored(trial: Trial, seconds: float, seed: int) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """A target, how its inputs are made, for how long, where the counts, what it says and a failing input go, and a
-    folder with the world that all targets begin from."""
+    """A target, how its inputs are made, for how long, where a failing input goes, a folder of its own, and one with
+    the world that all targets begin from."""
 
     name: str
     engine: str
     seconds: float
     seed: int
     keep: Path
-    report: Path
-    said: Path
+    folder: Path
     made: Path | None = None
+
+    @property
+    def report(self) -> Path:
+        """The counts."""
+        return self.folder.with_name(f"{self.name}.json")
+
+    @property
+    def said(self) -> Path:
+        """What it prints."""
+        return self.folder.with_name(f"{self.name}.said")
+
+    @property
+    def done(self) -> Path:
+        """It is there if no input failed."""
+        return self.folder.with_name(f"{self.name}.done")
 
 
 def make_world(folder: Path) -> None:
@@ -153,16 +168,30 @@ def make_world(folder: Path) -> None:
     assert world.failed
 
 
-def in_process(work: Work, folder: Path) -> None:
-    """Do it in this process, which does nothing else, in a folder of its own."""
-    out = os.open(work.said, os.O_WRONLY | os.O_CREAT)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    os.chdir(folder)
-    if work.made is not None:
-        shutil.copytree(work.made, folder, dirs_exist_ok=True)
+def in_process(share: list[Work]) -> None:
+    """Try targets one after another in this process, which does nothing else, each in its folder."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     sys.setrecursionlimit(1000)
+    for work in share:
+        work.folder.mkdir()
+        if work.made is not None:
+            shutil.copytree(work.made, work.folder, dirs_exist_ok=True)
+        out = os.open(work.said, os.O_WRONLY | os.O_CREAT)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.close(out)
+        os.chdir(work.folder)
+        try:
+            _try(work)
+        except BaseException:
+            if len(share) == 1:
+                raise
+            traceback.print_exc()
+        else:
+            work.done.touch()
+
+
+def _try(work: Work) -> None:
     if work.engine == "explored":
         import atheris
 
@@ -177,17 +206,16 @@ def in_process(work: Work, folder: Path) -> None:
     from world import World
 
     (target,) = (one for one in TARGETS if one.name == work.name)
-    trial = Trial(target, World(folder), work.report)
+    trial = Trial(target, World(work.folder), work.report)
     try:
         (drawn if work.engine == "drawn" else explored)(trial, work.seconds, work.seed)
     except BaseException as error:
+        trial.tell()
         if isinstance(error, SystemExit) and not error.code:
-            trial.tell()
             raise
         work.keep.mkdir(parents=True, exist_ok=True)
         kept = work.keep / f"{work.name}-{hashlib.sha256(trial.failing).hexdigest()[:12]}"
         kept.write_bytes(trial.failing)
-        trial.tell()
         print(f"kept as {kept}", file=sys.stderr)
         raise
     trial.tell()
