@@ -1,0 +1,176 @@
+"""What turns limits, and two runs' numbers, into a verdict: bounds on sizes, groups, sets without a number, weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from toy_repository import SUITE
+
+from fairgate.formulas.statistics import Resamples
+from fairgate.ground.randomness import stream
+from fairgate.metrics import METRICS, Drawn, Limits, Measure
+from fairgate.suites import load
+from fairgate.suites.compare import Assessed, CheckComparison, compare
+from fairgate.suites.verdicts import Judgement, judge
+
+SETS = 60
+LOADED = load.load_text(SUITE.encode(), Path("jobs.yaml"), shown="jobs.yaml").suite
+NAN = float("nan")
+
+
+def planned(group_bound: str = "size", gaps: bool = False, **rule: Any) -> Any:
+    """A check of a metric of which higher is better, as a plan has it."""
+    spec = replace(METRICS["detection_gap"].spec, group_bound=group_bound, gaps=gaps, better="higher")
+    check = LOADED.checks[0].model_copy(update={"at_least": None, "at_most": None, "decide": "interval", **rule})
+    (bound,) = (number for number in (check.at_least, check.at_most, check.margin) if number is not None)
+    metric = SimpleNamespace(spec=spec)
+    return SimpleNamespace(metric=metric, spec=spec, check=check, bound=bound, item="gap", against="baseline")
+
+
+def cell(groups: int) -> Any:
+    return SimpleNamespace(n_sets=SETS, unit="sets", groups=(tuple("abcdef"[:groups]),))
+
+
+def measure(values: list[float], **more: Any) -> Measure:
+    """A metric of groups, the first of which is the worst."""
+    count = len(values)
+    return Measure(
+        value=values[0],
+        draw=lambda counts: Drawn(np.zeros(len(counts))),
+        badness=np.zeros(SETS),
+        groups=list("abcdef"[:count]),
+        group_values=np.array(values),
+        group_badness=np.arange(count, 0, -1.0),
+        group_sets=np.full(count, SETS),
+        judged=np.ones(count, dtype=bool),
+        **more,
+    )
+
+
+def judged(check: Any, limits: Limits, values: list[float]) -> Judgement:
+    now = measure(values)
+    assessed = Assessed(check, cell(len(values)), (), now, before=None, limits=limits, paired=None, ties=None)
+    return judge(assessed, LOADED)
+
+
+@pytest.mark.parametrize(
+    ("rule", "lo", "hi", "verdict"),
+    [
+        ({"at_most": 0.2}, -0.1, 0.1, "pass"),
+        ({"at_most": 0.5}, -0.3, 0.3, "pass"),
+        ({"at_most": 0.2}, -0.3, 0.3, "inconclusive"),
+        ({"at_most": 0.2}, -0.3, 0.1, "inconclusive"),
+        ({"at_most": 0.2}, 0.3, 0.4, "fail"),
+        ({"at_most": 0.2}, -0.4, -0.3, "fail"),
+        ({"at_least": 0.2}, 0.5, 2.0, "pass"),
+        ({"at_least": 0.2}, -2.0, -0.5, "pass"),
+        ({"at_least": 0.2}, -0.5, 0.5, "inconclusive"),  # of sizes, zero is in it
+        ({"at_least": 0.2}, 0.1, 0.15, "fail"),
+    ],
+)
+def test_an_interval_of_a_signed_value_is_held_against_the_bound_by_its_sizes(
+    rule: dict[str, float], lo: float, hi: float, verdict: str
+) -> None:
+    both = np.array([lo]), np.array([hi])
+    assert judged(planned(**rule), Limits(lo, hi, "", *both), [0.1]).verdict == verdict
+
+
+def test_without_an_interval_a_check_on_one_is_inconclusive_whatever_the_value() -> None:
+    for limits in (Limits(None, 0.1, "too few"), Limits(0.1, None, "too few")):
+        got = judged(planned(at_most=0.2), limits, [0.1])
+        assert got.verdict == "inconclusive"
+        assert got.reason.endswith("; too few")
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "groups"),
+    [
+        (0.3, 0.4, ("fail", "fail", "pass", "inconclusive")),
+        (0.1, 0.4, ("inconclusive", "inconclusive", "pass", "inconclusive")),  # a group fails only if the check does
+        (0.1, 0.15, ("pass", "pass", "pass", "pass")),
+    ],
+)
+def test_where_the_interval_decides_each_group_has_a_verdict_and_none_is_harder_than_the_checks(
+    lo: float, hi: float, groups: tuple[str, ...]
+) -> None:
+    """The worst group has the check's; the limits of the others are against the bound of 0.2."""
+    limits = Limits(lo, hi, "", np.array([0.0, 0.25, 0.05, 0.1]), np.array([1.0, 0.35, 0.1, 0.3]))
+    got = judged(planned(at_most=0.2), limits, [0.35, 0.3, 0.07, 0.2])
+    assert got.groups == groups
+    assert got.verdict == groups[0]
+
+
+@pytest.mark.parametrize("missing", ["group_lo", "group_hi"])
+def test_groups_without_limits_of_their_own_are_undecided_beside_the_worst(missing: str) -> None:
+    whole = Limits(0.3, 0.4, "", np.full(2, 0.3), np.full(2, 0.4))
+    got = judged(planned(at_most=0.2), replace(whole, **{missing: None}), [0.35, 0.3])
+    assert got.groups == ("fail", "inconclusive")
+
+
+def test_a_bound_on_the_value_judges_each_group_by_its_own_size() -> None:
+    got = judged(planned(at_most=0.2, decide="estimate"), Limits(None, None, ""), [-0.3, 0.1, 0.2])
+    assert (got.verdict, got.groups) == ("fail", ("fail", "pass", "pass"))
+
+
+def compared(now: Measure, before: Measure, *, gaps: bool, min_sets: int = 15) -> CheckComparison:
+    suite = LOADED.model_copy(update={"groups": LOADED.groups.model_copy(update={"min_sets": min_sets})})
+    check = planned("value", gaps=gaps, margin=0.1, no_worse_than="baseline")
+    sets = Resamples(SETS, suite.decision.draws, stream(0, "sets"))
+    return compare(suite, check, cell(len(now.groups)), now, before, None, sets)
+
+
+def numbers(missing: range = range(0), seed: int = 0) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(sets, 2) numbers; the first group's are missing in some sets."""
+    made = np.random.default_rng(seed).normal(0.5, 0.01, (SETS, 2))
+    made[list(missing), 0] = NAN
+    return made
+
+
+def counted(paired: np.ndarray[Any, np.dtype[np.float64]]) -> Measure:
+    got = measure([0.5, 0.5], paired=paired)
+    return replace(got, group_sets=(~np.isnan(paired)).sum(axis=0))
+
+
+def test_of_a_metric_with_gaps_only_sets_with_a_number_in_both_runs_are_compared_and_counted() -> None:
+    now, before = counted(numbers(range(30), 1)), counted(numbers(range(20, 50), 2))
+    got = compared(now, before, gaps=True)
+    assert got.large_enough.tolist() == [False, True]  # 10 sets are left of 30 and 30
+    assert got.blank.n_sets.tolist() == [10, SETS]
+    assert got.now.group_sets.tolist() == [10, SETS]
+    assert np.isnan(got.now.paired).sum(axis=0).tolist() == [50, 0]  # type: ignore[arg-type] # it is paired
+    enough = compared(now, before, gaps=True, min_sets=10)
+    assert enough.large_enough.tolist() == [True, True]
+    assert enough.comparison is not None
+    both = ~np.isnan(now.paired) & ~np.isnan(before.paired)  # type: ignore[arg-type]
+    wanted = [float((now.paired - before.paired)[both[:, at], at].mean()) for at in range(2)]  # type: ignore[operator]
+    assert enough.comparison.evidence.mean.tolist() == pytest.approx(wanted)
+
+
+def test_of_two_runs_with_other_gaps_neither_brings_sets_that_the_other_lacks() -> None:
+    one, other = counted(numbers(range(40), 1)), counted(numbers())
+    for now, before in ((one, other), (other, one)):
+        got = compared(now, before, gaps=True)
+        assert got.blank.n_sets.tolist() == [20, SETS]
+        assert got.now.group_sets.tolist() == [20, SETS]
+
+
+def test_sets_count_by_their_images_in_each_group_so_that_the_change_is_that_of_the_values() -> None:
+    rng = np.random.default_rng(5)
+    new, old = rng.normal(0.6, 0.1, (SETS, 2)), rng.normal(0.5, 0.1, (SETS, 2))
+    images = rng.integers(1, 4, (SETS, 2)) * np.array([1.0, 10.0])  # the second group's sets are larger throughout
+    got = compared(
+        measure([0.5, 0.5], paired=new, weights=images), measure([0.5, 0.5], paired=old, weights=images), gaps=False
+    )
+    assert got.comparison is not None
+    wanted = [np.average(new[:, at] - old[:, at], weights=images[:, at]) for at in range(2)]
+    assert got.comparison.evidence.mean.tolist() == pytest.approx(wanted)
+    for now_weights, before_weights in ((images, None), (None, images)):
+        now = measure([0.5, 0.5], paired=new, weights=now_weights)
+        plain = compared(now, measure([0.5, 0.5], paired=old, weights=before_weights), gaps=False)
+        assert plain.comparison is not None
+        assert plain.comparison.evidence.mean.tolist() == pytest.approx((new - old).mean(axis=0).tolist())
