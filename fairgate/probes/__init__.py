@@ -13,7 +13,6 @@ from fairgate.probes.answers import (
 )
 from fairgate.probes.classification import classify
 from fairgate.probes.contract import (
-    PROBES,
     Choice,
     DatasetFacts,
     OpenInstrument,
@@ -21,9 +20,9 @@ from fairgate.probes.contract import (
     RankingQuery,
     dataset_has,
     register,
-    value_name,
 )
 from fairgate.probes.generation import PICTURE, SHOWN, GenerationProbe
+from fairgate.probes.registry import PROBES, value_name
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled, with_article
 from fairgate.probes.taxonomies import TAXONOMIES, WORD_FORMS, Taxonomy, TaxonomyName, WordForm, taxonomy
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies

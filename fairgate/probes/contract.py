@@ -219,25 +219,3 @@ def register(probe: type[P]) -> type[P]:
     """Class decorator: make a probe known by its kind. Raises FairgateError for a kind that is taken."""
     REGISTERED.register(_kind(probe), probe)
     return probe
-
-
-PROBES = REGISTERED.with_modules(
-    {
-        "zero_shot_classification": "fairgate.probes.classification",
-        "retrieval": "fairgate.probes.retrieval",
-        "association": "fairgate.probes.association",
-        "caption_retrieval": "fairgate.probes.association",
-        "pair_association": "fairgate.probes.association",
-        "image_editing": "fairgate.probes.image_editing",
-        "detection": "fairgate.probes.detection",
-        "prediction": "fairgate.probes.prediction",
-        "question": "fairgate.probes.question",
-        "generation": "fairgate.probes.generation",
-    }
-)
-
-
-def value_name(digest_kind: str) -> str:
-    """What the number of an image is, of a probe that a record calls by this kind: `P(true)`, `cosine`, or `value`."""
-    known = (probe.value_names for probe in PROBES.values())
-    return next((names[digest_kind] for names in known if digest_kind in names), "value")

@@ -14,7 +14,7 @@ from PIL.Image import Image
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import Device, TransformersFolder, load_parts, naming
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
-from fairgate.models.detection.family import DETECTORS, class_names, class_number
+from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
 
 MAX_PREPARED = 1 << 22
 """Pixels that a picture may have once it is prepared: attention needs memory by their square."""

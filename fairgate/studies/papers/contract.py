@@ -204,19 +204,6 @@ Models = Annotated[dict[str, str], Typed(named_models)]
 """URIs of models by name, typed as NAME=URI or URI."""
 
 
-STUDIES = REGISTERED.with_modules(
-    {
-        "intersections": "fairgate.studies.papers.intersections",
-        "caption-words": "fairgate.studies.papers.caption_words",
-        "robustness": "fairgate.studies.papers.robustness",
-        "words": "fairgate.studies.papers.words",
-        "image-editing": "fairgate.studies.papers.image_editing",
-        "diffusion-classifier": "fairgate.studies.papers.diffusion_classifier",
-        "gensynth": "fairgate.studies.papers.gensynth",
-    }
-)
-
-
 MEAN_DRAWS = 2000
 """Resamples of a mean's interval."""
 

@@ -13,7 +13,7 @@ from fairgate.ground.errors import ModelError
 from fairgate.models import hf, open_scorer
 from fairgate.models.checkpoints.advice import TYPES
 from fairgate.models.classifiers.transformers_classifier import CLASSES
-from fairgate.models.detection.family import DETECTORS
+from fairgate.models.detection.layouts import DETECTORS
 from fairgate.models.features import family
 from fairgate.models.matching.family import MATCHERS
 from fairgate.models.vlm.family import LANGUAGE_MODELS
