@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from toy_repository import SUITE
 
-from fairgate.formulas.statistics import Resamples
+from fairgate.formulas.statistics import PairedResult, Resamples
 from fairgate.ground.randomness import stream
 from fairgate.metrics import METRICS, Drawn, Limits, Measure
 from fairgate.suites import load
-from fairgate.suites.compare import Assessed, CheckComparison, compare
+from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
 from fairgate.suites.verdicts import Judgement, judge
 
 SETS = 60
@@ -174,3 +174,41 @@ def test_sets_count_by_their_images_in_each_group_so_that_the_change_is_that_of_
         plain = compared(now, measure([0.5, 0.5], paired=old, weights=before_weights), gaps=False)
         assert plain.comparison is not None
         assert plain.comparison.evidence.mean.tolist() == pytest.approx((new - old).mean(axis=0).tolist())
+
+
+def alike() -> PairedResult:
+    """Two runs that are alike, decided."""
+    part = compared(counted(numbers(seed=1)), counted(numbers(seed=2)), gaps=True)
+    (result,) = decide_family([part], LOADED.decision)
+    return result
+
+
+@pytest.mark.parametrize(("fall", "overall"), [(0.0, "inconclusive"), (0.5, "fail")])
+def test_a_group_that_is_too_small_leaves_a_comparison_undecided_unless_another_fails(
+    fall: float, overall: str
+) -> None:
+    now, before = counted(numbers(range(55), 1) - [0.0, fall]), counted(numbers(seed=2))
+    (result,) = decide_family([compared(now, before, gaps=True)], LOADED.decision)
+    assert (result.overall, result.outcome(0)) == (overall, "inconclusive")
+    assert result.n_sets.tolist() == [5, SETS]
+
+
+def test_a_comparison_in_which_every_group_is_large_enough_passes_as_a_whole() -> None:
+    (result,) = decide_family(
+        [compared(counted(numbers(seed=1)), counted(numbers(seed=2)), gaps=True)], LOADED.decision
+    )
+    assert (result.overall, result.outcome(0), result.outcome(1)) == ("pass", "pass", "pass")
+
+
+@pytest.mark.parametrize("first", ["pass", "inconclusive", "fail"])
+@pytest.mark.parametrize("second", ["pass", "inconclusive", "fail"])
+def test_of_two_temperatures_the_stricter_outcome_is_that_of_the_whole(first: str, second: str) -> None:
+    (result,) = decide_family(
+        [compared(counted(numbers(seed=1)), counted(numbers(seed=2)), gaps=True)], LOADED.decision
+    )
+    own, tempered = replace(result, overall=first), replace(result, overall=second)  # type: ignore[arg-type] # outcomes
+    order = ["pass", "inconclusive", "fail"]
+    whole, milder = stricter(own, tempered)
+    assert whole.overall == max(first, second, key=order.index)
+    assert milder == (order.index(second) > order.index(first))
+    np.testing.assert_array_equal(whole.delta, own.delta)
