@@ -23,8 +23,8 @@ from benchmarks._survivors import GAP, reason_for
 KILLED, TIMEOUT, SURVIVED = {1, 3}, {36, 24, -24, 152, 255}, {0, 33, 5}
 
 HOW = """A mutant is the code with one small change: a `<` for a `<=`, a `+` for a `-`, an argument left out, a word of
-an error in capitals. The tests of `fairgate/formulas`, of `run.py`, `check.py` and `parts.py` in `fairgate/records`, and
-of `compare.py` and `verdicts.py` in `fairgate/suites` are run against each mutant; a mutant that no test fails on
+an error in capitals. The tests of `fairgate/formulas`, of `run.py`, `check.py` and `parts.py` in `fairgate/records`,
+and of `compare.py` and `verdicts.py` in `fairgate/suites` are run against each mutant; a mutant that no test fails on
 survives. At least 90% must be killed, and every survivor has a reason
 ([mutation_survivors.csv](mutation_survivors.csv)). [mutation.csv](mutation.csv) has the figures of each file.
 
