@@ -13,7 +13,7 @@ from toy_repository import SUITE
 
 from fairgate.formulas.statistics import PairedResult, Resamples
 from fairgate.ground.randomness import stream
-from fairgate.metrics import METRICS, Drawn, Limits, Measure
+from fairgate.metrics import METRICS, Drawn, Floats, Limits, Measure
 from fairgate.suites import load
 from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
 from fairgate.suites.verdicts import Judgement, judge
@@ -117,11 +117,13 @@ def test_a_bound_on_the_value_judges_each_group_by_its_own_size() -> None:
     assert (got.verdict, got.groups) == ("fail", ("fail", "pass", "pass"))
 
 
-def compared(now: Measure, before: Measure, *, gaps: bool, min_sets: int = 15) -> CheckComparison:
+def compared(
+    now: Measure, before: Measure, *, gaps: bool = False, min_sets: int = 15, deltas: Floats | None = None
+) -> CheckComparison:
     suite = LOADED.model_copy(update={"groups": LOADED.groups.model_copy(update={"min_sets": min_sets})})
     check = planned("value", gaps=gaps, margin=0.1, no_worse_than="baseline")
     sets = Resamples(SETS, suite.decision.draws, stream(0, "sets"))
-    return compare(suite, check, cell(len(now.groups)), now, before, None, sets)
+    return compare(suite, check, cell(len(now.groups)), now, before, deltas, sets)
 
 
 def numbers(missing: range = range(0), seed: int = 0) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -212,3 +214,24 @@ def test_of_two_temperatures_the_stricter_outcome_is_that_of_the_whole(first: st
     assert whole.overall == max(first, second, key=order.index)
     assert milder == (order.index(second) > order.index(first))
     np.testing.assert_array_equal(whole.delta, own.delta)
+
+
+def test_a_group_that_either_run_cannot_judge_is_not_compared() -> None:
+    known, lacking = counted(numbers(seed=1)), counted(numbers(seed=2))
+    lacking = replace(lacking, judged=np.array([False, True]))
+    for now, before in ((known, lacking), (lacking, known)):
+        got = compared(now, before)
+        assert got.large_enough.tolist() == [False, True]
+        assert got.blank.n_sets.tolist() == [0, SETS]
+
+
+def test_of_numbers_that_are_no_means_a_group_needs_sets_enough_and_a_number_in_every_resample() -> None:
+    def values(sets: int) -> Measure:
+        return replace(measure([0.5, 0.4, 0.3], resampled="groups"), group_sets=np.array([sets, SETS, SETS]))
+
+    deltas = np.random.default_rng(0).normal(0, 0.01, (LOADED.decision.draws, 3))
+    assert compared(values(SETS), values(SETS), deltas=deltas).large_enough.tolist() == [True, True, True]
+    for now, before in ((5, SETS), (SETS, 5)):
+        assert compared(values(now), values(before), deltas=deltas).large_enough.tolist() == [False, True, True]
+    deltas[0, 1] = NAN  # one resample lacks the second group altogether
+    assert compared(values(SETS), values(SETS), deltas=deltas).large_enough.tolist() == [True, False, True]
