@@ -13,7 +13,7 @@ SECONDS ?= 120
 # few: what a pull request waits for; all: every kill, every full disk and every dear way too, as the nightly workflow.
 TESTS ?= few
 SPREAD := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
-SMOKE := tests/ground tests/formulas tests/suites tests/interfaces/api tests/models/test_open_clip_adapter.py \
+SMOKE := tests/ground tests/records tests/formulas tests/suites tests/interfaces/api tests/models/test_open_clip_adapter.py \
 	tests/builds/test_building.py tests/unchanged tests/story
 INSTALL := $(BIN)/python .github/scripts/install.py --constraint constraints.txt
 

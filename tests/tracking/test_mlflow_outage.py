@@ -14,7 +14,7 @@ import typer
 from tracking_records import a_record
 from typer.testing import CliRunner
 
-from fairgate.interfaces.cli.push import push as push_command
+from fairgate.interfaces.cli.tracking import push as push_command
 from fairgate.reports import run_description
 from fairgate.tracking import log_or_queue, push
 from fairgate.tracking.store_session import session

@@ -31,11 +31,11 @@ def _checked(name: str, thing: Any) -> Any:
 
 _OWN = {
     **{each: f"{each}:{each}" for each in ("init", "check", "approve")},
-    **{"audit": "study:audit", "history": "push:history", "doctor": "doctor:doctor", "power": "study:power"},
-    **{"card": "report:card", "push": "push:push", "review": "review:review", "release": "review:release"},
+    **{"audit": "studies:audit", "history": "tracking:history", "doctor": "doctor:doctor", "power": "studies:power"},
+    **{"card": "report:card", "push": "tracking:push", "review": "review:review", "release": "review:release"},
     **{"baseline": "baseline:baseline_app", "build": "build:build_app", "dataset": "dataset:dataset_app"},
     **{"head": "mitigate:head_app", "mitigate": "mitigate:mitigate_app"},
-    **{each: f"{each}:{each}_app" for each in ("report", "study", "suite")},
+    **{"report": "report:report_app", "study": "studies:study_app", "suite": "suite:suite_app"},
 }
 """Command -> its module there, and its function or group of commands. A command is built when it is called."""
 

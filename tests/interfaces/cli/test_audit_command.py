@@ -265,7 +265,7 @@ def test_an_audit_that_was_interrupted_goes_on_where_it_was(
         if "biased" in what and not tmp_path.joinpath("go").exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("fairgate.interfaces.cli.study.progress_line", lambda: nullcontext(embedded))
+    monkeypatch.setattr("fairgate.interfaces.cli.studies.progress_line", lambda: nullcontext(embedded))
     words = ["audit", "searches", "--root", str(two_suites.root), "--cache", str(tmp_path / "cache")]
     words += [word for name in ("tuned", "biased") for word in ("--model", f"open_clip:local-dir:{CHECKPOINTS / name}")]
     code, _ = run(*words)
