@@ -118,12 +118,18 @@ def test_a_bound_on_the_value_judges_each_group_by_its_own_size() -> None:
 
 
 def compared(
-    now: Measure, before: Measure, *, gaps: bool = False, min_sets: int = 15, deltas: Floats | None = None
+    now: Measure,
+    before: Measure,
+    *,
+    gaps: bool = False,
+    min_sets: int = 15,
+    deltas: Floats | None = None,
+    images: Any = None,
 ) -> CheckComparison:
     suite = LOADED.model_copy(update={"groups": LOADED.groups.model_copy(update={"min_sets": min_sets})})
     check = planned("value", gaps=gaps, margin=0.1, no_worse_than="baseline")
     sets = Resamples(SETS, suite.decision.draws, stream(0, "sets"))
-    return compare(suite, check, cell(len(now.groups)), now, before, deltas, sets)
+    return compare(suite, check, images or cell(len(now.groups)), now, before, deltas, sets)
 
 
 def numbers(missing: range = range(0), seed: int = 0) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -235,3 +241,47 @@ def test_of_numbers_that_are_no_means_a_group_needs_sets_enough_and_a_number_in_
         assert compared(values(now), values(before), deltas=deltas).large_enough.tolist() == [False, True, True]
     deltas[0, 1] = NAN  # one resample lacks the second group altogether
     assert compared(values(SETS), values(SETS), deltas=deltas).large_enough.tolist() == [True, False, True]
+
+
+def test_without_a_group_that_is_large_enough_nothing_is_compared_and_nothing_passes() -> None:
+    part = compared(counted(numbers(seed=1)), counted(numbers(seed=2)), min_sets=SETS + 1)
+    assert part.comparison is None
+    assert part.large_enough.tolist() == [False, False]
+    (result,) = decide_family([part], LOADED.decision)
+    assert (result.overall, result.outcome(0), result.outcome(1)) == ("inconclusive",) * 3
+
+
+def test_images_of_small_groups_and_of_none_count_in_no_other_group() -> None:
+    codes = np.repeat([0, 1, 2, -1], [40, 40, 5, 5])
+
+    def of(rows: int) -> CheckComparison:
+        rng = np.random.default_rng(3)
+        new, old = rng.normal(0.5, 0.1, 80), rng.normal(0.5, 0.1, 80)
+        far = np.full(10, 9.0)
+        images = SimpleNamespace(n_sets=rows, unit="images", group_codes=(codes[:rows],))
+        sides = [
+            replace(measure([0.5, 0.5, 0.5], images=np.append(side, extra)[:rows]), group_sets=np.array([40, 40, 5]))
+            for side, extra in ((new, far), (old, -far))
+        ]
+        return compared(*sides, images=images)
+
+    whole, alone = of(90), of(80)
+    assert whole.large_enough.tolist() == alone.large_enough.tolist() == [True, True, False]
+    assert whole.comparison is not None
+    assert alone.comparison is not None
+    np.testing.assert_array_equal(whole.comparison.evidence.mean, alone.comparison.evidence.mean)
+
+
+@pytest.mark.parametrize(("sets", "enough"), [(None, True), (15, True), (14, False)])
+def test_a_value_that_is_made_of_fewer_sets_than_there_are_is_counted_by_these(sets: int | None, enough: bool) -> None:
+    whole = Measure(value=0.5, draw=lambda counts: Drawn(np.zeros(len(counts))), badness=np.zeros(SETS))
+    part, deltas = replace(whole, sets=sets), np.zeros((LOADED.decision.draws, 1))
+    for now, before in ((part, whole), (whole, part)):
+        assert compared(now, before, deltas=deltas).large_enough.tolist() == [enough]
+
+
+def test_a_value_with_gaps_is_counted_by_the_sets_that_have_a_number_anywhere() -> None:
+    paired = numbers(range(50))
+    paired[:40] = NAN  # 40 sets have none, 10 have one of two
+    part = Measure(value=0.5, draw=lambda counts: Drawn(np.zeros(len(counts))), badness=np.zeros(SETS), paired=paired)
+    assert compared(part, part, gaps=True, min_sets=21).blank.n_sets.tolist() == [20]
