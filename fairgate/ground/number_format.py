@@ -33,6 +33,17 @@ def signed(value: float | None) -> str:
     return f"+{text}" if value is not None and value > 0 and text != "≈0" else text
 
 
+def gap_words(gap: float, others: str = "") -> str:
+    """Where a group stands, and next to whom if they are named.
+
+    >>> gap_words(0.048, "its set-mates"), gap_words(-0.262), gap_words(0.0, "its set-mates")
+    ('0.048 ahead of its set-mates', '0.262 behind', 'level with its set-mates')
+    """
+    place, joined = ("level", " with") if gap == 0 else ("ahead", " of") if gap > 0 else ("behind", "")
+    size = "" if gap == 0 else f"{number(abs(gap))} "
+    return f"{size}{place}{joined} {others}" if others else f"{size}{place}"
+
+
 def three_decimals(value: float | None) -> str:
     """For the reasons of verdicts: records of before have them so, and are compared with records of today.
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from fairgate.metrics.cell import Cell, Floats
-from fairgate.metrics.contract import Answers, Measure, MetricRequest, register
+from fairgate.metrics.contract import Answers, MetricRequest, register
 from fairgate.metrics.image_means import Accuracy, GroupGap, Right, gap_spec
 from fairgate.metrics.known_means import KnownMean, further
 from fairgate.probes import ProbeScores
@@ -109,10 +109,10 @@ class FlipGap(GroupGap):
         display="flip gap",
     )
 
-    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """Inside sets, or between groups of single images."""
-        unflipped = 1.0 - np.mean([word.value for word in answers], axis=0)
-        return super().measure(r, cell, [ProbeScores(unflipped)])
+    def of_images(self, answers: Answers) -> Floats:
+        """The share of its edits that keep its group."""
+        unflipped: Floats = 1.0 - np.mean([word.value for word in answers], axis=0)
+        return unflipped
 
 
 @register

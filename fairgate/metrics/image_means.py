@@ -244,15 +244,15 @@ class GroupGap(OfWorstGroup):
             return
         if dataset.n_sets < dataset.n_rows:
             raise SuiteError(
-                f"check '{r.check}' measures group_gap, and the {dataset.n_sets:,} sets of '{dataset.name}' hold "
+                f"check '{r.check}' measures {r.metric}, and the {dataset.n_sets:,} sets of '{dataset.name}' hold "
                 f"{dataset.n_rows:,} images: they are neither counterfactual nor single images.",
                 where=r.at("over"),
-                remedy="give every image a set of its own, or use `metric: p_true` with `over`",
+                remedy="give every image a set of its own, or compare each group with itself: `metric: accuracy`",
             )
         if len(r.crossings) > 1:
             several = " and ".join(CROSS.join(crossing) for crossing in r.crossings)
             raise SuiteError(
-                f"check '{r.check}' measures group_gap over {several}, and a group of single images is compared with "
+                f"check '{r.check}' measures {r.metric} over {several}, and a group of single images is compared with "
                 "the groups of one attribute.",
                 where=r.at("over"),
                 remedy=f"write a check for each (`over: {r.crossings[0][0]}`), or cross them (`over: crossed`)",
@@ -260,8 +260,31 @@ class GroupGap(OfWorstGroup):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Inside sets, or between groups of single images."""
-        value = answers[0].value[cell.rows]
+        value = self.of_images(answers)[cell.rows]
         return _of_images(cell, value, r.min_sets) if cell.unit == "images" else _inside_sets(cell, value)
+
+    def of_images(self, answers: Answers) -> Floats:
+        """What gaps are of, for every image of the dataset, (images,)."""
+        return answers[0].value
+
+
+@register
+class AccuracyGap(GroupGap):
+    """The worst group's accuracy less its set-mates', or, of single images, less the mean of all groups."""
+
+    spec = gap_spec(
+        name="accuracy_gap",
+        meaning="how far the worst group's accuracy is below its set-mates' mean; where images form no sets, below the "
+        "mean of all groups",
+        probes=(*CLASSIFIED, *PREDICTED),
+        truth=True,
+        tempered=False,
+        display="accuracy gap",
+    )
+
+    def of_images(self, answers: Answers) -> Floats:
+        """1 where the answer is right."""
+        return np.asarray(answers[0].correct).astype(np.float64)
 
 
 def _inside_sets(cell: Cell, value: Floats) -> Measure:

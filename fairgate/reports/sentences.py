@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final, Literal
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import boundless, number, with_interval
+from fairgate.ground.number_format import boundless, gap_words, number, with_interval
 from fairgate.records import CheckResult, Decider, DefinitionChange, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import (
     COMMIT,
@@ -183,17 +183,11 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
     if not named and worst is not None and worst.delta is not None:
         named = [worst]
     if relative:
-        several = len(named) > 1 and all((group.delta or 0.0) < 0 for group in named)
-        if several:
-            groups = listed(named, lambda group: f"{clean(group.group, 80)} fell {number(-(group.delta or 0.0))}")
-            groups += " behind"
-        elif named:
-            groups = listed(named, lambda group: f"{clean(group.group, 80)} {_stood(group.delta or 0.0)}")
-        else:
-            groups = f"the worst group {_stood(delta)}"
-        others = "their set-mates" if several else "its set-mates"
-        others = "the mean of all groups" if unit_of(record) == "image" else others
-        change = f"{groups} {others}{' against the anchor' if other == 'anchor' else ''}"
+        others = "the mean of all groups" if unit_of(record) == "image" else "its set-mates"
+        groups = listed(named, lambda group: f"{clean(group.group, 80)} {_both_ends(group, others, other)}")
+        change = (
+            groups or f"the worst group {_stood(delta)} {others}{' against the anchor' if other == 'anchor' else ''}"
+        )
     elif named:
         change = f"{metric} {listed(named, lambda group: f'of {clean(group.group, 80)} {_moved(group.delta or 0.0)}')}"
         change += f" against the {other}"
@@ -202,6 +196,14 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
         change = f"{metric}{now} {_moved(delta)} against the {other}"
     theirs = f"at the {other}'s label temperature, " if check.only_tempered else ""
     return f"{theirs}{change}; margin {number(check.bound)}{_unsettled(check, record, worst)}"
+
+
+def _both_ends(group: GroupResult, others: str, other: str) -> str:
+    """A group's gap to the others before and now; the change alone, of a record without both."""
+    if group.baseline is None or group.value is None:
+        return f"{_stood(group.delta or 0.0)} {others}{' against the anchor' if other == 'anchor' else ''}"
+    then = "in the anchor" if other == "anchor" else "before"
+    return f"{gap_words(group.baseline, others)} {then} and {gap_words(group.value)} now"
 
 
 def _moved(delta: float) -> str:

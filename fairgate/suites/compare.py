@@ -81,9 +81,10 @@ def compare(
     before: Measure,
     deltas: Floats | None,
     sets: Resamples,
+    drawn: Floats | None = None,
 ) -> CheckComparison:
     """Compare the groups in `min_sets` sets or more; `deltas` (draws, groups), or (draws, 1) of the check's value, are
-    the resampled differences of what is no mean."""
+    the resampled differences of what is no mean, `drawn`, in the same shape, the candidate's own resamples."""
     if planned.metric.spec.gaps:
         now, before = _in_both(now, before)
     rule, wanted = suite.decision, max(suite.groups.min_sets, 2)  # one set has no spread
@@ -92,7 +93,8 @@ def compare(
     known_sets = np.array([min(_known_sets(planned, cell, side) for side in (now, before))])
     if now.group_by_group:
         known_sets = np.where(now.judged & before.judged, np.minimum(now.group_sets, before.group_sets), 0)
-    moved = (now.compared(_once(now)) - before.compared(_once(before)))[0]
+    value = now.compared(_once(now))[0]
+    moved = value - before.compared(_once(before))[0]
     enough = (known_sets >= wanted) & (cell.n_sets >= wanted)
     if deltas is not None:  # what a resample may lack altogether is too rare to compare
         enough &= ~np.isnan(deltas).any(axis=0) & ~np.isnan(moved)
@@ -101,7 +103,7 @@ def compare(
         return CheckComparison(now, None, np.zeros(known_sets.size, dtype=bool), blank)
     test: dict[str, Any] = {"design": design, "draws": rule.draws}
     if now.paired is not None and before.paired is not None:
-        results = compare_means(*_weighed(now, before, enough), rng=sets, **test)
+        results = compare_means(*_weighed(now, before, enough), rng=sets, gap=planned.spec.relative, **test)
     elif now.images is not None and before.images is not None:
         # Images are resampled within their groups, so that resamples of all images do not fit.
         test["rng"] = stream(rule.seed, "images", suite.suite, planned.item)
@@ -111,7 +113,10 @@ def compare(
         results = compare_images(now.images, before.images, labels, groups=int(enough.sum()), **test)
     else:
         assert deltas is not None
-        results = compare_draws(moved[enough], deltas[:, enough], n_sets=known_sets[enough], design=design)
+        of_draws: dict[str, Any] = {"n_sets": known_sets[enough], "design": design}
+        results = compare_draws(moved[enough], deltas[:, enough], **of_draws)
+        if planned.spec.relative and drawn is not None:
+            results = replace(results, gap=compare_draws(value[enough], drawn[:, enough], **of_draws).evidence)
     return CheckComparison(now, results, enough, blank)
 
 

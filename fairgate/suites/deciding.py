@@ -94,8 +94,9 @@ class _Table:
         compared = []
         for at, measured in enumerate(candidates):
             assert before is not None
-            deltas = now.compared(drawn[at]) - before.compared(drawn[-1]) if now.by_draws else None
-            compared.append(compare(self.suite, planned, cell, measured, before, deltas, sets))
+            own = now.compared(drawn[at]) if now.by_draws else None
+            deltas = None if own is None else own - before.compared(drawn[-1])
+            compared.append(compare(self.suite, planned, cell, measured, before, deltas, sets, own))
         return assessed, compared
 
     def settle(self, assessed: Assessed, parts: Sequence[CheckComparison], results: Sequence[PairedResult]) -> Assessed:

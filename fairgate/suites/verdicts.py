@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairgate.formulas.statistics import PairedResult
-from fairgate.ground.number_format import three_decimals
+from fairgate.ground.number_format import gap_words, three_decimals
 from fairgate.metrics import Cell, Floats, Measure
 from fairgate.records import Verdict
 from fairgate.suites.compare import Assessed
@@ -239,14 +239,18 @@ def _unsettled(assessed: Assessed, paired: PairedResult, at: int) -> str:
 
 
 def _moved(assessed: Assessed, paired: PairedResult, at: int) -> str:
-    """`fell by 0.310 against its set-mates [−0.350, −0.270]`."""
+    """`fell by 0.310 [−0.350, −0.270]`; of a gap, both ends:
+    `0.048 ahead of its set-mates before and 0.262 behind now, −0.310 [−0.350, −0.270]`."""
     delta, lo, hi = (float(limits[at]) for limits in (paired.delta, paired.lo, paired.hi))
+    limits = f"[{three_decimals(lo)}, {three_decimals(hi)}]"
+    if assessed.planned.metric.spec.relative and assessed.by_group and assessed.before is not None:
+        others = "the mean of all groups" if assessed.cell.unit == "images" else "its set-mates"
+        before, now = (float(side.group_values[at]) for side in (assessed.before, assessed.now))
+        return f"{gap_words(before, others)} before and {gap_words(now)} now, {three_decimals(delta)} {limits}"
     moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {three_decimals(abs(delta))}"
     if delta and assessed.planned.metric.spec.group_bound == "size":
         moved += " in size"
-    if assessed.planned.metric.spec.relative:
-        moved = f"{moved} against {'the mean of all groups' if assessed.cell.unit == 'images' else 'its set-mates'}"
-    return f"{moved} [{three_decimals(lo)}, {three_decimals(hi)}]"
+    return f"{moved} {limits}"
 
 
 def _positions(groups: Sequence[Verdict | None], verdict: Verdict, harm: Floats) -> list[int]:

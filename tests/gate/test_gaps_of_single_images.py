@@ -120,8 +120,8 @@ def test_a_loss_planted_in_one_group_is_found_and_named(people: Path) -> None:
         assert group.delta == pytest.approx(after[group.group] - before[group.group])
         assert group.verdict == ("fail" if group.group == "south × Female" else "pass")
         assert group.n_sets == (group.group == GROUP_OF).sum()
-    assert told.reason.startswith("south × Female fell by 0.08")
-    assert " against the mean of all groups [−0.0" in told.reason
+    assert told.reason.startswith("south × Female 0.0")
+    assert " of the mean of all groups before and 0.084 behind now, −0.086 [−0.0" in told.reason
 
 
 def test_the_worst_images_are_of_the_group_that_fell_and_fell_the_most(people: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_page_speaks_of_groups_and_never_of_set_mates(people: Path) -> None:
     scores(people, "worse", seed=2, lost={"south × Female": 0.1})
     run(people, "worse")
     page = (people / "out" / "report.html").read_text(encoding="utf-8")
-    assert "behind the mean of all groups; margin 0.030" in page
+    assert "ahead of the mean of all groups before and 0.084 behind now; margin 0.030" in page
     assert "set-mates" not in page
 
 
@@ -234,7 +234,7 @@ def test_sets_that_are_neither_counterfactual_nor_single_images_have_no_gap(toy:
     toy.write_suite(head.replace("dataset: toy", "dataset: mixed") + "checks:\n" + asked + used)
     with pytest.raises(SuiteError, match="60 sets of 'mixed' hold 240 images: they are neither") as caught:
         gate.prepare("jobs", toy.root)
-    assert "metric: p_true" in caught.value.remedy
+    assert "metric: accuracy" in caught.value.remedy
 
 
 def test_power_tells_the_smallest_gap_that_the_gate_sees(people: Path) -> None:

@@ -43,7 +43,9 @@ def test_the_job_summary_is_the_comment_without_its_marker(record: RunRecord) ->
 
 def test_the_failure_is_said_in_plain_words_before_any_table(record: RunRecord) -> None:
     text = render_comment(record)
-    said = escape("doctor (hard_labels): dark × female fell 0.310 behind its set-mates; margin 0.040")
+    said = escape(
+        "doctor (hard_labels): dark × female 0.035 behind its set-mates before and 0.345 behind now; margin 0.040"
+    )
     assert 0 < text.index(said) < text.index("| check |")
 
 

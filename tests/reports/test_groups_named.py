@@ -81,14 +81,14 @@ def test_a_small_group_is_named_where_nothing_fails() -> None:
 
 def test_two_groups_that_fell_are_named_with_how_far() -> None:
     check = gap_check("doctor", "fail")
-    fallen = [
-        one.model_copy(update={"verdict": "fail", "delta": -0.12}) if one.group == "light × male" else one
-        for one in check.groups
-    ]
+    also = {"verdict": "fail", "delta": -0.12, "baseline": 0.05, "value": -0.07}
+    fallen = [one.model_copy(update=also) if one.group == "light × male" else one for one in check.groups]
     two = check.model_copy(update={"groups": fallen})
     record = example_record([two])
-    said = "doctor: dark × female fell 0.310, light × male fell 0.120 behind their set-mates; margin 0.040"
-    assert sentence(two, record) == said
+    assert sentence(two, record) == (
+        "doctor: dark × female 0.035 behind its set-mates before and 0.345 behind now, "
+        "light × male 0.050 ahead of its set-mates before and 0.070 behind now; margin 0.040"
+    )
     accuracy = two.model_copy(update={"metric": "accuracy"})
     assert "accuracy of dark × female fell by 0.310, of light × male fell by 0.120 against" in sentence(
         accuracy, record

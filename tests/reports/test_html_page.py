@@ -80,7 +80,7 @@ def test_the_verdict_comes_first_and_then_what_failed_in_plain_words(page: _Read
             "occupations: fail, and 1 check could not be computed",
             "3 failed, 1 could not be computed, 1 inconclusive, 15 passed, of 20 checks.",
             "3 of 20 checks failed",
-            "doctor (hard_labels): dark × female fell 0.310 behind its set-mates; margin 0.040",
+            "doctor (hard_labels): dark × female 0.035 behind its set-mates before and 0.345 behind now; margin 0.040",
             "Across subjects",
             "15 checks within bounds",
             "How this was decided",

@@ -55,7 +55,7 @@ def test_control_and_direction_characters_become_visible() -> None:
 
 def test_an_intersectional_failure_names_the_group_and_how_far_it_fell(record: RunRecord) -> None:
     assert sentence(gap_check("doctor", "fail"), record) == (
-        "doctor (hard_labels): dark × female fell 0.310 behind its set-mates; margin 0.040"
+        "doctor (hard_labels): dark × female 0.035 behind its set-mates before and 0.345 behind now; margin 0.040"
     )
 
 

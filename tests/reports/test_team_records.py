@@ -150,7 +150,9 @@ def test_many_waived_checks_are_cut_short_in_the_terminal() -> None:
 def test_lines_against_the_anchor_never_speak_of_the_baseline(team: RunRecord) -> None:
     drifted = next(check for check in team.checks if check.against == "anchor")
     assert drifted.item == "no-intersectional-regression@anchor[doctor]"
-    assert sentence(drifted, team).endswith("fell 0.310 behind its set-mates against the anchor; margin 0.040")
+    assert sentence(drifted, team).endswith(
+        "0.035 behind its set-mates in the anchor and 0.345 behind now; margin 0.040"
+    )
     accuracy = drifted.model_copy(update={"metric": "accuracy"})
     assert sentence(accuracy, team).endswith("fell by 0.310 against the anchor; margin 0.040")
     lost = accuracy.model_copy(update={"delta": None, "groups": [], "worst_group": None, "baseline": None})

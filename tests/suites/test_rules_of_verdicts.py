@@ -25,7 +25,7 @@ NAN = float("nan")
 
 def planned(group_bound: str = "size", gaps: bool = False, **rule: Any) -> Any:
     """A check of a metric of which higher is better, as a plan has it."""
-    spec = replace(METRICS["detection_gap"].spec, group_bound=group_bound, gaps=gaps, better="higher")
+    spec = replace(METRICS["detection_gap"].spec, group_bound=group_bound, gaps=gaps, relative=False)
     check = LOADED.checks[0].model_copy(update={"at_least": None, "at_most": None, "decide": "interval", **rule})
     (bound,) = (number for number in (check.at_least, check.at_most, check.margin) if number is not None)
     metric = SimpleNamespace(spec=spec)

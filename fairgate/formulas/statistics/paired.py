@@ -2,7 +2,13 @@
 
 A group *fails* where it is clearly worse than the margin, *passes* where it clearly is not, and is *inconclusive*
 otherwise. Of these two verdicts only one can be wrong, so that each is decided one-sided at alpha: failures among all
-groups of all comparisons of a suite (`family`), passes among the groups of the comparison. Limits hold on each side
+groups of all comparisons of a suite (`family`), passes among the groups of the comparison.
+
+A group's *gap* is its distance from the other groups. Closing a gap is no regression, so that a group is harmed only if
+its gap fell by more than the margin *and* it is now behind by more than the margin. Both are hypotheses of the family,
+and a group fails by the larger of their p-values; it passes if either is refuted among both refutations of all groups.
+
+Limits hold on each side
 with confidence 1 - alpha for all groups of the comparison at once; both together, with 1 - 2 alpha (where either
 direction harms, with 1 - alpha).
 
@@ -34,25 +40,31 @@ _HOPELESS = 1000
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """Evidence where lower is worse, and what it is to decide: a part of a family."""
+    """Evidence on changes where lower is worse, and what it is to decide: a part of a family. Of gaps, `gap` is the
+    evidence on the candidate's own."""
 
     design: Design
     evidence: Evidence
     method: Method
     draws: int
+    gap: Evidence | None = None
 
     @property
     def harms(self) -> list[Hypothesis]:
-        """Every way in which a group can be worse."""
+        """Every way in which a group can be worse; of gaps, everything that must hold for a group to be harmed."""
         evidence, margin = self.evidence, self.design.margin
         harms = [(evidence, evidence.under, -margin)]
+        if self.gap is not None:
+            return [*harms, (self.gap, self.gap.under, -margin)]
         return [*harms, (evidence, evidence.over, margin)] if self.design.harm == "either" else harms
 
     @property
     def goods(self) -> list[Hypothesis]:
-        """Everything that must hold for a group to pass."""
+        """Everything that must hold for a group to pass; of gaps, every way in which a group can pass."""
         evidence, margin = self.evidence, self.design.margin
         goods = [(evidence, evidence.over, -margin)]
+        if self.gap is not None:
+            return [*goods, (self.gap, self.gap.over, -margin)]
         return [*goods, (evidence, evidence.under, margin)] if self.design.harm == "either" else goods
 
 
@@ -65,25 +77,32 @@ def paired_test(
     alpha: float = 0.05,
     draws: int = 4000,
     harm: Harm = "lower",
+    gap: bool = False,
 ) -> PairedResult:
     """Test the mean difference of values (sets,) or (sets, groups), one family, at the margin.
 
     Row i of both is the same counterfactual set; NaN is a group that the set lacks, in both alike. For an
-    intersectional regression pass deviations from the set's own mean. `harm` says which direction is worse.
+    intersectional regression pass deviations from the set's own mean, with `gap`: a group whose deviation fell is then
+    harmed only if it is behind now. `harm` says which direction is worse.
     Identical values give exactly 0 within [0, 0], and pass. Raises StatisticsError for shapes or gaps that differ,
     infinite values, a group with fewer than two sets, and a margin or alpha out of range.
     """
     design = Design(margin, alpha, harm)
-    return decided([compare_means(candidate, baseline, design=design, rng=rng, draws=draws)])[0]
+    return decided([compare_means(candidate, baseline, design=design, rng=rng, draws=draws, gap=gap)])[0]
 
 
 def compare_means(
-    candidate: ArrayLike, baseline: ArrayLike, *, design: Design, rng: Source, draws: int = 4000
+    candidate: ArrayLike, baseline: ArrayLike, *, design: Design, rng: Source, draws: int = 4000, gap: bool = False
 ) -> PairedComparison:
     """The comparison of `paired_test`, before its family is decided."""
     difference = design.sign * differences(candidate, baseline)
-    evidence = mean_evidence(difference, alpha=design.alpha, draws=draws, rng=rng)
-    return PairedComparison(design, evidence, "max-t bootstrap", draws)
+    now = design.sign * np.asarray(candidate, dtype=np.float64).reshape(difference.shape)
+    evidence, own = (
+        mean_evidence(values, alpha=design.alpha, draws=draws, rng=rng) if wanted else None
+        for values, wanted in ((difference, True), (now, gap and design.harm != "either"))
+    )
+    assert evidence is not None
+    return PairedComparison(design, evidence, "max-t bootstrap", draws, own)
 
 
 def paired_statistic_test(
@@ -188,16 +207,17 @@ def decided(comparisons: Sequence[PairedComparison], *, steps: bool = True) -> l
     if not comparisons:
         return []
     p_worse = iter(adjusted([harm for comparison in comparisons for harm in comparison.harms], steps=steps))
-    return [
-        _decided(comparison, np.min([next(p_worse) for _ in comparison.harms], axis=0)) for comparison in comparisons
-    ]
+    return [_decided(comparison, [next(p_worse) for _ in comparison.harms]) for comparison in comparisons]
 
 
-def _decided(comparison: PairedComparison, p_worse: FloatArray) -> PairedResult:
+def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> PairedResult:
     """Verdicts where lower is worse, then everything turned back to the metric's own direction."""
     design, evidence, margin = comparison.design, comparison.evidence, comparison.design.margin
     interval = limits(evidence, design.alpha_each_side)
-    p_not_worse = np.max([adjusted([good])[0] for good in comparison.goods], axis=0)
+    own = None if comparison.gap is None else limits(comparison.gap, design.alpha_each_side)
+    p_worse: FloatArray = np.min(p_harms, axis=0) if own is None else np.max(p_harms, axis=0)
+    p_goods = [adjusted([good])[0] for good in comparison.goods] if own is None else adjusted(comparison.goods)
+    p_not_worse: FloatArray = np.max(p_goods, axis=0) if own is None else np.min(p_goods, axis=0)
     worse = p_worse <= design.alpha
     # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
     still = (interval.mean == 0) & (interval.below == 0) & (interval.above == 0)
@@ -206,11 +226,17 @@ def _decided(comparison: PairedComparison, p_worse: FloatArray) -> PairedResult:
     overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
     low, high = interval.mean - interval.below, interval.mean + interval.above
     # What a step settled lies beyond the margin (Hsu and Berger 1999), also where a single step would not say so.
-    low = np.where(not_worse, np.maximum(low, np.minimum(-margin, interval.mean)), low)
+    held = not_worse if own is None else not_worse & (p_goods[0] <= design.alpha)
+    low = np.where(held, np.maximum(low, np.minimum(-margin, interval.mean)), low)
     if design.harm == "either":
         high = np.where(not_worse, np.minimum(high, np.maximum(margin, interval.mean)), high)
         low = np.where(worse & (interval.mean > 0), np.maximum(low, margin), low)
     high = np.where(worse & (interval.mean < 0), np.minimum(high, -margin), high)
+    clear = high < -margin
+    if design.harm == "either":
+        clear |= low > margin
+    if own is not None:
+        clear &= own.mean + own.above < -margin
     lo, hi = (-high, -low) if design.harm == "higher" else (low, high)
     return PairedResult(
         delta=design.sign * interval.mean + 0.0,  # no negative zero
@@ -221,7 +247,9 @@ def _decided(comparison: PairedComparison, p_worse: FloatArray) -> PairedResult:
         verdict=verdict,
         overall=overall,
         n_sets=interval.n_sets,
-        sets_needed=np.where(verdict == "inconclusive", _sets_needed(interval, design), np.nan),
+        sets_needed=np.where(verdict == "inconclusive", _sets_needed(interval, own, design), np.nan),
+        clear_alone=clear & ~worse,
+        gap=np.full(worse.size, np.nan) if own is None else design.sign * own.mean + 0.0,
         margin=margin,
         alpha=design.alpha,
         harm=design.harm,
@@ -230,8 +258,19 @@ def _decided(comparison: PairedComparison, p_worse: FloatArray) -> PairedResult:
     )
 
 
-def _sets_needed(limits: SimultaneousLimits, design: Design) -> FloatArray:
-    """Per group, the number of sets that settles on which side of the margin the estimate lies."""
+def _sets_needed(change: SimultaneousLimits, own: SimultaneousLimits | None, design: Design) -> FloatArray:
+    """Per group, the number of sets that settles on which side of the margin the estimate lies; of gaps, those of the
+    change and of the gap itself: both must be beyond the margin for a failure, and either within it for a pass."""
+    needed = _settles(change, design)
+    if own is None:
+        return needed
+    also, margin = _settles(own, design), design.margin
+    fell, behind = change.mean < -margin, own.mean < -margin
+    passes = np.minimum(np.where(fell, np.inf, needed), np.where(behind, np.inf, also))
+    return np.where(fell & behind, np.maximum(needed, also), passes)
+
+
+def _settles(limits: SimultaneousLimits, design: Design) -> FloatArray:
     distance, reach = _toward(limits.mean + design.margin, limits.below, limits.above)
     if design.harm == "either":  # the nearer margin is the last to be settled
         mirrored = _toward(design.margin - limits.mean, limits.above, limits.below)

@@ -42,6 +42,10 @@ class PairedResult:
     sets_needed: FloatArray
     """(groups,), sets with which an inconclusive group would settle, nine times in ten, were its estimate the truth.
     NaN where it is settled; infinite where the estimate sits so near the margin that no number of sets helps."""
+    clear_alone: NDArray[np.bool_]
+    """(groups,), whether a group that does not fail would, were this comparison the whole family"""
+    gap: FloatArray
+    """(groups,), the candidate's gap where gaps are compared, else NaN: a group is harmed only if it is behind"""
     margin: float
     alpha: float
     harm: Harm
@@ -55,16 +59,11 @@ class PairedResult:
 
     @property
     def harmful(self) -> FloatArray:
-        """(groups,), how harmful each difference is: the more, the worse."""
-        return {"lower": -self.delta, "higher": self.delta, "either": np.abs(self.delta)}[self.harm]
-
-    @property
-    def clear_alone(self) -> NDArray[np.bool_]:
-        """(groups,), whether a group that does not fail would, were this comparison the whole family."""
-        beyond = {"lower": self.hi < -self.margin, "higher": self.lo > self.margin}
-        either = beyond["lower"] | beyond["higher"]
-        clear: NDArray[np.bool_] = beyond.get(self.harm, either) & (self.verdict != "fail")
-        return clear
+        """(groups,), how harmful each difference is: the more, the worse. Of gaps, no more than the group is behind."""
+        if self.harm == "either":
+            return np.abs(self.delta)
+        sign = 1.0 if self.harm == "higher" else -1.0
+        return np.fmin(sign * self.delta, sign * self.gap)
 
     @property
     def worst(self) -> int:
@@ -90,7 +89,7 @@ class PairedResult:
         return outcome
 
 
-BY_GROUP = ("delta", "lo", "hi", "p_adjusted", "p_not_worse", "verdict", "n_sets", "sets_needed")
+BY_GROUP = ("delta", "lo", "hi", "p_adjusted", "p_not_worse", "verdict", "n_sets", "sets_needed", "clear_alone", "gap")
 """Fields of `PairedResult` that have an entry for every group."""
 
 
@@ -136,6 +135,8 @@ def not_judged(design: Design, delta: FloatArray, n_sets: NDArray[np.int64], *, 
         overall="inconclusive",
         n_sets=n_sets,
         sets_needed=never,
+        clear_alone=np.zeros(delta.size, dtype=bool),
+        gap=np.full(delta.size, np.nan),
         margin=design.margin,
         alpha=design.alpha,
         harm=design.harm,

@@ -8,6 +8,7 @@ contrast carries the noise of all of them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -160,12 +161,17 @@ def compare_images(
 
     candidate, baseline: (images,), entry i of both the same image; labels (images,) its group 0..groups-1, or -1 where
     unknown (left out). Compared is the change of a group's mean less the mean change of all groups, every group
-    weighing the same: negative = fell behind. Images are resampled within groups, and counted as sets. Raises
-    StatisticsError as `image_changes` does.
+    weighing the same: negative = fell behind. It is a gap, and harms a group that is now behind alone (`paired`).
+    Images are resampled within groups, and counted as sets. Raises StatisticsError as `image_changes` does.
     """
-    samples = [design.sign * change for change in image_changes(candidate, baseline, labels, groups=groups)]
-    evidence = contrast_evidence(samples, alpha=design.alpha, draws=draws, rng=rng)
-    return PairedComparison(design, evidence, "max-t bootstrap", draws)
+    changes = image_changes(candidate, baseline, labels, groups=groups)
+    now, label = np.asarray(candidate, dtype=np.float64), np.asarray(labels)
+    same = copy.deepcopy(rng)  # both in the same resamples
+    evidence, own = (
+        contrast_evidence([design.sign * sample for sample in samples], alpha=design.alpha, draws=draws, rng=source)
+        for samples, source in ((changes, rng), ([now[label == group] for group in range(groups)], same))
+    )
+    return PairedComparison(design, evidence, "max-t bootstrap", draws, None if design.harm == "either" else own)
 
 
 def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, *, groups: int) -> list[FloatArray]:

@@ -56,7 +56,7 @@ def test_a_more_biased_checkpoint_ends_with_1_and_says_where(pytester: pytest.Py
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "*dark × female fell by*against its set-mates*",
+            "*dark × female*its set-mates before and * behind now*",
             "*> dark × female*now −0.*baseline*delta −0.*40 sets*",
             "worst set doctor-*dark × female*(nurse)*",
             "defined at fairness_suites/jobs.yaml:*",
