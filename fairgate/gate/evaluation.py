@@ -105,7 +105,7 @@ def evaluate(
     record = RunRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
-        verdict=overall([check.verdict for check in checks if not check.waived]),
+        verdict=overall([check.verdict for check in checks if not check.excused]),
         allow_inconclusive=_lenient(prepared, settings) and not (scored and _evades_comparison(scored)),
         dataset=dataset_info(prepared.dataset),
         model=scored.model if scored else ModelInfo(uri=settings.model, fingerprint="unknown"),
@@ -194,7 +194,7 @@ def _decided(prepared: Prepared, scored: Scored, today: date) -> list[CheckResul
     if not scored.present:
         return checks
     present = stricter(_by_definition(prepared, replace(scored, answers=scored.present), today))
-    failing = {check.item: check.reason for check in present if check.verdict == "fail" and not check.waived}
+    failing = {check.item: check.reason for check in present if check.verdict == "fail" and not check.excused}
     ref = prepared.places[0].ref if prepared.places else "the baseline's branch"
     for place, check in enumerate(checks):
         if check.item in failing and check.verdict not in ("fail", "error"):

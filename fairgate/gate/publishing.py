@@ -306,7 +306,7 @@ def _require_passed(record: RunRecord, force: bool) -> None:
     shut = [
         check
         for check in record.checks
-        if not (check.verdict == "pass" or check.waived)
+        if not (check.verdict == "pass" or check.excused)
         # of the first baseline, every regression check is inconclusive for want of something to compare with
         and (check.rule, check.verdict, check.delta) != ("no_worse_than", "inconclusive", None)
     ]

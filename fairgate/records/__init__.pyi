@@ -13,6 +13,7 @@ from .check import Decider as Decider
 from .check import GroupResult as GroupResult
 from .check import MemberResult as MemberResult
 from .check import Rule as Rule
+from .check import Tier as Tier
 from .check import Verdict as Verdict
 from .check import Waiver as Waiver
 from .check import WorstSet as WorstSet

@@ -12,6 +12,8 @@ from fairgate.records.parts import Number, RecordPart, Status
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 Rule = Literal["at_least", "at_most", "no_worse_than"]
 Against = Literal["baseline", "anchor"]
+Tier = Literal["gate", "watch"]
+"""Whether a check decides, or is measured and shown alone."""
 Decider = Literal["merge base", "base tip", "default branch", "this change"]
 """Whose definition of the gate decided a check: the stricter one counts."""
 
@@ -102,6 +104,8 @@ class CheckResult(RecordPart):
     `only_tempered`: the verdict, and the changes of the groups that settled it, are those at the temperature that gives
     the probe the baseline's mean answer entropy; at the model's own temperature the verdict is milder.
 
+    A check of `tier` "watch" spends no alpha: its comparisons are a family apart, and its verdict decides nothing.
+
     `value` is the worst of the groups that are in at least `min_sets` sets; smaller ones are not judged.
     """
 
@@ -123,6 +127,7 @@ class CheckResult(RecordPart):
     hi: Number = None
     interval: str | None = None
     bound: Number
+    tier: Tier = "gate"
     baseline: Number = None
     delta: Number = None
     delta_lo: Number = None
@@ -174,6 +179,16 @@ class CheckResult(RecordPart):
         """Whether a waiver that is still good keeps this verdict from closing the gate; what could not be computed is
         never waived."""
         return self.waiver is not None and not self.waiver.expired and self.verdict in ("fail", "inconclusive")
+
+    @property
+    def watched(self) -> bool:
+        """Whether the check is measured and shown, and decides nothing; what could not be computed always counts."""
+        return self.tier == "watch" and self.verdict != "error"
+
+    @property
+    def excused(self) -> bool:
+        """Whether its verdict does not count: waived, or watched."""
+        return self.waived or self.watched
 
     @property
     def failing_groups(self) -> list[GroupResult]:

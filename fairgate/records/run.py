@@ -184,21 +184,21 @@ class RunRecord(RecordPart):
         `needs_approval`."""
         if self.passes:
             return NEEDS_APPROVAL if self.needs_approval else OPEN
-        failed = any(check.verdict == "fail" and not check.waived for check in self.checks)
+        failed = any(check.verdict == "fail" and not check.excused for check in self.checks)
         return NO_VERDICT if self.verdict == "error" and not failed else SHUT
 
     @property
     def decided(self) -> Verdict:
-        """The verdict that the checks add up to: waived ones aside, the most severe. A record that says otherwise of
-        itself was forged or damaged."""
-        return overall([check.verdict for check in self.checks if not check.waived])
+        """The verdict that the checks add up to: waived and watched ones aside, the most severe. A record that
+        says otherwise of itself was forged or damaged."""
+        return overall([check.verdict for check in self.checks if not check.excused])
 
     @property
     def closing(self) -> list[CheckResult]:
-        """The checks that close the gate, in the record's order: what neither passed, is waived, nor may be
-        inconclusive."""
+        """The checks that close the gate, in the record's order: what neither passed, is waived or watched, nor
+        may be inconclusive."""
         allowed = ("pass", "inconclusive") if self.allow_inconclusive else ("pass",)
-        return [check for check in self.checks if check.verdict not in allowed and not check.waived]
+        return [check for check in self.checks if check.verdict not in allowed and not check.excused]
 
     def counts(self) -> dict[Verdict, int]:
         """Number of checks per verdict, every verdict named; waived ones count as what they are."""

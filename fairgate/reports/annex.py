@@ -31,7 +31,7 @@ from fairgate.reports.formatting import (
 from fairgate.reports.model_card import ATTRIBUTES
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import checks_table, groups_table
-from fairgate.reports.sentences import approvals_needed, definition_words, notices, remarks, too_small, waiver_words
+from fairgate.reports.sentences import approvals_needed, definition_words, excuse_words, notices, remarks, too_small
 
 _CLIP: Final = 300
 _PROVIDER: Final = "Not in a run's record; the provider writes it: "
@@ -142,9 +142,9 @@ def _risks(record: RunRecord) -> list[str]:
     lines = []
     for check in record.checks:
         if check.verdict != "pass":
-            why = f"{check.verdict}, {waiver_words(check)}" if check.waived else f"{check.verdict}: {check.reason}"
+            why = f"{check.verdict}, {excuse_words(check)}" if check.excused else f"{check.verdict}: {check.reason}"
             lines.append(f"- {escape(check.item, _CLIP)}: {escape(why, 600)}")
-    lines = lines or ["- no check failed, was left undecided or was waived"]
+    lines = lines or ["- no check failed, was left undecided, waived or watched"]
     return [*lines, f"- {_PROVIDER}known and foreseeable risks, and the measures against them (Article 9)."]
 
 

@@ -32,13 +32,14 @@ _NO_OPTION: Final = ("abstained", "unreadable", "not_asked")
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
-ShownVerdict = Literal["fail", "error", "inconclusive", "waived", "pass"]
-READING_ORDER: Final[tuple[ShownVerdict, ...]] = ("fail", "error", "inconclusive", "waived", "pass")
+ShownVerdict = Literal["fail", "error", "inconclusive", "waived", "watched", "pass"]
+READING_ORDER: Final[tuple[ShownVerdict, ...]] = ("fail", "error", "inconclusive", "waived", "watched", "pass")
 COUNTED: Final[dict[ShownVerdict, str]] = {
     "fail": "failed",
     "error": "could not be computed",
     "inconclusive": "inconclusive",
     "waived": "waived",
+    "watched": "watched",
     "pass": "passed",
 }
 
@@ -227,25 +228,34 @@ def common_cause(record: RunRecord) -> str | None:
 
 
 def shown_verdict(check: CheckResult) -> ShownVerdict:
-    """The check's verdict as reports show it: `waived` where a valid waiver covers it."""
-    return "waived" if check.waived else check.verdict
+    """The check's verdict as reports show it: `waived` where a valid waiver covers it, `watched` where it
+    decides nothing."""
+    if check.excused:
+        return "waived" if check.waived else "watched"
+    return check.verdict
+
+
+def excuse(check: CheckResult) -> str:
+    """Why the check's verdict does not count, in a word; nothing if it does."""
+    return "waived" if check.waived else "watched" if check.watched else ""
 
 
 def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """What failed first, then what could not be computed or settled, what is waived, and the rest; the suite's order
-    inside."""
+    """What failed first, then what could not be computed or settled, what is waived or watched, and the rest; the
+    suite's order inside."""
     return sorted(checks, key=lambda check: READING_ORDER.index(shown_verdict(check)))
 
 
 def by_outcome(checks: Sequence[CheckResult]) -> tuple[list[CheckResult], list[CheckResult], list[CheckResult]]:
-    """Checks that neither passed nor are waived, those that are waived, and those that passed."""
-    waived = [check for check in checks if check.waived]
-    passing = [check for check in checks if check.verdict == "pass"]
-    return [check for check in checks if check.verdict != "pass" and not check.waived], waived, passing
+    """Checks that did not pass, those that are waived or watched, and those that passed."""
+    excused = [check for check in checks if check.excused]
+    rest = [check for check in checks if not check.excused]
+    passing = [check for check in rest if check.verdict == "pass"]
+    return [check for check in rest if check.verdict != "pass"], excused, passing
 
 
 def tally(record: RunRecord) -> dict[ShownVerdict, int]:
-    """Number of checks by shown verdict, in reading order: a waived check counts as waived only."""
+    """Number of checks by shown verdict, in reading order: a waived or watched check counts as that only."""
     counts = Counter(map(shown_verdict, record.checks))
     return {verdict: counts[verdict] for verdict in READING_ORDER}
 

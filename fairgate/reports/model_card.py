@@ -17,6 +17,7 @@ from fairgate.reports.formatting import (
     moment,
     named_reference,
     reading_order,
+    shown_verdict,
     totals,
     unit_of,
     verdict_words,
@@ -91,7 +92,7 @@ def _result(probe: str, checks: list[CheckResult], record: RunRecord) -> dict[st
 
 def _metric(check: CheckResult) -> dict[str, Any]:
     facts = {
-        "verdict": "waived" if check.waived else check.verdict,
+        "verdict": shown_verdict(check),
         "rule": check.rule,
         "bound": check.bound,
         "over": None if check.over is None else clean(check.over, _LONGEST),
@@ -144,7 +145,7 @@ def _row(check: CheckResult, record: RunRecord) -> list[str]:
     worst = f" ({check.worst_group})" if check.worst_group else ""
     now = with_interval(number(check.value, check.status), check.lo, check.hi)
     return [
-        f"{SYMBOL[check.verdict]} {'waived' if check.waived else check.verdict}",
+        f"{SYMBOL[check.verdict]} {shown_verdict(check)}",
         escape(check.item, _LONGEST),
         escape(f"{measured_words(check)}{f' over {check.over}' if check.over else ''}", _LONGEST),
         escape(f"{now}{worst}", _LONGEST),

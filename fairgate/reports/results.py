@@ -143,7 +143,8 @@ def _first_faults(error: ValidationError, shown: int = 3) -> str:
 def flat_metrics(record: RunRecord) -> dict[str, float]:
     """Each check's value by its item, in the unit of its metric, and `gate.pass`, `gate.fail` ... as counts of checks.
 
-    A waived check counts in `gate.waived` alone. What was not measured, or is infinite, has no entry: never 0.
+    A waived check counts in `gate.waived` alone, a watched one in `gate.watched`. What was not measured, or is
+    infinite, has no entry: never 0.
     """
     metrics: dict[str, float] = {f"gate.{place}": count for place, count in tally(record).items()}
     for check in record.checks:
@@ -162,7 +163,7 @@ _ROUND_OFF = 1e-9
 
 def contradictions(record: RunRecord) -> Iterator[str]:
     """Everything in which a record contradicts itself, a sentence each, with its place; nothing for an honest one."""
-    errors = any(check.verdict == "error" and not check.waived for check in record.checks)
+    errors = any(check.verdict == "error" and not check.excused for check in record.checks)
     before = record.verdict == "error" and record.decided == "fail" and errors  # older versions put errors first
     if record.verdict != record.decided and not before:
         yield f"verdict: it says '{record.verdict}', and its checks add up to '{record.decided}'"
@@ -271,7 +272,7 @@ def _asides(check: CheckResult, made: date | None) -> Iterator[str]:
             yield f"its waiver's date '{clean(check.waiver.until, 24)}' is not a day"
         elif made is not None and check.waiver.expired != (made > until):
             yield f"its waiver until {until} is said to {'have expired' if check.waiver.expired else 'hold'} on {made}"
-    weight = 0 if check.waived else _weight(check.verdict)
+    weight = 0 if check.excused else _weight(check.verdict)
     if check.other_verdict is not None and _weight(check.other_verdict) > weight:
         yield f"the other definition says '{check.other_verdict}', which is stricter than what was decided"
     if check.against is not None and check.rule != "no_worse_than":

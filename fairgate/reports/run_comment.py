@@ -36,12 +36,12 @@ from fairgate.reports.sentences import (
     approvals_needed,
     change_cells,
     definition_words,
+    excuse_words,
     notices,
     remarks,
     sentence,
     table_notes,
     verdict_notes,
-    waiver_words,
 )
 
 LEAST_CHARS: Final = 2_000
@@ -181,17 +181,18 @@ def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detai
 
 
 def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
-    """Every check that a waiver keeps from closing the gate, by name, date and reason, and its numbers on demand."""
+    """Every check that is waived (until when, and why) or watched and did not pass; the numbers of all on demand."""
     lines = [
         f"- {SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {check.verdict}, "
-        f"{escape(waiver_words(check), detail.clip)}"
+        f"{escape(excuse_words(check), detail.clip)}"
         for check in waived
+        if check.verdict != "pass"
     ]
     lines = at_most(lines, detail.sentences, "- and {} more")
-    if not lines:
+    if not waived:
         return ""
-    numbers = _folded_rows("Numbers of the waived checks", waived, record, detail.rows, detail)
-    return "\n".join([f"**Waived: {share_words(len(waived), 'check')}, not passed**", "", *lines, "", numbers]).rstrip()
+    numbers = _folded_rows("Numbers of the waived and watched checks", waived, record, detail.rows, detail)
+    return "\n".join([f"**Waived or watched: {share_words(len(waived), 'check')}**", "", *lines, "", numbers]).rstrip()
 
 
 def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:

@@ -27,6 +27,7 @@ from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell, 
 from fairgate.reports.formatting import (
     bound_words,
     check_name,
+    excuse,
     grouped,
     measured_words,
     null_words,
@@ -142,7 +143,7 @@ def checks_table(checks: Sequence[CheckResult], unit: str) -> Table:
             TableCell(f"{check.n_sets:,}"),
         )
         name = f"{check.item} of {group}" if group else check.item
-        lines.append(Line(name, cells, verdict=check.verdict, note="waived" * check.waived))
+        lines.append(Line(name, cells, verdict=check.verdict, note=excuse(check)))
     columns = [*map(Column, ("baseline", "now", "change", "bound", "adj. p", f"{unit}s"))]
     return Table((), "Checks", "check", columns, lines)
 
@@ -238,7 +239,7 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
         text = signed(value) if regression else number(value, check.status)
         chance = TableCell(f"{number(check.null_median)} · {number(check.null_p95)}")
         cells = [TableCell(track=held_track(check, scale)), TableCell(text), chance][: 2 + fair]
-        lines.append(Line(check.about or "", cells, verdict=check.verdict, note="waived" * check.waived))
+        lines.append(Line(check.about or "", cells, verdict=check.verdict, note=excuse(check)))
     columns = [Column("estimate and interval", "drawn", scale=scale), Column("change" if regression else "now")]
     columns += [Column("fair ranker", under="median · 95%")] if fair else []
     drawn = [track for line in lines if (track := line.cells[0].track) is not None]

@@ -21,6 +21,7 @@ from fairgate.reports.formatting import (
     by_outcome,
     common_cause,
     coverage_words,
+    excuse,
     headline_verdict,
     measured_as,
     moment,
@@ -38,12 +39,12 @@ from fairgate.reports.sentences import (
     approvals_needed,
     change_cells,
     definition_words,
+    excuse_words,
     notices,
     remarks,
     sentence,
     table_notes,
     verdict_notes,
-    waiver_words,
 )
 
 if TYPE_CHECKING:
@@ -128,7 +129,9 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report:
         first, *rest = map(clean, cause.splitlines() or [""])
         lines += [f"! nothing could be computed: {first}", *(f"  {line}" for line in rest)]
     excused = [
-        f"{SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, {waiver_words(check)}" for check in waived
+        f"{SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, {excuse_words(check)}"
+        for check in waived
+        if check.verdict != "pass"
     ]
     lines += at_most(excused, _WAIVED, "  and {} more waived checks in the table")
     lines += [f"note: {clean(text)}" for text in table_notes(record.checks)]
@@ -160,9 +163,9 @@ def _named(check: CheckResult, width: int) -> str:
 
 
 def _waived(check: CheckResult) -> str:
-    """That a waiver holds, or that it has expired, under a verdict that is no pass."""
-    if check.waiver is None or check.verdict == "pass":
-        return ""
+    """That a check is watched, that a waiver holds, or that it has expired, under a verdict that is no pass."""
+    if check.waiver is None or check.verdict == "pass" or check.watched:
+        return excuse(check)
     return "waived" if check.waived else "waiver\nexpired" if check.waiver.expired else "not waived"
 
 
@@ -215,7 +218,7 @@ def baseline_table(record: RunRecord) -> Table:
             clean(check.item, 80),
             with_interval(number(check.value, check.status), check.lo, check.hi),
             bound_words(check),
-            f"{SYMBOL[check.verdict]} {check.verdict}{', waived' if check.waived else ''}",
+            f"{SYMBOL[check.verdict]} {check.verdict}{', ' if check.excused else ''}{excuse(check)}",
         ]
         for check in record.checks
     ]

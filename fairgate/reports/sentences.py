@@ -262,7 +262,7 @@ def approval_command(record: RunRecord, report: str = "REPORT") -> str | None:
 def remarks(record: RunRecord) -> list[Remark]:
     """Remarks on the whole run, warnings first; `definition_words` has the changes of the gate's definition."""
     late = [check for check in record.checks if check.verdict != "pass" and check.waiver and check.waiver.expired]
-    lines = [f"{clean(check.item, 120)}: {waiver_words(check)}" for check in reading_order(late)]
+    lines = [f"{clean(check.item, 120)}: {excuse_words(check)}" for check in reading_order(late)]
     lines = at_most(lines, _MOST_WAIVERS, "and {} more expired waivers")
     noted = [Remark("warning", text) for text in lines]
     noted += [Remark("warning", clean(text, _REASON)) for text in record.warnings]
@@ -296,9 +296,12 @@ def change_cells(change: DefinitionChange, limit: int) -> tuple[str, str, str]:
     return clean(change.what, limit), before, now
 
 
-def waiver_words(check: CheckResult) -> str:
-    """`waived until 2027-03-01: reason`; of a waiver that waives nothing, why; nothing where none is needed."""
+def excuse_words(check: CheckResult) -> str:
+    """`waived until 2027-03-01: reason`, or that a check is watched; of a waiver that waives nothing, why; nothing if
+    none is needed."""
     waiver = check.waiver
+    if check.watched:
+        return "watched, and decides nothing"
     if waiver is None or check.verdict == "pass":
         return ""
     until, reason = clean(waiver.until, 24), clean(waiver.reason, _REASON)
@@ -335,7 +338,7 @@ def other_decider(check: CheckResult) -> str:
 
 def verdict_notes(check: CheckResult) -> list[str]:
     """What every report shows next to a verdict: whose definition decided it, and its waiver."""
-    return [words for words in (decider_words(check), waiver_words(check)) if words]
+    return [words for words in (decider_words(check), excuse_words(check)) if words]
 
 
 def table_notes(checks: Sequence[CheckResult], most: int = 3) -> list[str]:

@@ -11,7 +11,7 @@ from fairgate.ground.errors import FairgateError
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Cell, Cells, Drawn, GroupedRows, Limits, Measure, measure, resample
 from fairgate.probes import ProbeScores
-from fairgate.records import Against, CheckResult
+from fairgate.records import Against, CheckResult, Tier
 from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.result import result_of, undecided
@@ -32,7 +32,8 @@ def decide(
 ) -> list[CheckResult]:
     """Measure, compare and decide every planned check; `null` holds the fair ranker's value by check item.
 
-    Comparisons with the baseline and with the anchor, whose scores are `others`, are one family. `tempered` holds the
+    Comparisons with the baseline and with the anchor, whose scores are `others`, are one family; those of checks that
+    are only watched are one of their own. `tempered` holds the
     candidate's scores at the temperature that gives a probe the baseline's (or anchor's) mean answer entropy;
     regressions of P(true) metrics on these probes are decided at both temperatures, in the same family, and the
     stricter verdict counts.
@@ -46,16 +47,17 @@ def decide(
             assessed.append(table.assess(check))
         except FairgateError as error:
             assessed.append(undecided(check, error))
-    parts = [
-        part for part_assessed in assessed if not isinstance(part_assessed, CheckResult) for part in part_assessed[1]
-    ]
-    decided = iter(decide_family(parts, suite.decision))
+    of_tier: dict[Tier, list[CheckComparison]] = {"gate": [], "watch": []}
+    for each in assessed:
+        if not isinstance(each, CheckResult):
+            of_tier[each[0].planned.check.tier] += each[1]
+    decided = {tier: iter(decide_family(parts, suite.decision)) for tier, parts in of_tier.items()}
     results = []
     for each in assessed:
         if isinstance(each, CheckResult):
             results.append(each)
             continue
-        settled = table.settle(*each, [next(decided) for _ in each[1]])
+        settled = table.settle(*each, [next(decided[each[0].planned.check.tier]) for _ in each[1]])
         results.append(result_of(settled, index, suite, null.get(settled.planned.item)))
     return results
 

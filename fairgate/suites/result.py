@@ -84,6 +84,7 @@ def _as_planned(planned: PlannedCheck) -> dict[str, Any]:
         "rule": check.rule,
         "better": spec.better,
         "bound": planned.bound,
+        "tier": check.tier,
     }
 
 

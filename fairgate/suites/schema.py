@@ -11,16 +11,18 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticKnownError, core_schema
 
 from fairgate.metrics import METRICS, MetricSettings
 from fairgate.probes import PROBES, Name, Probe, Prose, SuiteSection, Text
-from fairgate.records import Against, ApprovalKind, Rule
+from fairgate.records import Against, ApprovalKind, Rule, Tier
 
 
 def _is_metric(name: Any) -> bool:
@@ -145,6 +147,10 @@ class Check(SuiteSection):
     anchor_margin: Annotated[float, Field(ge=0)] | None = Field(
         default=None, description="Loss against the suite's anchor that is accepted; left out, `margin`."
     )
+    tier: Tier = Field(
+        default="gate",
+        description="`gate` decides; `watch` is measured and shown, spends no alpha and decides nothing.",
+    )
     decide: Literal["estimate", "interval"] = Field(
         default="estimate",
         description="Hold the estimate against the bound, or its whole interval: across the bound is inconclusive.",
@@ -163,6 +169,14 @@ class Check(SuiteSection):
                 {"type": "extra_forbidden", "loc": (str(key),), "input": data[key]} for key in unknown
             ]
             raise ValidationError.from_exception_data("Check", details)
+        return data
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_tier(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Digests of suites, which approvals bind, are over every key: those of before there were tiers stay."""
+        data: dict[str, Any] = handler(self)
+        if data.get("tier") == "gate":
+            del data["tier"]
         return data
 
     @model_validator(mode="after")

@@ -91,7 +91,7 @@ def stricter_on_other_data(
             continue
         update: dict[str, Any] = {"decided_by": check.decided_by or decider, "other_by": "this change"}
         if here is not None:
-            update |= {"other_bound": here.bound, "other_verdict": "pass" if here.waived else here.verdict}
+            update |= {"other_bound": here.bound, "other_verdict": "pass" if here.excused else here.verdict}
         reason = f"on {release}: {check.reason}"
         merged[check.item] = check.model_copy(
             update={**update, "judged_on": release, "reason": reason, "worst_sets": []}
@@ -126,7 +126,7 @@ def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> C
             "decided_by": decider,
             "other_by": other,
             "other_bound": by[other].bound,
-            "other_verdict": "pass" if by[other].waived else by[other].verdict,
+            "other_verdict": "pass" if by[other].excused else by[other].verdict,
         }
     )
 
@@ -139,12 +139,12 @@ def _covers(own: CheckResult, other: CheckResult) -> bool:
 
 
 def _weight(check: CheckResult) -> int:
-    return 0 if check.waived else STRICTNESS[check.verdict]
+    return 0 if check.excused else STRICTNESS[check.verdict]
 
 
 def _same(own: CheckResult, other: CheckResult) -> bool:
     """Whether two definitions have the same check; an adjusted p may differ with the size of the family."""
-    fields = ("verdict", "rule", "bound", "metric", "k", "probe", "over", "value", "waiver")
+    fields = ("verdict", "tier", "rule", "bound", "metric", "k", "probe", "over", "value", "waiver")
     groups = [[(group.group, group.verdict) for group in check.groups] for check in (own, other)]
     return groups[0] == groups[1] and all(getattr(own, name) == getattr(other, name) for name in fields)
 
@@ -196,6 +196,8 @@ def _tightens(path: tuple[str, ...], before: Any, now: Any) -> bool:
         return now is None or path[-1] == "reason" or (path[-1] == "until" and str(now) < str(before))
     if path in (("on_inconclusive",), ("approval",)):
         return now not in ("warn", "note")
+    if path[0] == "checks" and path[-1] == "tier":
+        return bool(before == "watch")
     if path[0] == "checks" and path[-1] in _HIGHER and isinstance(before, float) and isinstance(now, float):
         return now > before if _HIGHER[path[-1]] else now < before
     return False

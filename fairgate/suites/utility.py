@@ -17,7 +17,8 @@ def require_utility(
     A model that answers the same for every image treats everybody alike. What shows it is accuracy among labels of
     which several are true for some image, or recall_at_k among several subjects, held to more than chance.
     """
-    useful = [check for check in suite.checks if METRICS[check.metric].spec.utility]
+    useful = [check for check in suite.checks if METRICS[check.metric].spec.utility and check.tier == "gate"]
+    _require_gate_by_group(suite, source)
     if len(useful) == len(suite.checks):
         return
     read = (
@@ -43,6 +44,18 @@ def require_utility(
         where=source.where(("checks", suite.checks.index(useful[0])) if useful else ("checks",)),
         remedy=_remedy(suite, one_answer=1 in read.values()),
     )
+
+
+def _require_gate_by_group(suite: Suite, source: Source) -> None:
+    """Raise SuiteError for a suite that only watches what happens to groups."""
+    watched = [check for check in suite.checks if check.tier == "watch"]
+    by_group = [check for check in suite.checks if check.over is not None or METRICS[check.metric].spec.counterfactual]
+    if watched and not any(check.tier == "gate" and check.no_worse_than for check in by_group):
+        raise SuiteError(
+            "checks are watched here, and none that decides compares a group with the baseline.",
+            where=source.where(("checks", suite.checks.index(watched[0]), "tier")),
+            remedy="leave `tier: gate` at one check `over` groups with `no_worse_than: baseline`",
+        )
 
 
 def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, share: float | None) -> float:

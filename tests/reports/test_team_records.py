@@ -29,7 +29,7 @@ from fairgate.reports import (
     terminal_table,
 )
 from fairgate.reports.formatting import provenance, tally, totals, verdict_words, why_absent
-from fairgate.reports.sentences import decider_words, definition_words, remarks, sentence, waiver_words
+from fairgate.reports.sentences import decider_words, definition_words, excuse_words, remarks, sentence
 
 CHANGED = "ate definition changed: 3 changes since the merge base 89abcdef89 (git:origin/main)"
 HELD = "waived until 2027-03-01: retraining in #412"
@@ -132,11 +132,11 @@ def test_a_run_in_which_everything_is_waived_is_no_pass() -> None:
 
 def test_what_could_not_be_computed_is_not_waived() -> None:
     broken = waived(skew_check("nurse", 0.78).model_copy(update={"verdict": "error"}))
-    assert waiver_words(broken).startswith(
+    assert excuse_words(broken).startswith(
         "not waived, since it could not be computed (a waiver is valid until 2027-03-01"
     )
     assert "not waived" in printed(example_record([broken]))
-    assert waiver_words(waived(fairness_check(None, 0.9))) == ""
+    assert excuse_words(waived(fairness_check(None, 0.9))) == ""
 
 
 def test_many_waived_checks_are_cut_short_in_the_terminal() -> None:

@@ -80,9 +80,9 @@ class Trial:
 
     @property
     def failing(self) -> dict[str, CheckResult]:
-        """Checks that close the gate, by item; waived ones do not."""
+        """Checks that close the gate, by item; waived and watched ones do not."""
         checks = self.record.checks if self.record else []
-        return {check.item: check for check in checks if check.verdict in ("fail", "error") and not check.waived}
+        return {check.item: check for check in checks if check.verdict in ("fail", "error") and not check.excused}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def control(aim: Planted, trial: Trial) -> Finding:
         return _finding("trouble", aim, trial, what, remedy)
     record = trial.record
     thin = (
-        [check.item for check in record.checks if check.verdict == "inconclusive" and not check.waived]
+        [check.item for check in record.checks if check.verdict == "inconclusive" and not check.excused]
         if record
         else []
     )

@@ -149,14 +149,14 @@ class GateSession:
 
     def exit_status(self, status: int) -> int:
         """3 where something was not judged and nothing failed, as `fairgate check` has it (`RunRecord.exit_code`); also
-        where every check is waived. 10 if all passed and a change needs an approval. Otherwise pytest's own, as in
-        xdist's workers: the controller decides."""
+        where every check is waived or watched. 10 if all passed and a change needs an approval. Otherwise pytest's
+        own, as in xdist's workers: the controller decides."""
         if hasattr(self.config, "workerinput"):
             return status
         if status == pytest.ExitCode.TESTS_FAILED and self._not_judged and not self._failed:
             return NO_VERDICT
         runs = [evaluation.record for evaluation in self.evaluations.values()]
-        if status == pytest.ExitCode.OK and any(all(check.waived for check in run.checks) for run in runs):
+        if status == pytest.ExitCode.OK and any(all(check.excused for check in run.checks) for run in runs):
             return NO_VERDICT
         asks = status == pytest.ExitCode.OK and any(run.needs_approval for run in runs)
         return NEEDS_APPROVAL if asks else status
