@@ -54,7 +54,9 @@ class Repository:
         place = bisect_left(ahead, True, key=self.has)
         if place < len(ahead):
             return ahead[place]
-        done = self._git("rev-parse", "--verify", "--quiet", f"{ahead[-1]}^1" if ahead else tip)
+        if not ahead:
+            return tip
+        done = self._git("rev-parse", "--verify", "--quiet", f"{ahead[-1]}^1")
         return done.stdout.decode().strip() or self._never_parted(ref)
 
     def has(self, commit: str, tip: str = "HEAD") -> bool:
@@ -159,13 +161,12 @@ class Repository:
     def tree(self, commit: str, path: str = ".") -> list[TreeEntry]:
         """The files under a path at a commit; their names are relative to this folder."""
         listed = self._git("ls-tree", "-r", "-l", "-z", commit, "--", f"./{path}" if path != "." else ".")
-        prefix = self._git("rev-parse", "--show-prefix").stdout.decode("utf-8", "surrogateescape").rstrip("\n")
         entries = []
         for line in filter(None, listed.stdout.decode("utf-8", "surrogateescape").split("\0")):
             facts, _, name = line.partition("\t")
             mode, _, blob, size = facts.split()
             kind = {"100": "file", "120": "link"}.get(mode[:3], "module")
-            entries.append(TreeEntry(name.removeprefix(prefix), kind, blob, int(size) if size.isdigit() else 0))
+            entries.append(TreeEntry(name, kind, blob, int(size) if size.isdigit() else 0))
         return entries
 
     def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
@@ -216,8 +217,10 @@ class Repository:
         remote, slash, _ = name.partition("/")
         if not slash:
             return False
-        listed = self._git("config", "--get-regexp", rf"^remote\.{re.escape(remote)}\.")
-        return remote == "origin" or listed.returncode == 0
+        return (
+            remote == "origin"
+            or self._git("config", "--get-regexp", rf"^remote\.{re.escape(remote)}\.").returncode == 0
+        )
 
     def _exactly(self, full: str) -> str | None:
         """`git rev-parse refs/heads/x` would also find a tag called `refs/heads/x`."""

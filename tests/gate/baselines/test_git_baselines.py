@@ -358,3 +358,12 @@ def test_a_repository_in_a_folder_of_a_larger_one_is_read_there(tmp_path: Path) 
     record = judge(toy)
     assert record.verdict == "pass"
     assert changes(record) == {}
+
+
+def test_a_folder_called_as_the_repositorys_own_keeps_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "vision" / "vision" / "suite.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("schema: 1\n", encoding="utf-8")
+    scratch_git(tmp_path)
+    assert [entry.name for entry in Repository(tmp_path / "vision").tree("HEAD")] == ["vision/suite.yaml"]
+    assert not Repository(tmp_path / "vision").differs("HEAD", "vision")
