@@ -53,6 +53,7 @@ _OF_PLUGINS = (
     "rich.table",
     "sortedcontainers",
 )
+_SHARED = "WARM_PYTHON"
 CALLS = {"fairgate": ["-P", "-m", "fairgate.interfaces.cli"], "pytest": ["-m", "pytest"], "code": ["-u", "-c"]}
 _CLIENT = """\
 #!{python} -SI
@@ -74,7 +75,9 @@ sys.exit(int(answer) if answer else 137)
 
 @functools.cache
 def warm_python() -> str:
-    """The path of the program; its server is started once, and ends with this process."""
+    """The path of the program; its server is started once for a run and its workers, and ends with this process."""
+    if _SHARED in os.environ:
+        return os.environ[_SHARED]
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     client, address = folder / "python", str(folder / "socket")
     client.write_text(_CLIENT.format(python=sys.executable, calls=CALLS, address=address), encoding="utf-8")
@@ -95,15 +98,16 @@ def warm_python() -> str:
     atexit.register(close)
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n", "the warm Python did not start"
+    os.environ[_SHARED] = str(client)
     return str(client)
 
 
 def _serve(address: str, client: str) -> None:
-    import_everything()
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
-    print("ready", flush=True)
+    print("ready", flush=True)  # who calls before everything is imported waits
+    import_everything()
     sys.executable = client  # what a fork starts is a fork too
     gc.collect()
     gc.freeze()  # or a fork's collections copy every page of what is imported
