@@ -24,6 +24,8 @@ from fairgate.ground.errors import DatasetError, listed, suggestion
 
 MIN_SETS = 30
 """Fewest sets of a group that a suite judges where it does not say (`groups.min_sets`)."""
+_ALL = ""
+"""All subjects together: none has an empty name."""
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _BOUNDED = re.compile(rf"(>?)({_NUMBER})-(?:(<?)({_NUMBER}))?")
 _BELOW = re.compile(rf"<(=?)({_NUMBER})")
@@ -218,7 +220,8 @@ def group_sizes(index: Index) -> list[GroupSize]:
         cells = [(row[1], row[2:]) for row in members]
         for names, counts in counted.items():
             at = [places[name] for name in names]
-            counts.update({(subject, tuple(cell[place] for place in at)) for subject, cell in cells})
+            shown = {(subject, tuple(cell[place] for place in at)) for subject, cell in cells}
+            counts.update(shown | {(_ALL, groups) for _, groups in shown})
     subjects = sorted(set(columns[1]))
     return [
         _size(names, cell, subjects, counts)
@@ -231,4 +234,4 @@ def _size(
     names: tuple[str, ...], cell: tuple[str, ...], subjects: Sequence[str], counts: Counter[tuple[str, tuple[str, ...]]]
 ) -> GroupSize:
     fewest, subject = min((counts[one, cell], one) for one in subjects)
-    return GroupSize(CROSS.join(names), CROSS.join(cell), sum(counts[one, cell] for one in subjects), subject, fewest)
+    return GroupSize(CROSS.join(names), CROSS.join(cell), counts[_ALL, cell], subject, fewest)

@@ -91,6 +91,7 @@ class ImportPlan:
             "subject_column": columns.subject_column,
             "images_found_by": self.images_found_by,
             **({"set_column": columns.sets, "member_column": columns.members} if columns.sets else {}),
+            **({"cluster_column": columns.cluster} if columns.cluster else {}),
             **self.reader.grouping.recorded(),
             **self.notes,
         }

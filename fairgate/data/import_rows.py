@@ -24,7 +24,9 @@ class ImportColumns:
     """What the columns of a table mean. `attributes` maps each to its groups; an empty list takes those of the table.
 
     `subject` is what every image shows, or `subject_column` says it. `image` names the column of the images' paths.
-    `sets` and `members` name the columns of counterfactual sets; without them each image is a set of its own.
+    `sets` and `members` name the columns of counterfactual sets. `cluster` names that of images that depend on each
+    other (one person, photograph or prompt): a cluster is a set, which is resampled and counted whole. Without these
+    columns each image is a set of its own.
     """
 
     attributes: Mapping[str, Sequence[str]]
@@ -33,6 +35,7 @@ class ImportColumns:
     image: str | None = None
     sets: str | None = None
     members: str | None = None
+    cluster: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class RowReader:
         _require_options(table, given, grouping)
         brought = pictures and table.rows.picture_column is not None
         column = _image_column(table, given.image, brought)
-        taken = {column, given.subject_column, given.sets, given.members, "caption", *given.attributes}
+        taken = {column, given.subject_column, given.sets, given.members, given.cluster, "caption", *given.attributes}
         stored = {name: f"label_{name}" if name in OWN_COLUMNS else name for name in table.columns if name not in taken}
         stored |= {name: f"label_{name}" for name in grouping.columns}
         names = Counter([*stored.values(), *given.attributes])
@@ -145,16 +148,18 @@ class FoundRows:
         if given.sets and given.members:
             self._sets.append(self._share(text_of(line.fields[given.sets])))
             self._members.append(self._share(text_of(line.fields[given.members])))
+        elif given.cluster:
+            self._sets.append(self._share(reader.group(line, given.cluster)))
 
     def settle(self) -> None:
         """Name the sets and the images, and order the groups. Raises DatasetError where two lines are of one image."""
         if not self._reader.given.sets:
             self._name_images()
             ids = unique_ids([str(path) for path in self.paths])
-            self._sets = [ids[str(path)] for path in self.paths]
-            self._members = [MEMBER] * len(self)
-        else:
-            self._require_sets()
+            names = [ids[str(path)] for path in self.paths]
+            clustered = self._reader.given.cluster is not None
+            self._sets, self._members = (self._sets, names) if clustered else (names, [MEMBER] * len(self))
+        self._require_sets()
         grouping, declared = self._reader.grouping, self._reader.given.attributes
         ordered = {name: grouping.groups(name, self._recorded[name]) for name in grouping.columns}
         plain = ColumnGrouping()
@@ -214,7 +219,8 @@ class FoundRows:
             self.named_by = "the row's number: their table has no different path for each"
 
     def _require_sets(self) -> None:
-        """Every set has the members of the first one, or each is of one member. Raises DatasetError."""
+        """Rows of a set, or cluster, follow each other. Raises DatasetError."""
+        given = self._reader.given
         of: dict[str, list[str]] = {}
         before = None
         for line, name, member in zip(self.lines, self._sets, self._members, strict=True):
@@ -222,11 +228,11 @@ class FoundRows:
                 raise DatasetError(
                     f"rows of set '{harmless(name)}' are not one after another.",
                     where=self._reader.table.place(line),
-                    remedy=f"sort the table by '{self._reader.given.sets}'",
+                    remedy=f"sort the table by '{given.sets or given.cluster}'",
                 )
             of.setdefault(name, []).append(member)
             before = name
-        self.counterfactual = max(map(len, of.values()), default=0) > 1
+        self.counterfactual = given.sets is not None and max(map(len, of.values()), default=0) > 1
 
 
 def _image_column(table: LabelTable, named: str | None, brought: bool) -> str | None:
@@ -249,6 +255,11 @@ def _require_options(table: LabelTable, given: ImportColumns, grouping: ColumnGr
             "counterfactual sets need two columns.",
             remedy="name the set's (`--set-column`) and the member's (`--member-column`), or neither",
         )
+    if given.cluster and given.sets:
+        raise DatasetError(
+            "a table has counterfactual sets or clusters, and both are named.",
+            remedy="name the set's column alone (`--set-column`): a set is resampled whole, as a cluster is",
+        )
     if not given.attributes:
         raise DatasetError(
             "no attribute is named.",
@@ -259,7 +270,7 @@ def _require_options(table: LabelTable, given: ImportColumns, grouping: ColumnGr
         table.column(attribute, "is named as an attribute")
     if given.subject_column:
         table.column(given.subject_column, "should name the subjects")
-    for name, what in ((given.sets, "sets"), (given.members, "members")):
+    for name, what in ((given.sets, "sets"), (given.members, "members"), (given.cluster, "clusters")):
         if name:
             table.column(name, f"should name the {what}")
     named = [*given.attributes, *([given.subject_column] if given.subject_column else [])]

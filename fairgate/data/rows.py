@@ -241,7 +241,7 @@ class SetReader:
         members = [str(row["member"]) for row in rows]
         if doubled := [member for member in members if members.count(member) > 1]:
             yield f"set '{set_id}' has member '{doubled[0]}' twice.", "give each member of a set its own name"
-        if len({row["subject"] for row in rows}) > 1:
+        if self.counterfactual and len({row["subject"] for row in rows}) > 1:
             remedy = "members of a set differ in social attributes and in nothing else"
             yield f"set '{set_id}' has more than one subject.", remedy
         if self.counterfactual and self.members is None:

@@ -194,6 +194,7 @@ def import_images(  # noqa: PLR0913 - the options of a command
     image_column: str | None = None,
     set_column: str | None = None,
     member_column: str | None = None,
+    cluster: str | None = None,
     bins: Mapping[str, str | Sequence[str]] | None = None,
     merge: Mapping[str, Mapping[str, str]] | None = None,
     licence: str = "unknown",
@@ -211,7 +212,7 @@ def import_images(  # noqa: PLR0913 - the options of a command
     grouping = ColumnGrouping({column: Bins.parse(written) for column, written in (bins or {}).items()}, merge or {})
     releases = Path(root).resolve() / "datasets"
     declared = attributes if isinstance(attributes, Mapping) else {attribute: [] for attribute in attributes}
-    columns = ImportColumns(declared, subject, subject_column, image_column, set_column, member_column)
+    columns = ImportColumns(declared, subject, subject_column, image_column, set_column, member_column, cluster)
     plan = plan_import(labels, None if images is None else Path(images), columns, grouping)
     plan.write(name, root=releases, version=version, licence=licence)
     return _open_dataset(f"{name}@{version}", releases)

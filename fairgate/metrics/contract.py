@@ -66,7 +66,8 @@ class MetricRequest:
 
     `words` are those of an association probe that the value averages over; of other probes there are none. `crossings`
     are the attributes that make the groups. `where` is the check's place in its suite, `keys` that of its keys. Groups
-    in fewer than `min_sets` sets are not judged. `asked` is the probe with its settings, where the check is a suite's.
+    in fewer than `min_sets` sets are not judged. `asked` is the probe with its settings, if the check is a suite's.
+    `clusters`: the sets are clusters of images that depend on each other, and not counterfactual.
     """
 
     check: str
@@ -80,6 +81,7 @@ class MetricRequest:
     keys: Mapping[str, str] = field(default_factory=dict)
     min_sets: int = 0
     asked: Probe | None = None
+    clusters: bool = False
 
     @property
     def truth_of(self) -> str | None:

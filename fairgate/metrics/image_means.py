@@ -242,13 +242,6 @@ class GroupGap(OfWorstGroup):
         """Without set-mates, a group is compared with the groups of its attribute, each with images of its own."""
         if dataset.counterfactual:
             return
-        if dataset.n_sets < dataset.n_rows:
-            raise SuiteError(
-                f"check '{r.check}' measures {r.metric}, and the {dataset.n_sets:,} sets of '{dataset.name}' hold "
-                f"{dataset.n_rows:,} images: they are neither counterfactual nor single images.",
-                where=r.at("over"),
-                remedy="give every image a set of its own, or compare each group with itself: `metric: accuracy`",
-            )
         if len(r.crossings) > 1:
             several = " and ".join(CROSS.join(crossing) for crossing in r.crossings)
             raise SuiteError(
@@ -259,9 +252,12 @@ class GroupGap(OfWorstGroup):
             )
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """Inside sets, or between groups of single images."""
+        """Inside sets, or between groups of single images or of clusters."""
         value = self.of_images(answers)[cell.rows]
-        return _of_images(cell, value, r.min_sets) if cell.unit == "images" else _inside_sets(cell, value)
+        if r.clusters:
+            _require_groups_apart(r, cell)
+        between = r.clusters or cell.unit == "images"
+        return _of_images(cell, value, r.min_sets) if between else _inside_sets(cell, value)
 
     def of_images(self, answers: Answers) -> Floats:
         """What gaps are of, for every image of the dataset, (images,)."""
@@ -285,6 +281,18 @@ class AccuracyGap(GroupGap):
     def of_images(self, answers: Answers) -> Floats:
         """1 where the answer is right."""
         return np.asarray(answers[0].correct).astype(np.float64)
+
+
+def _require_groups_apart(r: MetricRequest, cell: Cell) -> None:
+    """Raises ScoresError for a cluster with images of several groups: the groups would not be independent samples."""
+    several = (cell.per_set(np.zeros(len(cell.rows)))[1] > 0).sum(axis=1) > 1
+    if several.any():
+        raise ScoresError(
+            f"check '{r.check}' compares groups, and {int(several.sum()):,} clusters have images of several groups, "
+            f"such as '{cell.set_ids[int(several.argmax())]}'.",
+            where=r.at("over"),
+            remedy="compare each group with itself: `metric: accuracy` or `metric: p_true`, with `over`",
+        )
 
 
 def _inside_sets(cell: Cell, value: Floats) -> Measure:

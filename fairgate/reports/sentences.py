@@ -183,7 +183,7 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
     if not named and worst is not None and worst.delta is not None:
         named = [worst]
     if relative:
-        others = "the mean of all groups" if unit_of(record) == "image" else "its set-mates"
+        others = "the mean of all groups" if not record.dataset.counterfactual else "its set-mates"
         groups = listed(named, lambda group: f"{clean(group.group, 80)} {_both_ends(group, others, other)}")
         change = (
             groups or f"the worst group {_stood(delta)} {others}{' against the anchor' if other == 'anchor' else ''}"

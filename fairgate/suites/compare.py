@@ -110,7 +110,8 @@ def compare(
         (codes,) = cell.group_codes
         place = np.where(enough, np.cumsum(enough) - 1, -1)
         labels = np.where(codes >= 0, place[codes], -1)
-        results = compare_images(now.images, before.images, labels, groups=int(enough.sum()), **test)
+        test |= {"groups": int(enough.sum()), "units": cell.set_code}
+        results = compare_images(now.images, before.images, labels, **test)
     else:
         assert deltas is not None
         of_draws: dict[str, Any] = {"n_sets": known_sets[enough], "design": design}

@@ -37,6 +37,7 @@ class PlannedCheck:
     against: Against | None = None
     category: str | None = None
     probe: Probe | None = None
+    clusters: bool = False
 
     @property
     def word(self) -> str | None:
@@ -78,6 +79,7 @@ class PlannedCheck:
             keys=keys or {},
             min_sets=min_sets,
             asked=self.probe,
+            clusters=self.clusters,
         )
 
     @property
@@ -127,7 +129,7 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     if metric.spec.counterfactual and not dataset.counterfactual:
         raise SuiteError(
             f"check '{check.id}' measures {check.metric} inside counterfactual sets, and dataset "
-            f"'{dataset.name}' has one image per set.",
+            f"'{dataset.name}' has none.",
             where=where,
             remedy="use `metric: group_gap` or `metric: accuracy` with `over`, or a counterfactual dataset",
         )
@@ -147,7 +149,8 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     else:
         subjects: Sequence[str | None] = dataset.subjects if check.by == "subject" else [None]
         planned = [PlannedCheck(check, subject, groupings, where, words, against) for subject in subjects]
-    planned = [replace(item, probe=probe) for item in planned]
+    clusters = not dataset.counterfactual and dataset.n_sets < dataset.n_rows
+    planned = [replace(item, probe=probe, clusters=clusters) for item in planned]
     if against is None or loaded.suite.anchor is None:
         return planned
     return [*planned, *(replace(item, against="anchor") for item in planned)]

@@ -244,7 +244,8 @@ def _moved(assessed: Assessed, paired: PairedResult, at: int) -> str:
     delta, lo, hi = (float(limits[at]) for limits in (paired.delta, paired.lo, paired.hi))
     limits = f"[{three_decimals(lo)}, {three_decimals(hi)}]"
     if assessed.planned.metric.spec.relative and assessed.by_group and assessed.before is not None:
-        others = "the mean of all groups" if assessed.cell.unit == "images" else "its set-mates"
+        between = assessed.cell.unit == "images" or assessed.planned.clusters
+        others = "the mean of all groups" if between else "its set-mates"
         before, now = (float(side.group_values[at]) for side in (assessed.before, assessed.now))
         return f"{gap_words(before, others)} before and {gap_words(now)} now, {three_decimals(delta)} {limits}"
     moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {three_decimals(abs(delta))}"

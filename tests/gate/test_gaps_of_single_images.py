@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from imported_photographs import import_images
-from toy_repository import rows
 
 from fairgate import gate
-from fairgate.data import write_dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.studies.power import suite_power
@@ -215,26 +213,6 @@ def test_what_needs_set_mates_or_mixes_families_is_refused(people: Path) -> None
         gate.prepare("people", people)
     assert "a check for each (`over: gender`), or cross them" in caught.value.remedy
     assert str(caught.value.where).startswith("fairness_suites/people.yaml:")
-
-
-def test_sets_that_are_neither_counterfactual_nor_single_images_have_no_gap(toy: Any) -> None:
-    write_dataset(
-        toy.root / "datasets" / "mixed" / "v1",
-        rows(30),
-        name="mixed",
-        version="v1",
-        attributes={"skin_tone": ["light", "dark"], "gender": ["male", "female"]},
-        recipe={"name": "import"},
-        licence="unknown",
-        counterfactual=False,
-    )
-    head, _, _ = toy.suite.read_text(encoding="utf-8").partition("checks:")
-    asked = "  - {id: gap, probe: labels, metric: group_gap, over: gender, at_least: -0.1}\n"
-    used = "  - {id: finds, probe: search, metric: recall_at_k, k: 1, at_least: 0.9}\n"
-    toy.write_suite(head.replace("dataset: toy", "dataset: mixed") + "checks:\n" + asked + used)
-    with pytest.raises(SuiteError, match="60 sets of 'mixed' hold 240 images: they are neither") as caught:
-        gate.prepare("jobs", toy.root)
-    assert "metric: accuracy" in caught.value.remedy
 
 
 def test_power_tells_the_smallest_gap_that_the_gate_sees(people: Path) -> None:

@@ -258,7 +258,7 @@ def test_images_of_small_groups_and_of_none_count_in_no_other_group() -> None:
         rng = np.random.default_rng(3)
         new, old = rng.normal(0.5, 0.1, 80), rng.normal(0.5, 0.1, 80)
         far = np.full(10, 9.0)
-        images = SimpleNamespace(n_sets=rows, unit="images", group_codes=(codes[:rows],))
+        images = SimpleNamespace(n_sets=rows, unit="images", group_codes=(codes[:rows],), set_code=np.arange(rows))
         sides = [
             replace(measure([0.5, 0.5, 0.5], images=np.append(side, extra)[:rows]), group_sets=np.array([40, 40, 5]))
             for side, extra in ((new, far), (old, -far))

@@ -87,7 +87,7 @@ def test_set_metrics_are_refused_on_photographs_that_are_no_sets(toy: Toy) -> No
         counterfactual=False,
     )
     toy.write_suite(SUITE.replace("dataset: toy", "dataset: photos"))
-    with pytest.raises(SuiteError, match="one image per set") as caught:
+    with pytest.raises(SuiteError, match="inside counterfactual sets, and dataset 'photos' has none") as caught:
         gate.prepare("jobs", toy.root)
     assert "metric: accuracy" in str(caught.value.remedy)
 

@@ -156,35 +156,64 @@ def compare_images(
     design: Design,
     rng: np.random.Generator,
     draws: int = 4000,
+    units: ArrayLike | None = None,
 ) -> PairedComparison:
     """The change of each group's mean score against the other groups', on images that form no sets.
 
     candidate, baseline: (images,), entry i of both the same image; labels (images,) its group 0..groups-1, or -1 where
     unknown (left out). Compared is the change of a group's mean less the mean change of all groups, every group
     weighing the same: negative = fell behind. It is a gap, and harms a group that is now behind alone (`paired`).
-    Images are resampled within groups, and counted as sets. Raises StatisticsError as `image_changes` does.
+    Images are resampled within groups, and counted as sets; those of one of the `units` (images,) together, as one.
+    Raises StatisticsError as `image_changes` does.
     """
-    changes = image_changes(candidate, baseline, labels, groups=groups)
-    now, label = np.asarray(candidate, dtype=np.float64), np.asarray(labels)
+    changes = image_changes(candidate, baseline, labels, groups=groups, units=units)
+    now = _of_units(np.asarray(candidate, dtype=np.float64), np.asarray(labels), groups, units, centred=True)
     same = copy.deepcopy(rng)  # both in the same resamples
     evidence, own = (
         contrast_evidence([design.sign * sample for sample in samples], alpha=design.alpha, draws=draws, rng=source)
-        for samples, source in ((changes, rng), ([now[label == group] for group in range(groups)], same))
+        for samples, source in ((changes, rng), (now, same))
     )
     return PairedComparison(design, evidence, "max-t bootstrap", draws, None if design.harm == "either" else own)
 
 
-def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, *, groups: int) -> list[FloatArray]:
+def _of_units(
+    values: FloatArray, label: NDArray[np.int_], groups: int, units: ArrayLike | None, *, centred: bool = False
+) -> list[FloatArray]:
+    """Samples (units of the group,) with the mean of the group's images: of a unit the mean of its images, weighed by
+    their number. `centred` weighs what differs from the group's mean, which is the smaller error of a mean far from 0;
+    else a unit of 0 stays 0, as the guard for sparse changes needs."""
+    samples = []
+    for group in range(groups):
+        places = np.flatnonzero(label == group)
+        if units is None or not places.size:
+            samples.append(values[places])
+            continue
+        _, first, code = np.unique(np.asarray(units)[places], return_index=True, return_inverse=True)
+        code = np.argsort(np.argsort(first))[code]  # in the order of the images
+        size = np.bincount(code)
+        if size.max() == 1:
+            samples.append(values[places])
+            continue
+        centre = float(values[places].mean()) if centred else 0.0
+        samples.append(centre + np.bincount(code, values[places] - centre) / size.mean())
+    return samples
+
+
+def image_changes(
+    candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, *, groups: int, units: ArrayLike | None = None
+) -> list[FloatArray]:
     """How far each image of every group moved, (images of the group,): what `compare_images` compares the means of.
 
+    Images of one of the `units` (images,) are one value, their mean weighed by their number: (units of the group,).
     Changes that are mere rounding are exactly 0. Raises StatisticsError for scores that are not finite, shapes that
-    differ, labels out of range, fewer than two groups, and a group with fewer than two images.
+    differ, labels out of range, fewer than two groups, and a group with fewer than two images or units.
     """
     new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
     label = np.asarray(labels)
-    if new.ndim != 1 or not new.shape == old.shape == label.shape:
+    if new.ndim != 1 or not new.shape == old.shape == label.shape == np.shape(labels if units is None else units):
         raise StatisticsError(
-            f"candidate, baseline and labels have shapes {new.shape}, {old.shape} and {label.shape}.",
+            f"candidate, baseline and labels have shapes {new.shape}, {old.shape} and {label.shape}"
+            + ("." if units is None else f", units {np.shape(units)}."),
             where="image_changes",
             remedy="pass (images,) each, over the images that both runs scored, in the same order",
         )
@@ -204,7 +233,7 @@ def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, 
         )
     rounding = _ROUND_OFF * max(np.abs(new).max(initial=0.0), np.abs(old).max(initial=0.0))
     change = np.where(np.abs(new - old) <= rounding, 0.0, new - old)
-    samples = [change[label == group] for group in range(groups)]
+    samples = _of_units(change, label, groups, units)
     few = [group for group, sample in enumerate(samples) if sample.size < 2]
     if few:
         raise StatisticsError(

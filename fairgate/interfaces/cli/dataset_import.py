@@ -43,6 +43,10 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         str | None, typer.Option(help="Column that names an image's counterfactual set; with `--member-column`.")
     ] = None,
     member_column: Annotated[str | None, typer.Option(help="Column that names an image in its set.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Column of images that depend on each other (a person, photograph, prompt): one set."),
+    ] = None,
     bin: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,13 +64,15 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
     root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
 ) -> None:
-    """Import photographs with labels, each a set of its own, or labels without images (scores only)."""
+    """Import photographs with labels, each a set of its own or in a cluster, or labels without images (scores only)."""
     from fairgate.data import ColumnGrouping, ImportColumns, check_name, plan_import, refuse_existing
 
     check_name(name, version)
     if not preview:
         refuse_existing(root / name / version)
-    columns = ImportColumns(_attributes(attribute), subject, subject_column, image_column, set_column, member_column)
+    columns = ImportColumns(
+        _attributes(attribute), subject, subject_column, image_column, set_column, member_column, cluster
+    )
     plan = plan_import(labels, images, columns, ColumnGrouping.parse(bin or (), merge or ()))
     for what, note in plan.notes.items():
         typer.echo(f"{plan.table.name}: {what.replace('_', ' ')} {note}", err=True)

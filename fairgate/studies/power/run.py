@@ -160,7 +160,7 @@ def _power(cell: Cell, now: Measure, before: Measure, *, rng: np.random.Generato
         return power(now.paired - before.paired, rng=rng, draws=draws, **options)
     if now.images is not None and before.images is not None:
         (codes,), (names,) = cell.group_codes, cell.groups
-        changes = image_changes(now.images, before.images, codes, groups=len(names))
+        changes = image_changes(now.images, before.images, codes, groups=len(names), units=cell.set_code)
         return power_of_images(changes, rng=rng, draws=draws, **options)
     drawn = resample([now, before], cell.n_sets, draws, Resamples(cell.n_sets, draws, rng))
     return power_of_draws(now.value - before.value, drawn[0].value - drawn[1].value, n_sets=cell.n_sets, **options)
