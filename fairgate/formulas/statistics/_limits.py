@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtri, ndtr, ndtri
 
-from fairgate.formulas.statistics.answers import least_lost, p_lost_less, p_lost_more
+from fairgate.formulas.statistics.answers import chance_given_turned, least_lost, p_lost_less, p_lost_more
 from fairgate.formulas.statistics.family import Evidence, Side, critical, normal_score, student_t
 from fairgate.formulas.statistics.resampling import FloatArray, Source, weight_pieces
 
@@ -81,6 +81,7 @@ def mean_evidence(difference: FloatArray, *, alpha: float, draws: int, rng: Sour
     dense, drawn = dense[silent <= _SILENT], drawn[:, silent <= _SILENT]
     drawn = normal_score(drawn, n[dense] - 1.0)
     thin = _Answers(samples) if answered else _Hidden(mean, departing, n, largest)
+    rival = thin.rival if isinstance(thin, _Answers) and (present.sum(axis=1) <= 1).all() else None
     skewness, deviation = np.zeros(n.size), difference[:, dense] - mean[dense]
     square = deviation**2
     skewness[dense] = np.nanmean(square * deviation, axis=0) / np.nanmean(square, axis=0) ** 1.5
@@ -102,7 +103,7 @@ def mean_evidence(difference: FloatArray, *, alpha: float, draws: int, rng: Sour
             far[dense] = student_t(critical_z, n[dense] - 1.0) * stretch[dense] * error[dense]
             return far
 
-        return Side(z, reach, scored, dense)
+        return Side(z, reach, scored, dense, exact=answered, rival=rival)
 
     return Evidence(mean, error, n, judged, under=side(-1.0), over=side(1.0), least=signs(n))
 
@@ -155,6 +156,13 @@ class _Answers:
             else:
                 far[group] = (won - lost) / n - least_lost(won, lost, n, level)
         return far
+
+    def rival(self, bound: float, p: float) -> FloatArray:
+        """The chance of such a p in each group, given how many of its answers turned; p itself but at a bound of 0."""
+        if bound != 0:
+            return np.full(len(self.samples), p)
+        turned = [_turned(sample) for sample in self.samples]
+        return np.array([chance_given_turned(lost + won, n, p) for lost, won, n in turned])
 
 
 def _turned(sample: FloatArray) -> tuple[int, int, int]:

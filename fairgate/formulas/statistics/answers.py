@@ -13,7 +13,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betainc, betaincinv, gammaln, ndtri
+from scipy.special import bdtrc, betainc, betaincinv, gammaln, ndtri
 
 from fairgate.formulas.statistics.resampling import FloatArray
 
@@ -56,6 +56,26 @@ def p_lost_more(lost: int, won: int, images: int, margin: float) -> float:
 def p_lost_less(lost: int, won: int, images: int, margin: float) -> float:
     """Evidence that the share lost less the share won is below the margin (-1..1)."""
     return _p(lost, won, images, margin, more=False) if margin >= 0 else _p(won, lost, images, -margin, more=True)
+
+
+@lru_cache(maxsize=65_536)
+def chance_given_turned(turned: int, images: int, level: float) -> float:
+    """Chance that `p_lost_more` at a margin of 0 is at most the level, if each of these answers is lost like a coin.
+
+    >>> chance_given_turned(5, 50, 0.02)  # p is 0.013 if all five are lost, 0.12 if four are
+    0.03125
+    >>> chance_given_turned(3, 50, 0.02)
+    0.0
+    """
+    few, enough = 0, turned + 1
+    level *= 1 + 1e-9  # a p that came from a score and back
+    while few < enough:  # the fewest lost that reach the level; p falls with them
+        middle = (few + enough) // 2
+        if p_lost_more(middle, turned - middle, images, 0.0) <= level:
+            enough = middle
+        else:
+            few = middle + 1
+    return float(bdtrc(few - 1, turned, 0.5)) if 0 < few <= turned else float(few == 0)
 
 
 @lru_cache(maxsize=65_536)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,14 @@ from hypothesis import strategies as st
 from scipy.stats import multinomial
 
 from fairgate.formulas.statistics import paired_test
-from fairgate.formulas.statistics.answers import _shares, least_lost, p_lost_less, p_lost_more, score
+from fairgate.formulas.statistics.answers import (
+    _shares,
+    chance_given_turned,
+    least_lost,
+    p_lost_less,
+    p_lost_more,
+    score,
+)
 from fairgate.ground.randomness import stream
 
 
@@ -113,6 +122,70 @@ def test_six_of_fifty_answers_lost_fail_which_a_bootstrap_could_not_say() -> Non
     lost[:6] = -1.0
     result = paired_test(lost, np.zeros(50), margin=0.02, rng=stream(0))
     assert result.overall == "fail"
-    assert result.p == pytest.approx(p_lost_more(6, 0, 50, 0.02) / 0.9)
+    assert result.p == pytest.approx(p_lost_more(6, 0, 50, 0.02))
     four = paired_test(np.where(np.arange(50) < 3, -1.0, 0.0), np.zeros(50), margin=0.02, rng=stream(0))
     assert four.overall == "inconclusive"
+
+
+def own_images(*turned: tuple[int, int], images: int = 50) -> np.ndarray:
+    """Differences of groups that share no image, from how many answers each lost and won."""
+    table = np.full((len(turned), images, len(turned)), np.nan)
+    for group, (lost, won) in enumerate(turned):
+        table[group, :, group] = np.repeat([-1.0, 1.0, 0.0], [lost, won, images - lost - won])
+    return table.reshape(-1, len(turned))
+
+
+def p_of(difference: np.ndarray, margin: float = 0.0) -> np.ndarray:
+    base = np.where(np.isnan(difference), np.nan, 0.0)
+    return paired_test(difference, base, margin=margin, rng=stream(0), draws=200).p_adjusted
+
+
+@pytest.mark.parametrize(
+    ("turned", "level", "chance"),
+    [
+        (5, 0.02, 1 / 32),  # p is 0.0127 of 5 lost, 0.12 of 4 lost and 1 won
+        (6, 0.07, (1 + 6) / 64),  # 0.0069 of 6, 0.065 of 5 and 1
+        (3, 0.02, 0.0),  # 0.049 of 3: no outcome of three turned answers is so clear
+        (0, 0.999, 0.0),
+        (4, 1.0, 1.0),
+    ],
+)
+def test_the_chance_of_a_p_given_turned_answers_is_that_of_coins(turned: int, level: float, chance: float) -> None:
+    assert chance_given_turned(turned, 50, level) == pytest.approx(chance)
+
+
+def test_groups_with_too_few_turned_answers_to_reach_a_p_leave_its_family() -> None:
+    clear = p_lost_more(6, 0, 50, 0.0)  # 0.0069; of 5 lost 0.013
+    assert p_of(own_images((6, 0)))[0] == pytest.approx(clear)
+    assert p_of(own_images((6, 0), (2, 1), (1, 0), (0, 5)))[0] == pytest.approx(clear)
+    assert p_of(own_images((6, 0), (3, 3), (2, 1)))[0] == pytest.approx(clear + 1 / 64)  # six turned: all lost
+    # Seven turned: 7 lost have 0.0038, 6 lost and 1 won 0.035.
+    assert p_of(own_images((6, 0), (3, 3), (4, 3)))[0] == pytest.approx(clear + 1 / 64 + 1 / 128)
+
+
+def test_sets_that_groups_share_and_margins_above_0_keep_every_group_in_the_family() -> None:
+    sets = np.stack([np.repeat([-1.0, 0.0], [lost, 50 - lost]) for lost in (6, 2, 1)], axis=1)
+    assert p_of(sets)[0] == pytest.approx(3 * p_lost_more(6, 0, 50, 0.0))
+    own = own_images((6, 0), (2, 0), (1, 0))
+    assert p_of(own, margin=0.02)[0] == pytest.approx(3 * p_lost_more(6, 0, 50, 0.02))
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    turned=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), min_size=2, max_size=5),
+    order=st.randoms(use_true_random=False),
+)
+def test_the_order_of_groups_with_their_own_images_does_not_matter(
+    turned: list[tuple[int, int]], order: Random
+) -> None:
+    shuffled = order.sample(range(len(turned)), len(turned))
+    np.testing.assert_allclose(p_of(own_images(*(turned[at] for at in shuffled))), p_of(own_images(*turned))[shuffled])
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    turned=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), min_size=2, max_size=4),
+    more=st.tuples(st.integers(0, 8), st.integers(0, 4)),
+)
+def test_a_further_group_never_sharpens_the_others(turned: list[tuple[int, int]], more: tuple[int, int]) -> None:
+    assert (p_of(own_images(*turned, more))[:-1] >= p_of(own_images(*turned)) - 1e-12).all()

@@ -93,23 +93,27 @@ class Side:
         rate = group.departing / group.n + (distance / self.largest if self.largest else math.inf)
         return float(norm.isf(binom.cdf(group.departing, group.n, min(rate, 1.0)))) if distance > 0 else -math.inf
 
-    def p(self, z: float, members: list[int]) -> float:
-        """Of a score in a family of so many groups."""
+    def p(self, z: float, members: list[int], *, exact: bool = False) -> float:
+        """Of a score in a family of so many groups. The reserve is for all but exact tests of answers."""
         drawn = [
             wallace(self.direction * self.groups[at].drawn, self.groups[at].n - 1)
             for at in members
             if not self.sparse[at]
         ]
         extremes = np.max([np.where(np.isnan(one), np.inf, one) for one in drawn], axis=0) if drawn else None
-        joint = 0.0 if extremes is None else (1 + (extremes >= z).sum()) / (DRAWS + 1)
+        joint = 0.0 if extremes is None else (1 + (extremes >= z).sum()) / (DRAWS + 1) / 0.9
         alone = norm.sf(z)
-        return float(max(joint + sum(self.sparse[at] for at in members) * alone, alone) / 0.9)
+        others = sum(self.sparse[at] for at in members) * alone / (1 if self.answers else 0.9)
+        return float(max(joint + others, 0 if exact else alone / 0.9))
 
     def adjusted(self, bound: float) -> np.ndarray:
         """Step by step: each among those that are no clearer, and no p below that of one that is clearer."""
         members = [at for at in range(len(self.groups)) if self.judged(at)]
         score = {at: min(max(self.score(at, bound), -37.0), 37.0) for at in members}
-        raw = {at: self.p(score[at], [other for other in members if score[other] <= score[at]]) for at in members}
+        raw = {}
+        for at in members:
+            weaker = [other for other in members if score[other] <= score[at]]
+            raw[at] = self.p(score[at], weaker, exact=self.answers and self.sparse[at])
         found = np.ones(len(self.groups))
         for at in members:
             steps = max(raw[other] for other in members if score[other] >= score[at])
@@ -119,10 +123,11 @@ class Side:
     def critical(self) -> float:
         """Where the p of a single step falls to alpha."""
         members = [at for at in range(len(self.groups)) if self.judged(at)]
+        exact = self.answers and all(self.sparse[at] for at in members)
         low, high = -5.0, 37.0
         for _ in range(80):
             middle = (low + high) / 2
-            low, high = (low, middle) if self.p(middle, members) <= self.alpha else (middle, high)
+            low, high = (low, middle) if self.p(middle, members, exact=exact) <= self.alpha else (middle, high)
         return high
 
     def reach(self, at: int) -> float:
@@ -180,6 +185,7 @@ CASES = {
     "a sparse group": answers(50, 3),
     "sparse groups, and one that is not any more": answers(50, 0, 7, 8),
     "answers alone": answers(50, 1, 5)[:, :2],
+    "many answers beside few": answers(60, 31, 7, 27)[:, :3],
     "few sets": answers(9, 1, 6, 7, 8),
     "six sets": skewed(6, -0.3),
     "five sets": np.concatenate([skewed(5), np.zeros((5, 1))], axis=1),
