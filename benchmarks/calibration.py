@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks import _calibration_page, _naive, _nulls, _statistics
+from benchmarks import _calibration_page, _naive, _nulls, _small_samples, _statistics
 from benchmarks._calibration_rows import Cell, Row
 from fairgate.formulas.metrics import set_deviation
 from fairgate.formulas.statistics import PairedResult, Resamples, paired_test, power
@@ -203,6 +203,8 @@ def run_task(task: tuple[Cell, Kind, int]) -> list[Row]:
     cell, kind, runs = task
     if cell.test == "statistic":
         return [Row(*astuple(cell), *row) for row in _statistics.rows(cell.shape, cell.sets, cell.groups, runs)]
+    if cell.test == _small_samples.TEST:
+        return list((_small_samples.loss_rows if kind == "losses" else _small_samples.rows)(cell, runs))
     if kind == "power":
         return [power_row(cell, runs)]
     rows = {"nulls": null_rows, "naive": naive_rows, "losses": loss_rows}[kind]
@@ -243,6 +245,8 @@ def tasks_of(powers: int) -> list[tuple[Cell, Kind, int]]:
         for sets in LOSSES
         for groups in (1, *GROUPS)
     ]
+    tasks += [(cell, "nulls", _small_samples.runs_of(cell)) for cell in _small_samples.cells()]
+    tasks += [(cell, "losses", 500) for cell in _small_samples.losses()]
     return sorted(tasks, key=_urgency)
 
 
@@ -267,7 +271,7 @@ def _urgency(task: tuple[Cell, Kind, int]) -> tuple[int, int, int, int]:
     """False alarms before power, cheap before dear; what is promised of 6,000 sets after what is not, of fewer."""
     cell, kind, _ = task
     kinds: tuple[Kind, ...] = ("nulls", "losses", "power", "naive")
-    extra = (cell.test, cell.shape, cell.truth) in EXTRA or cell.test == "statistic"
+    extra = (cell.test, cell.shape, cell.truth) in EXTRA or cell.test in ("statistic", _small_samples.TEST)
     return (extra + 2 * kinds.index(kind), cell.sets > 300, cell.sets * cell.groups, len(cell.test))
 
 
