@@ -141,7 +141,8 @@ def evaluate(
     if settings.baseline != "none" and all(planned.against != "baseline" for planned in prepared.everything):
         messages.append("notice: no check compares with the baseline (no_worse_than: baseline)")
     messages += [
-        f"warning: {hint.where}: {hint.problem} To see that, {hint.remedy}" for hint in advice(prepared.loaded)
+        f"warning: {hint.where}: {hint.problem} To see that, {hint.remedy}"
+        for hint in advice(prepared.loaded, settings.model)
     ]
     return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
 

@@ -110,6 +110,7 @@ def model_info(uri: str, model: Model, registered: str | None = None) -> ModelIn
         logit_scale=None if scale is None else float(scale),
         tokenizer=model.tokenizer,
         preprocessing=model.preprocessing,
+        frequencies=getattr(model, "frequencies", False),
     )
 
 

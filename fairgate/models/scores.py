@@ -1,4 +1,4 @@
-"""`scores:FILE?values=cosine|logit|probability[&logit_scale=100]`: scores that someone computed before; and
+"""`scores:FILE?values=cosine|logit|probability|frequency[&logit_scale=100]`: scores that someone computed before; and
 `labels:FILE`: labels that somebody's model gave before, a column per attribute. No torch.
 
 A CSV or Parquet table with a row per image and a column per prompt, whose name is the prompt to the letter. Rows are
@@ -22,7 +22,8 @@ from fairgate.models.family import Precomputed, TableFamily
 from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table
 
 CONFIDENCE = "_confidence"
-Values = Literal["cosine", "logit", "probability"]
+Values = Literal["cosine", "logit", "probability", "frequency"]
+_SHARES = ("probability", "frequency")
 
 
 @register
@@ -48,7 +49,8 @@ def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float
         raise ScoresError(
             f"{said}.",
             where=uri,
-            remedy="append ?values=cosine, ?values=probability, or ?values=logit (100 x cosine is a logit)",
+            remedy="append ?values=cosine, ?values=probability, ?values=frequency (shares of sampled answers) or "
+            "?values=logit (100 x cosine is a logit)",
         )
     return cast(Values, values), declared_logit_scale(options, uri)
 
@@ -71,15 +73,20 @@ class PrecomputedScores:
     preprocessing: str | None = None
     device: str = "none"
 
-    def logits(self, prompts: Sequence[str]) -> Floats:
-        """(images, prompts) float64. Cosines need `logit_scale` in the URI; of probabilities, their logarithms.
+    @property
+    def frequencies(self) -> bool:
+        """Whether the numbers are shares of sampled answers, which have no label temperature."""
+        return self.values == "frequency"
 
-        A probability of 0 is taken as the smallest normal number (log about -708), so that logits stay finite.
+    def logits(self, prompts: Sequence[str]) -> Floats:
+        """(images, prompts) float64. Cosines need `logit_scale` in the URI; of shares, their logarithms.
+
+        A share of 0 is taken as the smallest normal number (log about -708), so that logits stay finite.
         """
         found = self._columns(prompts)
         if self.values == "logit":
             return found
-        if self.values == "probability":
+        if self.values in _SHARES:
             return np.asarray(np.log(np.maximum(found, np.finfo(np.float64).tiny)))
         if self.logit_scale is None:
             raise ScoresError(
@@ -104,7 +111,7 @@ class PrecomputedScores:
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax over exactly these prompts; probabilities are renormalised over them. (images, prompts)."""
-        if self.values == "probability":
+        if self.values in _SHARES:
             silent = np.flatnonzero(self._columns(prompts).sum(axis=1) == 0)
             if silent.size:
                 raise ScoresError(
@@ -123,7 +130,7 @@ class PrecomputedScores:
     def _columns(self, prompts: Sequence[str]) -> Floats:
         if not prompts:
             raise ScoresError("there is no prompt to score.", where=self.uri, remedy="give at least one")
-        limits = (0.0, 1.0) if self.values == "probability" else (-1.001, 1.001) if self.values == "cosine" else None
+        limits = (0.0, 1.0) if self.values in _SHARES else (-1.001, 1.001) if self.values == "cosine" else None
         return np.stack([self.table.column(prompt, limits) for prompt in prompts], axis=1)
 
 

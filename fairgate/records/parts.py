@@ -65,7 +65,8 @@ class ModelInfo(RecordPart):
     MLflow's registry holds, `NAME/3`, also where the URI names it by an alias; `preparation` is the code that prepared
     images and prompts, `open_clip/1`. `tokenizer` and `preprocessing` are digests of the files and settings that turn
     text into tokens and pictures into tensors; `logit_scale` multiplies cosines before the softmax. Each is None where
-    it is not known (a table of scores, a record from before there were such fields)."""
+    it is not known (a table of scores, a record from before there were such fields). `frequencies`: a table of
+    shares of sampled answers, which have no label temperature."""
 
     uri: str
     fingerprint: str
@@ -75,6 +76,7 @@ class ModelInfo(RecordPart):
     tokenizer: str | None = None
     preprocessing: str | None = None
     logit_scale: Number = None
+    frequencies: bool = False
 
 
 class Environment(RecordPart):

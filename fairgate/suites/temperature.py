@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 import numpy as np
 
@@ -86,13 +87,15 @@ def _moved(planned: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: Pro
     return f"{name} from {three_decimals(float(before))} to {three_decimals(float(after))}"
 
 
-def advice(loaded: LoadedSuite) -> list[SuiteError]:
+def advice(loaded: LoadedSuite, model: str = "") -> list[SuiteError]:
     """Bounds on P(true) that a change of the label temperature alone can meet, by probe: advice on a valid suite.
 
     A temperature under which no answer is certain shrinks every spread and every gap of P(true). It shows in P(true)
     itself, and in a regression of such a metric, which is decided at two temperatures. Without a baseline, nothing is
-    proposed that needs one.
+    proposed that needs one. If the judged `model` is a table of frequencies, which has no temperature, nothing is.
     """
+    if ("values", "frequency") in parse_qsl(model.partition("?")[2]):
+        return []
     suite, hints = loaded.suite, list[SuiteError]()
     for name, probe in suite.probes.items():
         metric, over = probe.sees_temperature

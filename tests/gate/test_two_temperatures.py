@@ -21,6 +21,12 @@ from fairgate.suites import advice, resolve
 
 PROMPTS = [f"a photo of a {label}" for labels in LABELS.values() for label in labels]
 SURE = "  - {id: sure, probe: labels, metric: p_true, no_worse_than: baseline, margin: 0.02}\n"
+LABELLED = "".join(
+    line
+    for line in SUITE.splitlines(keepends=True)
+    if not any(word in line for word in ("search", "retrieval", "prompts"))
+).replace("labels: {chef: [chef, line cook], doctor: [doctor, nurse]}", "labels: [chef, line cook, doctor, nurse]")
+"""Without the search, whose columns are no probabilities."""
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +93,8 @@ def test_probabilities_have_a_temperature_as_logits_do(toy: Toy) -> None:
 
         return change
 
-    # without the search, whose columns are no probabilities
-    lines = [
-        line for line in SUITE.splitlines() if not any(word in line for word in ("search", "retrieval", "prompts"))
-    ]
-    text = "\n".join(lines)
-    shared = "labels: [chef, line cook, doctor, nurse]"
-    text = text.replace("labels: {chef: [chef, line cook], doctor: [doctor, nurse]}", shared)
     base = rewritten(toy, "base", probabilities(1.0))
-    hidden = judged(toy, rewritten(toy, "biased", probabilities(0.01)), text, baseline=base, values="probability")
+    hidden = judged(toy, rewritten(toy, "biased", probabilities(0.01)), LABELLED, baseline=base, values="probability")
     (gap,) = [check for check in hidden.checks if check.item == "gaps[doctor]"]
     assert (gap.verdict, gap.only_tempered, gap.worst_group) == ("fail", True, "dark × female")
 
@@ -119,7 +118,7 @@ def test_an_anchor_has_a_temperature_of_its_own(toy: Toy) -> None:
     assert (verdicts["gaps[doctor]"].verdict, verdicts["gaps[doctor]"].only_tempered) == ("pass", False)
     gap = verdicts["gaps@anchor[doctor]"]
     assert (gap.verdict, gap.only_tempered) == ("fail", True)
-    assert gap.reason.startswith("at the anchor's label temperature, since the anchor, dark × female fell by")
+    assert gap.reason.startswith("at the anchor's label temperature, since the anchor, dark × female 0.001 ahead")
     assert any("(anchor)" in notice for notice in record.notices)
 
 
@@ -154,7 +153,7 @@ def test_the_fixture_decides_at_both_temperatures(toy: Toy) -> None:
         if passes:
             fixture.assert_no_intersectional_regression(over=("skin_tone", "gender"), margin=0.04)
             continue
-        with pytest.raises(AssertionError, match="at the baseline's label temperature, dark × female fell by"):
+        with pytest.raises(AssertionError, match="at the baseline's label temperature, dark × female 0.001 ahead"):
             fixture.assert_no_intersectional_regression(over=("skin_tone", "gender"), margin=0.04)
 
 
@@ -176,3 +175,45 @@ def test_a_bound_that_a_temperature_can_meet_is_warned_of_and_never_refused(toy:
     toy.write_suite(SUITE.replace("baseline: model:scores:base.csv?values=logit", "baseline: none"))
     (found,) = advice(gate.prepare("jobs", toy.root).loaded)
     assert found.remedy == "add `- {id: p-true-labels-floor, probe: labels, metric: p_true, at_least: 0.50}`"
+
+
+def shares(samples: int, sharpness: float = 1.0) -> Callable[[np.ndarray], np.ndarray]:
+    """Logits of labels as shares of so many sampled answers; `sharpness` is an inverse temperature."""
+
+    def of(logits: np.ndarray) -> np.ndarray:
+        weights = np.exp(sharpness * logits)
+        drawn = np.random.default_rng(0).multinomial(samples, weights / weights.sum(axis=1, keepdims=True))
+        return np.asarray(drawn / samples)
+
+    return of
+
+
+def test_tables_of_frequencies_are_compared_once_since_they_have_no_temperature(toy: Toy) -> None:
+    """A model that is less certain of its answers: as probabilities that is a temperature, as frequencies a change."""
+    sharp = rewritten(toy, "base", shares(20))
+    flat = rewritten(toy, "tuned", shares(20, sharpness=0.2))
+    for values, tempered in (("probability", True), ("frequency", False)):
+        record = judged(toy, flat, LABELLED + SURE, baseline=sharp, values=values)
+        told = any("label temperature" in notice for notice in record.notices)
+        assert told == tempered, values
+        assert record.model.frequencies == (not tempered)
+        verdicts = {check.item: check.verdict for check in record.checks}
+        assert verdicts["sure"] == "fail", "a loss of P(true) itself shows in both"
+
+
+def test_frequencies_against_a_model_with_a_temperature_are_still_compared_at_both(toy: Toy) -> None:
+    sharp, flat = rewritten(toy, "base", shares(20)), rewritten(toy, "tuned", shares(20, sharpness=0.2))
+    for now, before in (("frequency", "probability"), ("probability", "frequency")):
+        toy.write_suite(LABELLED)
+        prepared = gate.prepare("jobs", toy.root)
+        typed = {"model": f"scores:{flat}?values={now}", "baseline": f"model:scores:{sharp}?values={before}"}
+        settings = resolve(prepared.loaded.suite, {**typed, "mlflow": "off", "cache": "off"}, environment={})
+        record = gate.evaluate(prepared, settings, command="x").record
+        assert any("label temperature" in notice for notice in record.notices), now
+
+
+def test_no_temperature_is_warned_of_where_there_is_none(toy: Toy) -> None:
+    toy.write_suite(SUITE)
+    loaded = gate.prepare("jobs", toy.root).loaded
+    assert advice(loaded, "scores:base.csv?values=probability")
+    assert advice(loaded, "scores:base.csv?values=frequency") == []

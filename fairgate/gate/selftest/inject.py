@@ -124,7 +124,7 @@ def columns_of(model: Model, suite: SuitePrompts) -> Columns:
     normalised anew): the difference goes to the prompts that only one query uses. Raises ModelError for a model that
     lacks what the prompts need.
     """
-    if isinstance(model, PrecomputedScores) and model.values == "probability":
+    if isinstance(model, PrecomputedScores) and model.values in ("probability", "frequency"):
         return Columns(dict(zip(suite.prompts, model.logits(suite.prompts).T, strict=True)), 1.0, True)
     logits: dict[str, Floats] = {}
     if suite.labels:

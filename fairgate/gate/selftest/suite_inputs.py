@@ -26,7 +26,7 @@ def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> l
     what = f"{len(loaded.suite.checks)} checks make {items} items on {manifest.ref} ({manifest.n_sets:,} sets)"
     shown = loaded.path.relative_to(prepared.root) if loaded.path.is_relative_to(prepared.root) else loaded.path
     findings = [ok(area, what, where=str(shown))]
-    findings += [warning(area, hint.problem, hint.where, hint.remedy) for hint in advice(loaded)]
+    findings += [warning(area, hint.problem, hint.where, hint.remedy) for hint in advice(loaded, settings.model)]
     findings += [_waiver(area, loaded, place, today) for place in range(len(loaded.suite.waivers))]
     if settings.on_inconclusive == "warn":
         what = "thin evidence opens the gate: on_inconclusive is `warn`."
