@@ -57,7 +57,7 @@ def test_a_bias_that_another_scale_of_the_logits_hides_fails_and_its_group_is_na
     (gap,) = [check for check in judged.record.checks if check.item == "gaps[doctor]"]
     assert [group.group for group in gap.failing_groups] == ["dark × female"]
     assert gap.only_tempered == (factor < 1)
-    assert gap.only_tempered == gap.reason.startswith("at the baseline's label temperature, dark × female fell by")
+    assert gap.only_tempered == gap.reason.startswith("at the baseline's label temperature, dark × female ")
     assert "label temperature: the mean entropy of the answers to 'labels' changed from" in judged.notices
     assert "label temperature" in judged.comment
 
