@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -179,7 +180,14 @@ def _incomplete(name: str, scores: ProbeScores) -> str | None:
     return f"the probe of '{name}' {what} for {lacking}"
 
 
-Answering = Callable[[Model], tuple[Scores, ...]]
+class Answering(Protocol):
+    """Scores a model by definition; the second argument opens it over so many views of each image."""
+
+    def __call__(self, model: Model, views: Callable[[int], Model], /) -> tuple[Scores, ...]: ...
+
+
+Viewing = Callable[[Model, int], Model]
+"""A model that was opened, over so many views of each image."""
 _AND = " and "
 _FORWARD = (
     "If checks fail by it and the change is meant, merge waivers for them first, reviewed; then this checkpoint "
@@ -203,7 +211,12 @@ class Counterpart:
 
 
 def counterpart(
-    candidate: Model, theirs: Model | ModelInfo, reopen: Callable[[], Model], answer: Answering, against: Against
+    candidate: Model,
+    theirs: Model | ModelInfo,
+    reopen: Callable[[], Model],
+    answer: Answering,
+    against: Against,
+    viewed: Viewing,
 ) -> Counterpart:
     """What the candidate answers when it reads as the baseline does; `reopen` gives the baseline's checkpoint.
 
@@ -222,24 +235,32 @@ def counterpart(
         if other.precision == PRECOMPUTED or not changed:
             return Counterpart()
         if isinstance(candidate, RereadingModel):
-            return _judged_alike(candidate, other, changed, answer, against)
+            return _judged_alike(candidate, other, changed, answer, against, viewed)
     no_method = f"models of '{candidate.uri.partition(':')[0]}:' have no method `reading_as`"
     return _withheld(changed, no_method, against)
 
 
 def _judged_alike(
-    candidate: RereadingModel, other: Model, changed: str, answer: Answering, against: Against
+    candidate: RereadingModel, other: Model, changed: str, answer: Answering, against: Against, viewed: Viewing
 ) -> Counterpart:
     """What the candidate answers with what is `changed` as it is in the other checkpoint; of two changes, with each
     alone as well: weights can be made for one of them, and fail with the other's alone."""
     parts = changed.split(_AND)
+
+    def views(parts: Sequence[str]) -> Callable[[int], Model]:
+        def mixed_views(number: int) -> Model:
+            seen = cast(RereadingModel, viewed(candidate, number))
+            return _reading_with(seen, viewed(other, number), parts)
+
+        return mixed_views
+
     try:
         mixed = _reading_with(candidate, other, parts)
-        answers = {changed: answer(mixed)}
+        answers = {changed: answer(mixed, views(parts))}
         if candidate.embeds_alike(mixed):  # saved by another version of a library: the same tokens and tensors
             return Counterpart()
         if len(parts) > 1:
-            answers |= {part: answer(_reading_with(candidate, other, [part])) for part in parts}
+            answers |= {part: answer(_reading_with(candidate, other, [part]), views([part])) for part in parts}
     except FairgateError as error:
         return _withheld(changed, error.problem, against)
     alone = ", with both and with each alone" if len(parts) > 1 else ""

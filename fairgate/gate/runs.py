@@ -16,15 +16,18 @@ from fairgate.ground.errors import ModelError
 from fairgate.metrics import METRICS
 from fairgate.models import (
     FAMILIES,
+    PRECOMPUTED,
     EmbeddingCache,
     ImageSource,
     Model,
+    Views,
     cache_key,
     local_paths,
     open_scorer,
     require_cache_outside,
     schemes,
 )
+from fairgate.models.checkpoints import judging
 from fairgate.probes import PROBES, Entropies, mean_entropies
 from fairgate.records import BaselineInfo, DatasetInfo, Environment, ModelInfo, NeededApproval
 from fairgate.suites import Settings, default_cache, leaves, run_probes
@@ -36,12 +39,19 @@ MLFLOW_MODEL = "mlflow-model:"
 
 
 def open_model(
-    uri: str, prepared: Prepared, settings: Settings, progress: Progress | None = None, base: Path | None = None
+    uri: str,
+    prepared: Prepared,
+    settings: Settings,
+    progress: Progress | None = None,
+    base: Path | None = None,
+    views: int = 1,
 ) -> Model:
-    """The model of a URI, over the prepared dataset; relative paths start at `base`, or else at the repository."""
+    """The model of a URI, over so many views of each image of the prepared dataset; relative paths start at `base`, or
+    else at the repository."""
     uri, root = registered(uri, settings, prepared.root)[0], base or prepared.root
     common = _common(uri, prepared, settings, progress)
-    return open_scorer(uri, prepared.dataset, base=root, allow_pickle=settings.allow_pickle, **common)
+    source = prepared.dataset if views == 1 else Views(prepared.dataset, views)
+    return open_scorer(uri, source, base=root, allow_pickle=settings.allow_pickle, **common)
 
 
 def open_instrument(
@@ -134,8 +144,11 @@ class CandidateRun:
     progress: Progress | None
     candidate: Model
     known: dict[str, tuple[Model, tuple[Scores, ...]]] = field(default_factory=dict)
+    _opened: dict[str, tuple[str, Path | None]] = field(default_factory=dict)
+    _viewed: dict[tuple[str, int], Model] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._opened[self.candidate.fingerprint] = (self.settings.model, None)
         self.score_checkpoint(self.candidate)
 
     @property
@@ -145,17 +158,39 @@ class CandidateRun:
 
     def open(self, uri: str, base: Path | None = None) -> Model:
         """The model of a URI, over the run's dataset."""
-        return open_model(uri, self.prepared, self.settings, self.progress, base)
+        model = open_model(uri, self.prepared, self.settings, self.progress, base)
+        self._opened.setdefault(model.fingerprint, (uri, base))
+        return model
 
-    def score(self, model: Model) -> tuple[Scores, ...]:
-        """A model's scores by definition, also of a checkpoint that reads otherwise than its files say; definitions
-        with equal probes share them."""
+    def viewed(self, model: Model, views: int) -> Model:
+        """A checkpoint that was opened, over so many views of each image. Raises ModelError for a table of answers."""
+        if model.precision == PRECOMPUTED:
+            raise ModelError(
+                f"a probe takes the mean over {views} views of each image, and a table has no answers about views.",
+                where=model.uri,
+                remedy="remove `views` from the probe, or judge the model itself",
+            )
+        key = model.fingerprint, views
+        if key not in self._viewed:
+            uri, base = self._opened[model.fingerprint]
+            with judging(self.prepared.root):
+                again = open_model(uri, self.prepared, self.settings, self.progress, base, views)
+            if again.fingerprint != model.fingerprint:
+                raise ModelError("its files changed during the run.", where=model.uri, remedy="run it again")
+            self._viewed[key] = again
+        return self._viewed[key]
+
+    def score(self, model: Model, views: Callable[[int], Model] | None = None) -> tuple[Scores, ...]:
+        """A model's scores by definition, also of a checkpoint that reads otherwise than its files say (`views` then
+        opens it over views of each image); definitions with equal probes share them."""
+        views = views or partial(self.viewed, model)
         suites, scores = [definition.loaded.suite for definition in self.prepared.definitions], list[Scores]()
         instruments = partial(open_instrument, self.prepared, self.settings, self.progress)
         for suite in suites:
             same = [other.probes for other in suites].index(suite.probes)
             known = same < len(scores)
-            scores.append(scores[same] if known else run_probes(model, self.prepared.dataset.index, suite, instruments))
+            index = self.prepared.dataset.index
+            scores.append(scores[same] if known else run_probes(model, index, suite, instruments, views))
         return tuple(scores)
 
     def score_checkpoint(self, model: Model) -> tuple[Scores, ...]:

@@ -165,7 +165,7 @@ def _compare_with(
             reopen = partial(saved.checkpoint, "tokenizer or preprocessing changed")
         if read_alike and compared_run.info.fingerprint != candidate.fingerprint:
             compared_run = replace(
-                compared_run, counterpart=counterpart(candidate, reading, reopen, run.score, against)
+                compared_run, counterpart=counterpart(candidate, reading, reopen, run.score, against, run.viewed)
             )
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.

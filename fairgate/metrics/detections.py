@@ -24,6 +24,7 @@ class DetectionRecall(Right):
         per_group="maybe",
         utility=True,
         turns=True,
+        averaged=True,
         worst_set="{count} missed",
     )
 
@@ -61,6 +62,7 @@ class FalseBoxes(KnownMean):
         better="lower",
         lowest=0,
         highest=MOST_BOXES,
+        averaged=True,
         per_group="maybe",
         worst_set="{number} boxes of nobody",
     )

@@ -33,7 +33,7 @@ from fairgate.metrics.contract import (
     register,
 )
 from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups
-from fairgate.probes import DatasetFacts
+from fairgate.probes import RANKS, DatasetFacts, within
 from fairgate.records import CROSS, MetricSpec
 
 
@@ -73,7 +73,7 @@ def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
     )
 
 
-_spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True)
+_spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True, averaged=True)
 
 
 class Right(OfWorstGroup):
@@ -106,8 +106,10 @@ class Accuracy(Right):
     )
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
-        """1 where the answer is right."""
-        return np.asarray(answers[0].correct)[cell.rows].astype(np.float64)
+        """1 where the answer is right; of several views, the share that are."""
+        correct = answers[0].correct
+        right = answers[0].more["right"] if correct is None else correct.astype(np.float64)
+        return right[cell.rows]
 
 
 @register
@@ -161,16 +163,25 @@ class Recall(Right):
                 + ("" if len(dataset.subjects) > 1 else "; with one subject use accuracy on a classification probe"),
             )
 
+        if r.asked is not None and r.asked.views > 1 and _k(r.settings) > RANKS:
+            raise SuiteError(
+                f"check '{r.check}' measures recall among the {_k(r.settings)} nearest over views.",
+                where=r.at("k"),
+                remedy=f"choose k of {RANKS} at most, or remove `views` from the probe",
+            )
+
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """1 where an image's own subject's query is among the k nearest."""
-        rank = answers[0].rank
+        rank, k = answers[0].rank, _k(r.settings)
+        if within(k) in answers[0].more:
+            return answers[0].more[within(k)][cell.rows]
         if rank is None:
             raise ScoresError(
                 f"the kept scores of probe '{r.probe}' hold no ranks, which recall_at_k needs.",
                 where=r.where,
                 remedy="make the baseline again with this version of fairgate, or compare with `model:URI`",
             )
-        return found_at_k(rank[cell.rows], _k(r.settings))
+        return found_at_k(rank[cell.rows], k)
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """k of all subjects, each time."""
@@ -222,6 +233,7 @@ gap_spec = partial(
     highest=0,
     per_group="yes",
     relative=True,
+    averaged=True,
     worst_set="one member {number} behind its set-mates",
 )
 

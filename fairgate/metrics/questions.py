@@ -66,6 +66,7 @@ class AnswerAccuracy(KnownMean):
         better="higher",
         utility=True,
         turns=True,
+        averaged=True,
         worst_set="{number} right",
     )
 
@@ -86,6 +87,7 @@ class AnswerShare(KnownMean):
         meaning="share of questions to which the answer `answer` is given, of all that are asked; with `over`, of the "
         "group with the highest. Of an answer that is `wanted`, higher is better, and the group with the lowest counts",
         turns=True,
+        averaged=True,
         worst_set="{number} answered so",
     )
     Settings = ShareSettings
@@ -109,6 +111,7 @@ class AbstentionRate(KnownMean):
         meaning="share of questions at which the model says that it cannot tell; with `over`, of the group with the "
         "highest. Where abstaining is right, `answer_accuracy` counts it",
         turns=True,
+        averaged=True,
         worst_set="{number} abstained",
     )
 
@@ -124,6 +127,7 @@ class UnreadableRate(KnownMean):
         meaning="share of answers that name no option or several and do not abstain; with `over`, of the group with "
         "the highest. They count in no answer's share",
         turns=True,
+        averaged=True,
         worst_set="{number} unreadable",
     )
 
@@ -258,7 +262,7 @@ class _Gap(KnownMean):
         return departures_of(cell, totals, counts, r.min_sets)
 
 
-_gap = partial(_spec, per_group="yes", group_bound="size")
+_gap = partial(_spec, per_group="yes", group_bound="size", averaged=True)
 _FARTHEST = (
     "of the group that departs farthest, either way. Against a baseline every group's size is compared with its own"
 )

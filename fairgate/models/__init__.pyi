@@ -61,3 +61,4 @@ from .registry import schemes as schemes
 from .registry import uri_forms as uri_forms
 from .registry import uri_options as uri_options
 from .scores import PrecomputedScores as PrecomputedScores
+from .views import Views as Views

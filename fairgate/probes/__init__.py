@@ -26,12 +26,14 @@ from fairgate.probes.registry import PROBES, value_name
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled, with_article
 from fairgate.probes.taxonomies import TAXONOMIES, WORD_FORMS, Taxonomy, TaxonomyName, WordForm, taxonomy
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
+from fairgate.probes.views import RANKS, mean_over_views, require_views, viewed_rows, within
 
 __all__ = [
     "ABSTAINED",
     "METRIC_VERSION",
     "PICTURE",
     "PROBES",
+    "RANKS",
     "SHOWN",
     "TAXONOMIES",
     "UNREADABLE",
@@ -61,12 +63,16 @@ __all__ = [
     "filled",
     "match_entropies",
     "mean_entropies",
+    "mean_over_views",
     "read_scores",
     "read_set_ids",
     "register",
+    "require_views",
     "scores_digest",
     "taxonomy",
     "value_name",
+    "viewed_rows",
     "with_article",
+    "within",
     "write_scores",
 ]

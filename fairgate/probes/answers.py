@@ -28,7 +28,7 @@ MAX_PROBES = 5000
 """Most probes and words in a file of scores; a file with more is refused."""
 MORE = "more."
 """Before the names of further numbers, in a file of scores."""
-_FURTHER = re.compile(r"more\.[a-z_]{1,40}")
+_FURTHER = re.compile(r"more\.[a-z0-9_]{1,40}")
 _MOST_FURTHER = 64
 _TEXT = ["probe", "set_id", "member", "predicted", "truth"]
 _LATER = ("rank", "truth")
@@ -49,8 +49,9 @@ class Rows(ImageIndex, Protocol):
 class Contest:
     """The competing labels of one subject's images, and what the model answered; held in memory only.
 
-    `rows` (images,) are places in the dataset, `log_p` (images, labels) log-probabilities at the model's own
-    temperature and `true` (images,) the column of the label whose probability is measured.
+    `rows` (images,) are places in the dataset, of several views of an image equal ones; `log_p` (images, labels) are
+    log-probabilities at the model's own temperature and `true` (images,) the column of the label whose probability is
+    measured.
     """
 
     subject: str

@@ -77,6 +77,11 @@ class ZeroShotProbe(Probe):
         return value
 
     @property
+    def no_views(self) -> str | None:
+        """None: each view has an answer."""
+        return None
+
+    @property
     def digest_kind(self) -> str:
         """Without a right label it is another question."""
         return self.kind if self.positive is None else "implicit_association"

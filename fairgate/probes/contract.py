@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.plugins import Registry
 from fairgate.models import Capability, ImageSource, Model
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.settings import SuiteSection
+from fairgate.probes.settings import SuiteSection, with_article
 
 OpenInstrument = Callable[[str, ImageSource], Model]
 """Opens a model by its URI over pictures: an instrument by which a probe reads what the judged model makes. The gate
@@ -72,6 +73,14 @@ class Probe(SuiteSection):
     """
 
     kind: str
+    views: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        exclude_if=lambda views: views == 1,  # a suite without views keeps its digest
+        description="Views of each image: the mean over these (mirrored, shifted, cropped by up to 5%, resampled) is "
+        "its number, for metrics that are means over images.",
+    )
     needs: ClassVar[Capability]
     needs_where: ClassVar[Mapping[str, Capability]] = {}
     answers_as: ClassVar[str]
@@ -92,6 +101,16 @@ class Probe(SuiteSection):
     def value_name(self) -> str:
         """What the number of an image is."""
         return self.value_names.get(self.digest_kind, "value")
+
+    @property
+    def no_views(self) -> str | None:
+        """Why its answers about several views of an image have no mean, for a message; None if they have."""
+        return f"answers of {with_article(self.kind)} probe have no such mean"
+
+    @property
+    def named_answers(self) -> tuple[str, ...]:
+        """What a model may answer, if that is in none of the texts."""
+        return ()
 
     @property
     def truth_of(self) -> str | None:

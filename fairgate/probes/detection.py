@@ -50,6 +50,11 @@ class DetectionProbe(Probe):
         description="How many boxes of an image are looked at, the highest scores first.",
     )
 
+    @property
+    def no_views(self) -> str | None:
+        """With `place: box`, the dataset knows where the person is in the picture itself alone."""
+        return None if self.place == "anywhere" else "the recorded box is not where a view shows the person"
+
     def texts(self, subjects: Sequence[str]) -> list[str]:
         """What is looked for."""
         return [self.what]

@@ -40,6 +40,16 @@ class PredictionProbe(Probe):
     )
 
     @property
+    def no_views(self) -> str | None:
+        """None: each view has an answer."""
+        return None
+
+    @property
+    def named_answers(self) -> tuple[str, ...]:
+        """The model's labels."""
+        return (*self.words.values(), *self.others)
+
+    @property
     def truth_of(self) -> str | None:
         """The attribute."""
         return self.attribute

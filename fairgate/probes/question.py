@@ -130,6 +130,17 @@ class QuestionProbe(Probe):
         return {"matcher": {"version": str(MATCHER_VERSION)}}
 
     @property
+    def no_views(self) -> str | None:
+        """Of captions, any image's question may be about sides."""
+        return None if self.items is None else "questions of captions may be about left and right"
+
+    @property
+    def named_answers(self) -> tuple[str, ...]:
+        """The options, with their phrases."""
+        asked = (self.questions or {}).values()
+        return tuple(text for question in asked for name, own in question.options.items() for text in (name, *own))
+
+    @property
     def needed(self) -> Capability:
         """By `how`."""
         return self.needs if self.how == "answer" else self.needs_where[f"how: {self.how}"]

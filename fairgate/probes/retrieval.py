@@ -35,6 +35,11 @@ class RetrievalProbe(Probe):
         default_factory=dict, description="How a subject is written in a prompt, where that is not its name."
     )
 
+    @property
+    def no_views(self) -> str | None:
+        """None: each view has an answer."""
+        return None
+
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
         """One per subject."""
         return [

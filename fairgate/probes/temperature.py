@@ -55,8 +55,10 @@ def match_entropies(scores: ProbeScores, wanted: Entropies) -> Matched:
     for contest in scores.contests:
         beta = inverse_temperature(contest.log_p, wanted[contest.subject])
         betas[contest.subject] = beta
-        if beta != 1.0:
-            value[contest.rows] = _p_true(contest, beta)
+        if beta != 1.0:  # of several views of an image, their mean
+            times = np.bincount(contest.rows, minlength=len(value))
+            sums = np.bincount(contest.rows, _p_true(contest, beta), minlength=len(value))
+            value[times > 0] = sums[times > 0] / times[times > 0]
         if abs(_entropy(contest.log_p, beta).mean() - wanted[contest.subject]) > TOLERANCE:
             missed.append(contest.subject)
     return Matched(replace(scores, value=value), betas, tuple(missed))

@@ -58,6 +58,7 @@ from .metrics import FILE as FILE
 from .metrics import Better as Better
 from .metrics import Extreme as Extreme
 from .metrics import MetricSpec as MetricSpec
+from .metrics import over_views as over_views
 from .metrics import own_metrics as own_metrics
 from .metrics import own_values as own_values
 from .metrics import with_k as with_k

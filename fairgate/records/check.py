@@ -101,6 +101,8 @@ class CheckResult(RecordPart):
     in older records the merge base's or else this change's. `judged_on` names the base's release on which the check was
     decided, since it is harder there than on this change's dataset.
 
+    `views` of each image were scored; their mean is its number.
+
     `only_tempered`: the verdict, and the changes of the groups that settled it, are those at the temperature that gives
     the probe the baseline's mean answer entropy; at the model's own temperature the verdict is milder.
 
@@ -118,6 +120,7 @@ class CheckResult(RecordPart):
     k: int | None = None
     counted: str | None = None
     probe: str
+    views: int = 1
     over: str | None = None
     rule: Rule
     better: Literal["higher", "lower"] | None = None

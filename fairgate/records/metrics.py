@@ -29,7 +29,7 @@ class MetricSpec:
     of a zero-shot classification that are no `turns`. `rankings`: the value is an average over queries, each with a
     gallery of its own. `relative`: a group's number is its distance from the others: its set-mates, or, of single
     images, the mean of all groups. `gaps`: images may be without a number, and are left out; of a comparison also where
-    the other run has none.
+    the other run has none. `averaged`: the value is a mean of a number per image, which may be a mean over views.
 
     A number, the check's or a group's, is held against the bound as it is (`group_bound` "value") or by its size
     ("size"); or a group's not at all ("none": groups are shown with another number than the check's).
@@ -56,6 +56,7 @@ class MetricSpec:
     rankings: bool = False
     relative: bool = False
     gaps: bool = False
+    averaged: bool = False
     group_bound: Literal["value", "size", "none"] = "value"
     display: str = ""
     plain: str = ""
@@ -82,6 +83,11 @@ class MetricSpec:
         """What a check's reason calls it: `max skew at 100`."""
         name = self.plain or with_k(self.name, k).replace("_", " ")
         return name if k is None else name.replace("at k", f"at {k}")
+
+
+def over_views(views: int) -> str:
+    """How a metric's name ends in a sentence: ` over 16 views of each image`; nothing for one."""
+    return "" if views == 1 else f" over {views} views of each image"
 
 
 def with_k(metric: str, k: int | None) -> str:

@@ -19,6 +19,7 @@ from fairgate.records import (
     RunRecord,
     Verdict,
     item_name,
+    over_views,
     own_metrics,
     own_values,
     with_k,
@@ -77,7 +78,7 @@ def metric_words(part: _OfMetric) -> str:
 def measured_words(check: CheckResult) -> str:
     """A check's metric in prose, with what it counts: `perceived share of female`, `answer share of 'nurse'`."""
     of = "" if check.counted is None else f" of {clean(check.counted, 80)}"
-    return f"{metric_words(check)}{of}"
+    return f"{metric_words(check)}{of}{over_views(check.views)}"
 
 
 def spec_of(part: _OfMetric) -> MetricSpec | None:

@@ -103,7 +103,9 @@ def compare(
         return CheckComparison(now, None, np.zeros(known_sets.size, dtype=bool), blank)
     test: dict[str, Any] = {"design": design, "draws": rule.draws}
     if now.paired is not None and before.paired is not None:
-        results = compare_means(*_weighed(now, before, enough), rng=sets, gap=planned.spec.relative, **test)
+        means = _weighed(now, before, enough)
+        farthest = None if planned.views == 1 else _farthest(planned, now, before)
+        results = compare_means(*means, rng=sets, gap=planned.spec.relative, farthest=farthest, **test)
     elif now.images is not None and before.images is not None:
         # Images are resampled within their groups, so that resamples of all images do not fit.
         test["rng"] = stream(rule.seed, "images", suite.suite, planned.item)
@@ -144,6 +146,17 @@ def _weighed(now: Measure, before: Measure, enough: NDArray[np.bool_]) -> tuple[
     weights = np.where(np.isnan(new), np.nan, (now.weights + before.weights)[:, enough])
     weights /= np.nanmean(weights, axis=0)
     return new * weights, old * weights
+
+
+def _farthest(planned: PlannedCheck, now: Measure, before: Measure) -> float:
+    """The largest size that a set's difference of means over views can have, weighed by its images."""
+    spec = planned.spec
+    span = 2.0 if spec.relative else spec.highest - spec.lowest
+    if now.weights is None or before.weights is None:
+        return span
+    weights = now.weights + before.weights
+    present = np.where(weights > 0, weights, np.nan)
+    return float(span * np.nanmax(present / np.nanmean(present, axis=0)))
 
 
 def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:

@@ -192,6 +192,13 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             f"{check.metric} needs {with_article(' or '.join(spec.probes))} probe",
             "probe",
         )
+    if probe.views > 1 and not spec.averaged:
+        raise refuse(
+            f"measures {check.metric} on a probe of {probe.views} views of each image, and {check.metric} is no mean "
+            "of a number per image.",
+            "measure it on another probe, without `views`",
+            "probe",
+        )
     if spec.truth and probe.truth_of is None:
         positive = f"'{probe.positive_label}' is a positive label: " if probe.positive_label else ""
         raise refuse(

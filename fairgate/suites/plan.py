@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import SuiteError, listed, suggestion
 from fairgate.ground.yaml_source import Loc, Source
 from fairgate.metrics import METRICS, Cells, Crossing, FairRankings, GroupedRows, Metric, MetricRequest, galleries_of
-from fairgate.probes import DatasetFacts, Probe, dataset_has
+from fairgate.probes import DatasetFacts, Probe, dataset_has, require_views
 from fairgate.records import CROSS, Against, MetricSpec, item_name
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Check, Suite
@@ -53,6 +54,11 @@ class PlannedCheck:
     def about(self) -> str | None:
         """The subject, word or category that the item is about."""
         return self.subject or self.word or self.category
+
+    @property
+    def views(self) -> int:
+        """Views of each image whose mean is its number."""
+        return 1 if self.probe is None else self.probe.views
 
     @property
     def metric(self) -> Metric:
@@ -110,7 +116,9 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
     carry, and for a suite that a useless model would pass.
     """
     for name, probe in loaded.suite.probes.items():
-        probe.require(name, dataset, lambda key, name=name: loaded.where("probes", name, key))  # type: ignore[misc] # a default binds the name of this turn
+        at = partial(loaded.where, "probes", name)
+        probe.require(name, dataset, at)
+        require_views(name, probe, dataset, at)
     require_utility(loaded.suite, loaded.source, dataset=dataset)
     return [
         item

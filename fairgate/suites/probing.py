@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import get_args
@@ -13,7 +13,16 @@ import numpy as np
 from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, listed
 from fairgate.ground.hashing import digest
 from fairgate.models import FAMILIES, Capability, Capable, ImageSource, Model, indistinct, require_capability, schemes
-from fairgate.probes import METRIC_VERSION, PROBES, OpenInstrument, Probe, ProbeScores, Rows
+from fairgate.probes import (
+    METRIC_VERSION,
+    PROBES,
+    OpenInstrument,
+    Probe,
+    ProbeScores,
+    Rows,
+    mean_over_views,
+    viewed_rows,
+)
 from fairgate.suites.schema import Suite
 
 _NAMED = 8
@@ -24,10 +33,29 @@ def _none_is_opened(uri: str, _: ImageSource) -> Model:
     raise ModelError("no model is opened here besides the judged one.", where=uri, remedy="judge by `fairgate check`")
 
 
+OpenViews = Callable[[int], Model]
+"""The same model, over so many views of each image."""
+
+
+def _no_views(views: int) -> Model:
+    raise ModelError(f"{views} views of each image are not made here.", remedy="judge by `fairgate check`")
+
+
+def without_views(suite: Suite) -> Suite:
+    """The suite with a single view of each image."""
+    probes = {name: probe.model_copy(update={"views": 1}) for name, probe in suite.probes.items()}
+    return suite.model_copy(update={"probes": probes})
+
+
 def run_probes(
-    model: Capable, index: Rows, suite: Suite, open_instrument: OpenInstrument = _none_is_opened
+    model: Capable,
+    index: Rows,
+    suite: Suite,
+    open_instrument: OpenInstrument = _none_is_opened,
+    open_views: OpenViews = _no_views,
 ) -> dict[str, ProbeScores]:
-    """Every probe's answers: under the probe's name, those of an association under `probe[word]`.
+    """Every probe's answers: under the probe's name, those of an association under `probe[word]`. Of several views of
+    each image, the mean of its answers.
 
     Raises CapabilityError for a model that lacks what a probe needs, or that reads different labels, subjects or words
     as the same text.
@@ -40,9 +68,13 @@ def run_probes(
     with FAMILIES.blaming(model.uri.partition(":")[0]):
         require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
         for name, probe in suite.probes.items():
+            several = probe.views > 1
+            asked, rows = (open_views(probe.views), viewed_rows(index, probe.views)) if several else (model, index)
             with PROBES.blaming(probe.kind):
-                of_probe = probe.run(name, model, index, open_instrument)
-            _require_answers(name, probe, of_probe, len(index.subject))
+                of_probe = probe.run(name, asked, rows, open_instrument)
+            _require_answers(name, probe, of_probe, len(rows.subject))
+            if several:
+                of_probe = {key: mean_over_views(answers, probe.views) for key, answers in of_probe.items()}
             scores |= of_probe
     return scores
 

@@ -80,6 +80,7 @@ def _as_planned(planned: PlannedCheck) -> dict[str, Any]:
         "k": check.k,
         "counted": None if check.settings.counted is None else harmless(check.settings.counted),
         "probe": check.probe,
+        "views": planned.views,
         "over": planned.over,
         "rule": check.rule,
         "better": spec.better,

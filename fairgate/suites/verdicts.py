@@ -11,7 +11,7 @@ import numpy as np
 from fairgate.formulas.statistics import PairedResult
 from fairgate.ground.number_format import gap_words, three_decimals
 from fairgate.metrics import Cell, Floats, Measure
-from fairgate.records import Verdict
+from fairgate.records import Verdict, over_views
 from fairgate.suites.compare import Assessed
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Suite
@@ -299,7 +299,7 @@ def at_which_temperature(assessed: Assessed, reason: str, verdict: Verdict) -> s
 
 def _metric(planned: PlannedCheck) -> str:
     name, counted = planned.metric.spec.sentence_name(planned.check.k), planned.check.settings.counted
-    return name if counted is None else f"{name} of {counted}"
+    return (name if counted is None else f"{name} of {counted}") + over_views(planned.views)
 
 
 def _count(number: int, cell: Cell) -> str:

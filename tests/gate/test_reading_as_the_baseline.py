@@ -89,24 +89,24 @@ def reading(tokenizer: str | None, preprocessing: str | None) -> ModelInfo:
     return ModelInfo(uri="", fingerprint="", tokenizer=tokenizer, preprocessing=preprocessing)
 
 
-def never(_: Model) -> tuple[dict[str, object], ...]:
+def never(*_: object) -> tuple[dict[str, object], ...]:
     raise AssertionError("nothing has to be scored")
 
 
 def test_a_baseline_that_cannot_be_had_is_said_and_known_to_differ_or_not() -> None:
     uri = f"open_clip:local-dir:{CHECKPOINTS / 'tuned'}"
     candidate = open_scorer(uri, Nothing(), device="cpu", cache=None)
-    same = counterpart(candidate, candidate, gone, never, "baseline")
+    same = counterpart(candidate, candidate, gone, never, "baseline", never)
     assert (same.changed, same.notice, same.withheld) == ("", None, None)
-    other = counterpart(candidate, reading("another", candidate.preprocessing), gone, never, "baseline")
+    other = counterpart(candidate, reading("another", candidate.preprocessing), gone, never, "baseline", never)
     assert other.changed == "tokenizer"
     assert "could not be judged with: the checkpoint is gone" in str(other.withheld)
     assert "comparisons with the baseline cannot pass" in str(other.notice)
-    unknown = counterpart(candidate, reading(None, None), gone, never, "baseline")
+    unknown = counterpart(candidate, reading(None, None), gone, never, "baseline", never)
     assert (unknown.changed, unknown.withheld) == ("", None)
     assert "does not say which tokenizer and preprocessing" in str(unknown.notice)
     base = open_scorer(BASE, Nothing(), device="cpu", cache=None)
-    assert counterpart(candidate, reading(None, None), lambda: base, never, "baseline").notice is None
+    assert counterpart(candidate, reading(None, None), lambda: base, never, "baseline", never).notice is None
 
 
 def reader(tokenizer: str, preprocessing: str) -> Mock:
@@ -133,7 +133,9 @@ def reader(tokenizer: str, preprocessing: str) -> Mock:
 )
 def test_of_two_changes_each_is_swapped_alone_as_well(own: tuple[str, str], tried: list[tuple[str, ...]]) -> None:
     base = reader("a", "b")
-    found = counterpart(reader(*own), reading("a", "b"), lambda: base, lambda one: ({"part": one.swapped},), "baseline")  # type: ignore[attr-defined]
+    found = counterpart(
+        reader(*own), reading("a", "b"), lambda: base, lambda one, _: ({"part": one.swapped},), "baseline", never
+    )  # type: ignore[attr-defined]
     assert list(found.answers) == [" and ".join(parts) for parts in tried]
     assert list(found.answers.values()) == [({"part": parts},) for parts in tried]
     assert ("with both and with each alone" in str(found.notice)) == (len(tried) > 1)

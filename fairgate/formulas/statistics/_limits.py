@@ -6,8 +6,8 @@ sample shows is too short by a part of the order skewness^2 / sets, where the fe
 t is divided by 1 + `SKEWED` skewness^2 / sets there. The critical value is at least Student's.
 
 A bootstrap cannot see what no set shows. Where nearly all sets agree exactly, answers that are right or wrong get an
-exact test (`answers`); other values the exact binomial limit on the share of sets that could still differ, times the
-largest difference in the family.
+exact test (`answers`), means over views the test of bounded numbers (`bounded`); other values the exact binomial limit
+on the share of sets that could still differ, times the largest difference in the family.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtri, ndtr, ndtri
 
 from fairgate.formulas.statistics.answers import chance_given_turned, least_lost, p_lost_less, p_lost_more
+from fairgate.formulas.statistics.bounded import least_mean, p_mean_above
 from fairgate.formulas.statistics.family import Evidence, Side, critical, normal_score, student_t
 from fairgate.formulas.statistics.resampling import FloatArray, Source, weight_pieces
 
@@ -60,9 +61,12 @@ def limits(evidence: Evidence, alpha: float) -> SimultaneousLimits:
     return SimultaneousLimits(evidence.mean, evidence.error, evidence.n_sets, below=reach[0], above=reach[1])
 
 
-def mean_evidence(difference: FloatArray, *, alpha: float, draws: int, rng: Source) -> Evidence:
+def mean_evidence(
+    difference: FloatArray, *, alpha: float, draws: int, rng: Source, farthest: float | None = None
+) -> Evidence:
     """Evidence from differences (sets, groups), NaN where a set lacks the group, each group in two sets at least.
 
+    Of means over views, `farthest` is the largest size of a difference; they are no answers, whatever their values.
     Groups too small to show alpha are not judged.
     """
     present = ~np.isnan(difference)
@@ -70,8 +74,9 @@ def mean_evidence(difference: FloatArray, *, alpha: float, draws: int, rng: Sour
     mean, error = _mean_and_error(difference, present)
     samples = [column[there] for column, there in zip(difference.T, present.T, strict=True)]
     departing, largest = departures(samples)
-    answered = are_answers(samples)
-    sparse = (departing < (SPARSE_ANSWERS if answered else SPARSE)) & (answered | (departing < n - 1))
+    answered = farthest is None and are_answers(samples)
+    exact = answered or farthest is not None
+    sparse = (departing < (SPARSE_ANSWERS if exact else SPARSE)) & (exact | (departing < n - 1))
     judged = ~is_mute(n, alpha) | ((mean == 0) & (error == 0))
     dense = np.flatnonzero(~sparse & judged)
     drawn, silent = np.empty((draws, 0)), np.empty(0)
@@ -80,7 +85,9 @@ def mean_evidence(difference: FloatArray, *, alpha: float, draws: int, rng: Sour
     judged[dense[silent > _SILENT]] = False
     dense, drawn = dense[silent <= _SILENT], drawn[:, silent <= _SILENT]
     drawn = normal_score(drawn, n[dense] - 1.0)
-    thin = _Answers(samples) if answered else _Hidden(mean, departing, n, largest)
+    thin: _Answers | _Bounded | _Hidden = _Hidden(mean, departing, n, largest)
+    if exact:
+        thin = _Answers(samples) if farthest is None else _Bounded(samples, farthest)
     rival = thin.rival if isinstance(thin, _Answers) and (present.sum(axis=1) <= 1).all() else None
     skewness, deviation = np.zeros(n.size), difference[:, dense] - mean[dense]
     square = deviation**2
@@ -163,6 +170,29 @@ class _Answers:
             return np.full(len(self.samples), p)
         turned = [_turned(sample) for sample in self.samples]
         return np.array([chance_given_turned(lost + won, n, p) for lost, won, n in turned])
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounded:
+    """Evidence of groups of numbers, few of which differ: differences of size `farthest` at most, (sets,) a group."""
+
+    samples: list[FloatArray]
+    farthest: float
+
+    def z(self, bound: float, direction: float, groups: NDArray[np.bool_]) -> FloatArray:
+        """Of these groups; minus infinity of the others."""
+        p = np.ones(len(self.samples))
+        for group in np.flatnonzero(groups):
+            p[group] = p_mean_above(direction * self.samples[group], direction * bound, -self.farthest)
+        return np.asarray(-ndtri(p))
+
+    def reach(self, critical_z: float, direction: float, groups: NDArray[np.bool_]) -> FloatArray:
+        """Of these groups, in this direction."""
+        far = np.zeros(len(self.samples))
+        for group in np.flatnonzero(groups):
+            towards = direction * self.samples[group]
+            far[group] = towards.mean() - least_mean(towards, float(ndtr(-critical_z)), -self.farthest)
+        return far
 
 
 def _turned(sample: FloatArray) -> tuple[int, int, int]:

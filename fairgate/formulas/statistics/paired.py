@@ -92,13 +92,21 @@ def paired_test(
 
 
 def compare_means(
-    candidate: ArrayLike, baseline: ArrayLike, *, design: Design, rng: Source, draws: int = 4000, gap: bool = False
+    candidate: ArrayLike,
+    baseline: ArrayLike,
+    *,
+    design: Design,
+    rng: Source,
+    draws: int = 4000,
+    gap: bool = False,
+    farthest: float | None = None,
 ) -> PairedComparison:
-    """The comparison of `paired_test`, before its family is decided."""
+    """The comparison of `paired_test`, before its family is decided; of values that are means over views, `farthest`
+    is the largest size of a difference."""
     difference = design.sign * differences(candidate, baseline)
     now = design.sign * np.asarray(candidate, dtype=np.float64).reshape(difference.shape)
     evidence, own = (
-        mean_evidence(values, alpha=design.alpha, draws=draws, rng=rng) if wanted else None
+        mean_evidence(values, alpha=design.alpha, draws=draws, rng=rng, farthest=farthest) if wanted else None
         for values, wanted in ((difference, True), (now, gap and design.harm != "either"))
     )
     assert evidence is not None

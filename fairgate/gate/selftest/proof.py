@@ -33,7 +33,7 @@ from fairgate.gate.selftest.trial import (
 from fairgate.ground.errors import FairgateError, SettingsError
 from fairgate.models import Model
 from fairgate.probes import ProbeScores
-from fairgate.suites import Settings, Suite, run_probes
+from fairgate.suites import Settings, Suite, run_probes, without_views
 
 
 def prove(
@@ -58,7 +58,7 @@ def prove(
     try:
         progress(f"{name}: scoring {settings.model}")
         real = gate.prepare(name, root)
-        suite, index = real.loaded.suite, real.dataset.index
+        suite, index = without_views(real.loaded.suite), real.dataset.index
         with _folder(name, keep) as folder:
             model = gate.open_model(settings.model, real, settings, embedded)
             prompts = suite_prompts(suite, real.dataset.manifest.subjects)

@@ -37,8 +37,8 @@ def make_view(prepared: gate.Prepared, folder: Path) -> Path:
     """A folder in which pytest finds the team's configuration, conftest files, this suite and its dataset.
 
     Files are copied; folders, and the shards of the dataset, are linked. The suite is a copy without its checkpoints:
-    model and baseline are named on the command line, and an anchor cannot be compared with planted scores. git's folder
-    is left out, and so is every store of runs.
+    model and baseline are named on the command line, and an anchor cannot be compared with planted scores; of views of
+    an image a table has no scores. git's folder is left out, and so is every store of runs.
     """
     root, loaded = prepared.root, prepared.loaded
     folder.mkdir(parents=True)
@@ -60,6 +60,9 @@ def make_view(prepared: gate.Prepared, folder: Path) -> Path:
     if (root / FOLDER / "conftest.py").is_file():
         shutil.copyfile(root / FOLDER / "conftest.py", folder / FOLDER / "conftest.py")
     suite: dict[str, Any] = {key: value for key, value in loaded.source.data.items() if key not in _CHECKPOINTS}
+    suite["probes"] = {
+        name: {**probe, "views": 1} if "views" in probe else probe for name, probe in suite["probes"].items()
+    }
     text = yaml.safe_dump(suite, sort_keys=False, allow_unicode=True)
     (folder / FOLDER / f"{loaded.name}.yaml").write_text(text, encoding="utf-8")
     return folder
