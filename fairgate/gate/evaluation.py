@@ -126,6 +126,7 @@ def evaluate(
             *judged_on_both(prepared.dataset, [(other.prepared, other.seconds) for other in on_base_data]),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
+            *_repeats(checks),
             *(notice for record in edited for notice in record.notices),
             *weighed.notices,
         ],
@@ -260,6 +261,16 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
                 for name, missing in at_theirs.missing.items()
             ]
     return list(dict.fromkeys(notices))
+
+
+def _repeats(checks: list[CheckResult]) -> list[str]:
+    """How many pictures each probe's table lists again."""
+    found: dict[str, dict[str, int]] = {}
+    for check in checks:
+        of = found.setdefault(check.probe, {})
+        of[f"{check.id} {check.against}"] = of.get(f"{check.id} {check.against}", 0) + check.repeats
+    most = {probe: max(of.values()) for probe, of in found.items()}
+    return [f"'{probe}': {count:,} rows repeat a picture and count once" for probe, count in most.items() if count]
 
 
 def _plugin_notices(now: Mapping[str, str], others: Mapping[Against, ComparedRun]) -> list[str]:

@@ -19,7 +19,7 @@ from fairgate.ground.hashing import sha256_bytes
 from fairgate.ground.randomness import stream
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
-from fairgate.probes import PICTURE, SHOWN, DatasetFacts, GenerationProbe, scores_digest
+from fairgate.probes import PICTURE, REPEAT, SHOWN, DatasetFacts, GenerationProbe, scores_digest
 from fairgate.records import MetricSpec
 
 GENERATED = ("generation",)
@@ -53,7 +53,10 @@ class _OfPictures(Metric):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """All pictures; those of a set, and those that are equal, are resampled together."""
-        kinds = self.kinds(r, cell, answers)
+        kinds, repeats = self.kinds(r, cell, answers), 0
+        if REPEAT in answers[0].more:
+            again = answers[0].more[REPEAT][cell.rows] > 0
+            kinds, repeats = np.where(again[:, None], 0.0, kinds), int(again.sum())
         known = kinds.any(axis=1)
         if not known.any():
             raise ScoresError(
@@ -86,6 +89,7 @@ class _OfPictures(Metric):
             badness=np.zeros(cell.n_sets),
             sets=int((sizes > 0).sum()),
             evidence=COUNTED,
+            repeats=repeats,
             seen=seen,
             independent=independent,
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fairgate.ground.errors import ModelError, listed
 from fairgate.ground.hashing import sha256_bytes
@@ -32,6 +32,8 @@ PICTURE = "picture"
 """Further number of a row: the first row of all with the very same picture."""
 SHOWN = "shown"
 """Further number of a row: whether the reader takes its picture for its own subject."""
+REPEAT = "repeat"
+"""Further number of a row: whether it lists a picture of its subject again, which counts once."""
 
 
 MOST_COUNTED = 1_000_000_000
@@ -45,6 +47,17 @@ class TableLabels(SuiteSection):
     picture: Text | None = Field(
         default=None, description="Column with a digest of each picture: equal pictures are one piece of evidence."
     )
+    repeat: Text | None = Field(
+        default=None,
+        description="Column that tells how a picture was made, such as its seed: rows of a subject with the same value "
+        "are one picture, listed again, and count once.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_a_repeat_that_is_named(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A suite without one has the digest that it had before there was this key."""
+        data: dict[str, Any] = dump(self)
+        return {key: value for key, value in data.items() if key != "repeat" or value is not None}
 
 
 class _Digests(WatchedPictures[str]):
@@ -143,6 +156,8 @@ class GenerationProbe(Probe):
                 more[SHOWN] = shown
         else:
             perceived, pictures = self._labelled(cast(PredictingModel, model))
+            if self.labels is not None and self.labels.repeat is not None:
+                more[REPEAT] = self._repeats(cast(PredictingModel, model), self.labels.repeat, rows, perceived)
         if pictures is not None:
             first: dict[str, int] = {}
             more[PICTURE] = np.array(
@@ -186,16 +201,32 @@ class GenerationProbe(Probe):
                 remedy=f"name them in `groups`, or leave the cell empty where nobody is perceived ({UNREADABLE})",
             )
         perceived: NDArray[Any] = np.array([label or UNREADABLE for label in given], dtype=object)
-        if self.labels.picture is None:
-            return perceived, None
-        pictures = [str(label) for label in model.predict(self.labels.picture).labels]
-        if "" in pictures:
+        return perceived, None if self.labels.picture is None else _filled(model, "picture", self.labels.picture)
+
+    def _repeats(self, model: PredictingModel, column: str, rows: Rows, perceived: NDArray[Any]) -> Floats:
+        """Whether each row lists a picture again, (images,). Raises ModelError if it has another label then."""
+        first: dict[tuple[str, str], int] = {}
+        made = zip(map(str, rows.subject), _filled(model, "repeat", column), strict=True)
+        of = [first.setdefault(key, row) for row, key in enumerate(made)]
+        if odd := [row for row, before in enumerate(of) if perceived[row] != perceived[before]]:
             raise ModelError(
-                f"row {pictures.index('') + 1:,} has no '{self.labels.picture}'.",
+                f"rows {of[odd[0]] + 1:,} and {odd[0] + 1:,} are one picture by '{column}', and have different labels.",
                 where=model.uri,
-                remedy="give every row the digest of its picture, or leave `picture` out of the probe",
+                remedy="keep one row a picture, or name a column that tells pictures apart in `repeat`",
             )
-        return perceived, pictures
+        return np.array([before < row for row, before in enumerate(of)], dtype=np.float64)
+
+
+def _filled(model: PredictingModel, key: str, column: str) -> list[str]:
+    """A column without an empty cell. Raises ModelError."""
+    cells = [str(label) for label in model.predict(column).labels]
+    if "" in cells:
+        raise ModelError(
+            f"row {cells.index('') + 1:,} has no '{column}'.",
+            where=model.uri,
+            remedy=f"fill the column in every row, or leave `{key}` out of the probe",
+        )
+    return cells
 
 
 def _require_confusion(measured: Mapping[str, Mapping[str, int]], groups: Sequence[str]) -> None:

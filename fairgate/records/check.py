@@ -106,6 +106,8 @@ class CheckResult(RecordPart):
     `only_tempered`: the verdict, and the changes of the groups that settled it, are those at the temperature that gives
     the probe the baseline's mean answer entropy; at the model's own temperature the verdict is milder.
 
+    `repeats` counts the images that the candidate's table lists again; they count once.
+
     A check of `tier` "watch" spends no alpha: its comparisons are a family apart, and its verdict decides nothing.
 
     `value` is the worst of the groups that are in at least `min_sets` sets; smaller ones are not judged.
@@ -150,6 +152,7 @@ class CheckResult(RecordPart):
     other_by: Decider | None = None
     judged_on: str | None = None
     n_sets: int
+    repeats: int = 0
     min_sets: int | None = None
     sets_needed: int | None = None
     reason: str

@@ -340,6 +340,57 @@ def test_labels_that_somebody_gave_are_judged_and_equal_pictures_count_as_often_
     assert "; the labels are taken as they are" in str(single.interval)
 
 
+def judged_labels(root: Path, text: str) -> Any:
+    (root / "fairness_suites" / "jobs.yaml").write_text(text, encoding="utf-8")
+    prepared = gate.prepare("jobs", root)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off"}, environment={})
+    return gate.evaluate(prepared, settings, command="").record
+
+
+def test_a_picture_that_is_listed_again_counts_once_and_is_reported(jobs: Path) -> None:
+    """Of 150 rows a word, 50 pictures of women, and 25 of men that are listed four times each."""
+    cells = [("woman", f"w{seed}") for seed in range(50)] + [("man", f"m{seed // 4}") for seed in range(100)]
+    text = LABELLED.replace("at_least: 0.4, decide: interval", "at_least: 0.4")
+    table(jobs, cells)
+    often = judged_labels(jobs, text)
+    once = judged_labels(jobs, text.replace("picture: file", "picture: file, repeat: file"))
+    table(jobs, [*cells[:50], *cells[50::4], *[("", f"none{at}") for at in range(75)]])
+    distinct = judged_labels(jobs, text)
+    values = [{check.item: check for check in record.checks}["women[doctor]"] for record in (often, once, distinct)]
+    assert [check.value for check in values] == pytest.approx([1 / 3, 2 / 3, 2 / 3])
+    assert [check.repeats for check in values] == [0, 75, 0]
+    assert "; 75 repeats count once" in str(values[1].interval)
+    assert limits(values[1]) == pytest.approx(limits(values[2]), abs=0.01)
+    assert "'painted': 150 rows repeat a picture and count once" in once.notices
+    assert not any("repeat" in notice for notice in often.notices)
+    assert read(once.model_dump(mode="json"), "repeats", 75)
+
+
+def read(record: dict[str, Any], field: str, wanted: int) -> bool:
+    """Whether a check has the number, and an older record without the field is read."""
+    older = {key: value for key, value in record["checks"][0].items() if key != field}
+    return any(check[field] == wanted for check in record["checks"]) and CheckResult(**older).repeats == 0
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        ([("man", "1"), ("woman", "1")], "rows 1 and 2 are one picture by 'file', and have different labels"),
+        ([("man", "1"), ("woman", "")], "row 2 has no 'file'"),
+    ],
+)
+def test_repeats_that_cannot_be_are_refused(jobs: Path, cells: list[tuple[str, str]], problem: str) -> None:
+    table(jobs, [*cells, *[("man", f"x{seed}") for seed in range(SEEDS - 2)]])
+    record = judged_labels(jobs, LABELLED.replace("picture: file", "repeat: file"))
+    assert {check.verdict for check in record.checks} == {"error"}
+    assert all(problem in check.reason for check in record.checks)
+
+
+def test_a_suite_without_repeats_has_the_digest_that_it_had(jobs: Path) -> None:
+    probe = load_text(LABELLED.encode(), jobs / "jobs.yaml", shown="jobs.yaml").suite.probes["painted"]
+    assert probe.model_dump()["labels"] == {"attribute": "seen", "groups": ["man", "woman"], "picture": "file"}
+
+
 def test_a_table_of_labels_is_told_that_it_says_nothing_of_subjects(jobs: Path) -> None:
     with pytest.raises(SuiteError, match="takes labels that somebody gave") as refused:
         run(jobs, f"{LABELLED}  - {{id: shown, probe: painted, metric: subject_shown, at_least: 0.5}}\n")

@@ -120,6 +120,19 @@ def test_changes_vanish_where_equal_pictures_count_once(tmp_path: Path) -> None:
     assert "only 27 images that can be read, equal ones counted once, of 45" in pictures["a smuggler"].reason
 
 
+def test_shares_are_of_distinct_pictures_where_rows_repeat_them(tmp_path: Path) -> None:
+    """Of the 1,515 plain rows, 950 are different pictures of their role: the others count in no share."""
+    rows = published("plain")
+    women = "id: women, probe: gender, metric: perceived_share, group: Female, at_least: 0"
+    text = suite({"gender": GENDERS}, [women]).replace("Male]}", "Male], repeat: picture}")
+    check = run(home(tmp_path, rows, text, now=rows), "now")["women"]
+    distinct = {row["picture"]: row["gender"] for row in rows}
+    assert (len(rows), len(distinct)) == (1515, 950)
+    assert check.repeats == 565
+    assert check.value == pytest.approx(list(distinct.values()).count("Female") / 950, abs=1e-14)
+    assert check.value != pytest.approx([row["gender"] for row in rows].count("Female") / 1515, abs=1e-3)
+
+
 def moved(found: Mapping[str, CheckResult]) -> set[str]:
     """Roles whose share moved, in either direction, by an interval without 0."""
     return {
