@@ -98,23 +98,53 @@ def test_effects_and_standard_errors_are_the_published_ones(photos: dict[tuple[s
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A set for each photo and vignette, whose members are the answers; a table of answers for each prompt."""
-    root = tmp_path_factory.mktemp("admit")
-    cells: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+    return admissions(tmp_path_factory.mktemp("admit"), "{photo_id}-{vignette_id}")
+
+
+def admissions(root: Path, unit: str, min_sets: int = 50) -> Path:
+    """A repository whose sets are named as `unit` says."""
+    suite = SUITE.replace("min_sets: 50", f"min_sets: {min_sets}")
+    cells: dict[tuple[str, str], dict[str, dict[str, str]]] = defaultdict(dict)
     for row in rows_of(FOLDER / "llama_by_photo.csv.gz"):
-        cells[f"{row['photo_id']}-{row['vignette_id']}"][row["prompt"]] = row
+        cells[row["photo_id"], row["vignette_id"]][row["prompt"]] = row
     labels, tables = [], {prompt: [] for prompt in PROMPTS}
-    for number, by_prompt in cells.items():
+    for _, by_prompt in sorted(cells.items()):
         first = by_prompt["baseline"]
         full = all(int(row["n_total"]) == DRAWS for row in by_prompt.values())
         known = {"subject": first["vignette_class"], "gender": first["gender"], "cells": "full" if full else "short"}
+        number = unit.format(**first)
         for draw in range(DRAWS):
-            labels.append({"set_id": number, "member": f"{draw:02d}", **known})
+            member = f"{first['vignette_id']}-{draw:02d}"
+            labels.append({"set_id": number, "member": member, **known})
             for prompt, row in by_prompt.items() if full else ():
                 said = "admit" if draw < int(row["n_admits"]) else "discharge"
-                tables[prompt].append((number, f"{draw:02d}", said))
+                tables[prompt].append((number, member, said))
     for prompt, rows in tables.items():
         write_table(root / f"{prompt}.csv", ["set_id", "member", "answer"], rows)
-    return repository(root, "admit", labels, {"gender": ["F", "M"], "cells": ["full", "short"]}, SUITE)
+    return repository(root, "admit", labels, {"gender": ["F", "M"], "cells": ["full", "short"]}, suite)
+
+
+@pytest.mark.nightly
+def test_a_photo_is_one_cluster_over_all_its_vignettes(root: Path, tmp_path: Path) -> None:
+    """Answers about one photo depend on each other: the same change, of fewer units."""
+    units = {}
+    for name, folder in (("cells", root), ("photos", admissions(tmp_path, "{photo_id}", min_sets=20))):
+        record = judged(folder, "admit", model="answers:ignore.csv", baseline="model:answers:baseline.csv")
+        units[name] = {group.group: group for check in record.checks if check.item == "rise" for group in check.groups}
+    photos = {row["photo_id"]: row["gender"] for row in rows_of(FOLDER / "llama_by_photo.csv.gz")}
+    for gender in "FM":
+        cell, photo = units["cells"][gender], units["photos"][gender]
+        assert photo.n_sets == list(photos.values()).count(gender) < cell.n_sets
+        assert photo.delta == pytest.approx(cell.delta, abs=1e-12)
+        assert photo.delta_lo is not None
+        assert photo.delta_hi is not None
+        assert cell.delta_lo is not None
+        assert cell.delta_hi is not None
+        assert photo.delta_hi - photo.delta_lo > 1.1 * (cell.delta_hi - cell.delta_lo)
+        assert photo.delta_lo < 0 < photo.delta_hi
+    women = units["cells"]["F"]
+    assert women.delta_lo is not None
+    assert women.delta_lo > 0, "a rise that shows only if vignettes of one photo are taken for independent"
 
 
 @pytest.mark.nightly
