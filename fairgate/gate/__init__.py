@@ -7,10 +7,10 @@ from fairgate.gate.bases import suites_of_bases
 from fairgate.gate.definitions import hold
 from fairgate.gate.edited_records import verify_record
 from fairgate.gate.evaluation import Evaluation, evaluate
-from fairgate.gate.preparation import Prepared, prepare, require_intact, settings_of
+from fairgate.gate.preparation import Prepared, planned_on, prepare, require_intact, settings_of
 from fairgate.gate.publishing import clear_report, first_baseline, keep_baseline, publish, refuse_update
 from fairgate.gate.reading import needs_entropy
-from fairgate.gate.runs import Progress, dataset_info, open_model
+from fairgate.gate.runs import Progress, at_temperature_of, dataset_info, open_model
 from fairgate.gate.saved_run import saved_record
 from fairgate.gate.scoring import Scored, decide_one, score
 
@@ -19,6 +19,7 @@ __all__ = [
     "Prepared",
     "Progress",
     "Scored",
+    "at_temperature_of",
     "clear_report",
     "dataset_info",
     "decide_one",
@@ -28,6 +29,7 @@ __all__ = [
     "keep_baseline",
     "needs_entropy",
     "open_model",
+    "planned_on",
     "prepare",
     "publish",
     "refuse_update",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from fairgate.data import Dataset
 from fairgate.gate.preparation import Prepared
-from fairgate.gate.reading import Counterpart, Scores
+from fairgate.gate.reading import Counterpart, Scores, tempered
 from fairgate.ground.errors import ModelError
 from fairgate.metrics import METRICS
 from fairgate.models import (
@@ -28,9 +28,9 @@ from fairgate.models import (
     schemes,
 )
 from fairgate.models.checkpoints import judging
-from fairgate.probes import PROBES, Entropies, mean_entropies
+from fairgate.probes import PROBES, Entropies, ProbeScores, mean_entropies
 from fairgate.records import BaselineInfo, DatasetInfo, Environment, ModelInfo, NeededApproval
-from fairgate.suites import Settings, default_cache, leaves, run_probes
+from fairgate.suites import PlannedCheck, Settings, default_cache, leaves, run_probes
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many images are done, and how many there are."""
@@ -238,6 +238,13 @@ def dataset_info(dataset: Dataset) -> DatasetInfo:
         attributes={name: list(groups) for name, groups in manifest.attributes.items()},
         notice=manifest.notice,
     )
+
+
+def at_temperature_of(
+    other: Mapping[str, ProbeScores], planned: Sequence[PlannedCheck], candidate: Mapping[str, ProbeScores]
+) -> Scores:
+    """The candidate's answers at the label temperature of another run, of the probes that checks compare at it."""
+    return tempered(planned, dict(candidate), entropies_of(dict(other)), "baseline").scores
 
 
 def entropies_of(scores: Scores) -> dict[str, Entropies]:

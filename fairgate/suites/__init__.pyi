@@ -31,7 +31,9 @@ from .result import confusions as confusions
 from .result import undecided as undecided
 from .result import waive as waive
 from .result import wrong_answers as wrong_answers
+from .scaffold import TOLERATES as TOLERATES
 from .scaffold import add_approvals as add_approvals
+from .scaffold import annotated as annotated
 from .scaffold import new_detection_suite as new_detection_suite
 from .scaffold import new_prediction_suite as new_prediction_suite
 from .scaffold import new_suite as new_suite

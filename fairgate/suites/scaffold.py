@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import product
@@ -23,6 +23,10 @@ FEWEST = 30
 """Fewest sets of a group that a check is about, the `min_sets` of a suite that names none: no verdict on fewer."""
 
 
+TOLERATES = (0.03, 0.04, 0.05)
+"""Margins that a suite tries, the smallest that its images can decide; a wider one only if somebody names it."""
+
+
 def new_suite(
     name: str,
     dataset: DatasetFacts,
@@ -34,6 +38,7 @@ def new_suite(
     distractors: Sequence[str] = (),
     searches: bool = True,
     template: str = "a photo of {a_label}",
+    margin: float = TOLERATES[0],
 ) -> str:
     """The text of a suite that makes sense on a dataset: a classification, and checks of use, bounds and regressions.
 
@@ -57,6 +62,7 @@ def new_suite(
         words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
         overs=compared.overs,
         searches=searches and true_to is None,
+        margin=f"{margin:g}",
         more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",  # half way between chance and certainty
         counterfactual=dataset.counterfactual,
         gaps=compared.gaps,
@@ -66,7 +72,14 @@ def new_suite(
 
 
 def new_prediction_suite(
-    name: str, dataset: DatasetFacts, index: GroupedRows, *, model: str, baseline: str, truth: str | None
+    name: str,
+    dataset: DatasetFacts,
+    index: GroupedRows,
+    *,
+    model: str,
+    baseline: str,
+    truth: str | None,
+    margin: float = TOLERATES[0],
 ) -> str:
     """The text of a suite for a model that predicts the attribute `truth`, or, without one, the subject.
 
@@ -81,12 +94,20 @@ def new_prediction_suite(
         baseline=baseline,
         truth=true_to or "subject",
         overs=_compared(dataset, index).overs,
+        margin=f"{margin:g}",
         more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",
     )
 
 
 def new_detection_suite(
-    name: str, dataset: DatasetFacts, index: GroupedRows, *, model: str, baseline: str, boxes: bool
+    name: str,
+    dataset: DatasetFacts,
+    index: GroupedRows,
+    *,
+    model: str,
+    baseline: str,
+    boxes: bool,
+    margin: float = TOLERATES[0],
 ) -> str:
     """The text of a suite for a detector of persons; `boxes` says whether the dataset records where they are.
 
@@ -101,9 +122,18 @@ def new_detection_suite(
         baseline=baseline,
         boxes=boxes,
         overs=compared.overs,
+        margin=f"{margin:g}",
         gaps=compared.gaps,
         by=", by: subject" if compared.by_subject and len(dataset.subjects) > 1 else "",
     )
+
+
+def annotated(text: str, notes: Mapping[str, tuple[str, bool]]) -> str:
+    """The text of a suite with a comment above each check, by id, and `tier: watch` in those that do not decide."""
+    for id_, (note, decides) in notes.items():
+        plain = f"  - {{id: {id_},"
+        text = text.replace(plain, f"  # {note}\n{plain}" if decides else f"  # {note}\n  - {{id: {id_}, tier: watch,")
+    return text
 
 
 def _rendered(template: str, **values: object) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import writing
+from fairgate.interfaces.cli.console import progress_line, writing
 
 if TYPE_CHECKING:
     from fairgate.data import Dataset
@@ -48,13 +48,36 @@ def new(
             help="A label that an image may be taken for and does not show, `nurse` for `doctor`. Repeatable."
         ),
     ] = None,
+    tolerates: Annotated[
+        float | None,
+        typer.Option(help="Loss that you tolerate, the margin of checks. Default: 0.03 to 0.05, as images can decide."),
+    ] = None,
+    like: Annotated[
+        list[str] | None,
+        typer.Option(help="URI of a checkpoint that you call harmless, another seed say. Repeatable."),
+    ] = None,
+    measured: Annotated[
+        bool, typer.Option(help="Simulate which checks these images can decide; else all of them decide.")
+    ] = True,
     root: options.Root = Path(),
 ) -> None:
-    """Write a first suite for a dataset, checked against it; an existing file is never replaced."""
+    """Write a first suite for a dataset, with the checks that its images can decide; others are watched. An existing
+    file is never replaced."""
     from fairgate.suites import FOLDER
 
     root = root.resolve()
-    text = first_suite(name, root, dataset, model, baseline, truth, beside or ())
+    text = first_suite(
+        name,
+        root,
+        dataset,
+        model,
+        baseline,
+        truth,
+        beside or (),
+        tolerates=tolerates,
+        like=like or (),
+        measured=measured,
+    )
     anchor = _anchor_line(name, root, baseline)
     path = root / FOLDER / f"{name}.yaml"
     path.parent.mkdir(exist_ok=True)
@@ -135,6 +158,7 @@ def _text(
     baseline: str,
     truth: str | None,
     beside: Sequence[str],
+    margin: float,
 ) -> str:
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
     from fairgate.ground.errors import SettingsError
@@ -147,7 +171,7 @@ def _text(
         remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
         remedy += "and name your reader in it; of photographs, import them with --attribute"
         raise SettingsError(what, where=data.manifest.name, remedy=remedy)
-    given = {"model": model, "baseline": baseline}
+    given: dict[str, Any] = {"model": model, "baseline": baseline, "margin": margin}
     if "detect" in can:
         if truth is not None or beside:
             what = "a detector's suite has no labels."
@@ -173,14 +197,28 @@ def _text(
 
 
 def first_suite(
-    name: str, root: Path, dataset: str, model: str, baseline: str, truth: str | None, beside: Sequence[str]
+    name: str,
+    root: Path,
+    dataset: str,
+    model: str,
+    baseline: str,
+    truth: str | None,
+    beside: Sequence[str],
+    *,
+    tolerates: float | None = None,
+    like: Sequence[str] = (),
+    measured: bool = False,
 ) -> str:
-    """The text of a first suite, checked against the dataset and the checkpoint. Raises a FairgateError."""
+    """The text of a first suite, checked against the dataset, and `measured` on the checkpoint if that is at hand.
+    Raises a FairgateError."""
+    from functools import partial
+
     from fairgate.data import open_dataset
     from fairgate.gate.baselines import parse_baseline
     from fairgate.ground.errors import SuiteError
     from fairgate.models import local_paths, open_scorer, require_uri
-    from fairgate.suites import FOLDER, leaves, load_text, plan_checks, require_inside
+    from fairgate.studies.power import measured_suite
+    from fairgate.suites import FOLDER, TOLERATES, leaves, load_text, plan_checks, require_inside
 
     path = root / FOLDER / f"{name}.yaml"
     if path.exists():
@@ -194,8 +232,18 @@ def first_suite(
     named = local_paths("" if fetched else model)
     outside = any(leaves(each, root) for each in named)  # `require_inside` says so below
     opened = None if fetched or outside else open_scorer(model, data, device="cpu", base=root)
-    text = _text(name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside)
+    write = partial(_text, name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside)
+    text = write(margin=tolerates or TOLERATES[0])
     loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
     require_inside(loaded.suite, loaded.source, root)
     plan_checks(loaded, data.manifest)
-    return text
+    if opened is None or not measured:
+        typer.echo("not measured: `fairgate power` computes what these images can decide")
+        return text
+    with progress_line() as progress:
+        first = measured_suite(
+            name, root, data, lambda margin: write(margin=margin), tolerates=tolerates, like=like, progress=progress
+        )
+    for line in first.lines:
+        typer.echo(line)
+    return first.text

@@ -18,7 +18,8 @@ from fairgate.interfaces.cli.main import app
 
 def new(root: Path, *words: str) -> tuple[int, str]:
     model = [] if "--model" in words else ["--model", "mlflow-model:jobs@champion"]  # not looked for here
-    done = CliRunner().invoke(app, ["suite", "new", *words, *model, "--root", str(root)])
+    measured = [] if "--measured" in words else ["--no-measured"]
+    done = CliRunner().invoke(app, ["suite", "new", *words, *model, *measured, "--root", str(root)])
     return done.exit_code, " ".join(done.output.split())
 
 
@@ -230,7 +231,7 @@ def test_a_detector_gets_a_suite_of_detection_that_its_first_run_decides(tmp_pat
     probe = gate.prepare("first", tmp_path).loaded.suite.probes["people"]
     assert probe.place == ("box" if boxes else "anywhere")
     run = CliRunner().invoke(app, ["check", "first", "--root", str(tmp_path), "--mlflow", "off", "--cache", "off"])
-    assert (run.exit_code, "5 passed" in run.output) == (0, True), run.output
+    assert (run.exit_code, "6 passed" in run.output) == (0, True), run.output
 
 
 def test_a_table_of_labels_gets_a_suite_of_predictions_that_its_first_run_decides(tmp_path: Path) -> None:
@@ -285,3 +286,32 @@ def test_a_release_of_prompts_is_sent_to_the_page_of_generators(toy: Toy) -> Non
     assert done.exit_code == 0, done.output
     code, output = new(toy.root, "first", "--dataset", "painted")
     assert (code, "docs/use/generators.md" in output) == (4, True), output
+
+
+def test_a_measured_suite_states_the_loss_that_each_check_fails_and_watches_what_it_cannot_decide(
+    tmp_path: Path,
+) -> None:
+    toy = toy_repository(tmp_path, sets=100)
+    seeds = [f"scores:{name}.csv?values=logit" for name in ("tuned", "base")]
+    words = ["--dataset", "toy", "--model", seeds[0], "--baseline", f"model:{seeds[1]}", "--like", seeds[1]]
+    code, output = new(toy.root, "first", *words, "--tolerates", "0.1", "--measured")
+    assert code == 0, output
+    text = (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
+    assert text.startswith("# Measured on 800 images and 8 harmless changes")
+    suite = gate.prepare("first", toy.root).loaded.suite
+    tiers = {check.id: check.tier for check in suite.checks}
+    assert tiers["no-group-loses"] == "gate"
+    assert "# fails a group's loss of 0." in text
+    watched = [line for line in text.splitlines() if line.lstrip().startswith("# watched: a harmless change passes ")]
+    assert len(watched) == list(tiers.values()).count("watch")
+    assert {check.margin for check in suite.checks if check.metric in ("p_true", "group_gap")} == {0.1}
+
+
+def test_images_that_can_decide_nothing_get_no_suite_and_are_told_what_is_missing(toy: Toy) -> None:
+    words = ["--dataset", "toy", "--model", "scores:tuned.csv?values=logit", "--tolerates", "0.001", "--measured"]
+    code, output = new(toy.root, "first", *words)
+    assert code == 4
+    assert 'these images cannot decide "does a group lose?"' in output
+    assert "'no-group-loses' passes one 0% of the time, and needs about " in output
+    assert "--like" in output
+    assert not (toy.root / "fairness_suites" / "first.yaml").exists()

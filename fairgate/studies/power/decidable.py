@@ -1,0 +1,256 @@
+"""Which checks of a suite can be decided on its images: a harmless change has to pass them, and a loss has to fail.
+
+Harmless changes are simulated: the images are drawn again with replacement, group by group, and two of the measured
+changes are candidate and baseline. So no group moves on average, and the spread between the changes counts, also that
+of their effects on a group. Every simulated run is decided by the gate's own rules.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from fairgate import gate
+from fairgate.ground.randomness import stream
+from fairgate.metrics import METRICS, GroupedRows
+from fairgate.probes import ProbeScores
+from fairgate.records import CheckResult, GroupResult
+from fairgate.studies.power.harmless import Change, Scores, taken
+from fairgate.suites import PlannedCheck, Suite, decide
+
+WANTED = 0.97
+"""How often all checks that decide are to pass a harmless change together."""
+RUNS, LOSS_RUNS, SEEN = 200, 60, 0.93
+LOSSES = (0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+_DRAWS, _HOPELESS = 1000, 1e7
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutlook:
+    """What a check can decide here: how often it passes a harmless change, the smallest loss of a group that it fails
+    nine times in ten (None: no loss was seen, or none was tried), and how many units of each group it needs to pass."""
+
+    id: str
+    decides: bool
+    passes: float
+    loss: float | None
+    needed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Every check's, in the order of the suite, and how often all that decide pass a harmless change together; `units`
+    of the largest group of a check are there."""
+
+    checks: tuple[CheckOutlook, ...]
+    together: float
+    unit: str
+    units: int
+
+    def of(self, id_: str) -> CheckOutlook:
+        """A check's."""
+        return next(check for check in self.checks if check.id == id_)
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawnRows:
+    """Some images of a dataset, each set under a name of its own."""
+
+    set_id: NDArray[Any]
+    member: NDArray[Any]
+    subject: NDArray[Any]
+    attributes: Mapping[str, NDArray[Any]]
+    whole: GroupedRows
+    rows: NDArray[np.int64]
+
+    @property
+    def path(self) -> NDArray[Any]:
+        """As of the dataset."""
+        path: NDArray[Any] = self.whole.path[self.rows]
+        return path
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def codes(self, attributes: str | Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+        """As of the dataset."""
+        codes, names = self.whole.codes(attributes)
+        return np.asarray(codes, dtype=np.int64)[self.rows], names
+
+
+class Simulation:
+    """Runs of a suite on images that are drawn again, with harmless changes and losses."""
+
+    def __init__(self, prepared: gate.Prepared, changes: Sequence[Change], seed: int = 0) -> None:
+        self._prepared, self._changes, self._seed = prepared, changes, seed
+        index = prepared.dataset.index
+        _, self._set = np.unique(index.set_id, return_inverse=True)
+        keys = zip(index.subject.tolist(), *(column.tolist() for column in index.attributes.values()), strict=True)
+        of_set: dict[int, set[tuple[Any, ...]]] = {}
+        for code, key in zip(self._set.tolist(), keys, strict=True):
+            of_set.setdefault(code, set()).add(key)
+        strata: dict[frozenset[tuple[Any, ...]], list[int]] = {}
+        for code, found in of_set.items():
+            strata.setdefault(frozenset(found), []).append(code)
+        self._strata = [np.array(codes) for codes in strata.values()]
+        order = np.argsort(self._set, kind="stable")
+        self._rows = np.split(order, np.cumsum(np.bincount(self._set))[:-1])
+        self._tempered: dict[tuple[int, int], Scores] = {}
+
+    def _at(self, at: int, other: int) -> Scores:
+        """A change's answers at the label temperature of another."""
+        if (at, other) not in self._tempered:
+            new, old = (self._changes[place].scores for place in (at, other))
+            self._tempered[at, other] = gate.at_temperature_of(old, self._prepared.planned, new)
+        return self._tempered[at, other]
+
+    @property
+    def in_sets(self) -> bool:
+        """Whether images form sets."""
+        return len(self._rows) < len(self._set)
+
+    def results(self, suite: Suite, runs: int, loss: tuple[str, str, float] | None = None) -> list[list[CheckResult]]:
+        """Every run's results; with a `loss`, (attribute, group, size), that group of the candidate loses so much."""
+        rng = stream(self._seed, "harmless", *map(str, loss or ()))
+        return [self._run(suite, rng, loss) for _ in range(runs)]
+
+    def _run(self, suite: Suite, rng: np.random.Generator, loss: tuple[str, str, float] | None) -> list[CheckResult]:
+        index = self._prepared.dataset.index
+        drawn = np.concatenate([rng.choice(codes, len(codes)) for codes in self._strata])
+        rows = np.concatenate([self._rows[code] for code in drawn])
+        names = np.repeat(np.arange(len(drawn)), [len(self._rows[code]) for code in drawn]).astype(str)
+        attributes = {name: column[rows] for name, column in index.attributes.items()}
+        seen = _DrawnRows(names, index.member[rows], index.subject[rows], attributes, index, rows)
+        at, other = (int(place) for place in rng.choice(len(self._changes), 2, replace=False))
+        new, old = (self._changes[place].scores for place in (at, other))
+        planned = [_replanned(check, suite) for check in self._prepared.planned if _kept(check, suite)]
+        tempered = {name: taken(scores, rows) for name, scores in self._at(at, other).items()}
+        candidate = {name: taken(scores, rows) for name, scores in new.items()}
+        baseline = {name: taken(scores, rows) for name, scores in old.items()}
+        if loss is not None:
+            attribute, group, size = loss
+            inside = attributes[attribute] == group
+            candidate, tempered = (
+                {name: lose(scores, inside, size, rng) for name, scores in side.items()}
+                for side in (candidate, tempered)
+            )
+        others: dict[Any, Scores] = {"baseline": baseline}
+        return decide(planned, seen, suite, candidate, others, self._prepared.null, {"baseline": tempered})
+
+
+def _kept(check: PlannedCheck, suite: Suite) -> bool:
+    return check.against != "anchor" and any(check.check.id == own.id for own in suite.checks)
+
+
+def _replanned(check: PlannedCheck, suite: Suite) -> PlannedCheck:
+    """The planned check with the suite's own margin and tier."""
+    return replace(check, check=next(own for own in suite.checks if own.id == check.check.id))
+
+
+def lose(scores: ProbeScores, inside: NDArray[np.bool_], size: float, rng: np.random.Generator) -> ProbeScores:
+    """Answers with a loss of `size` in some images (images,): each one's number shrinks by the same share, and so many
+    right answers become wrong."""
+    value, correct = scores.value.copy(), scores.correct
+    mean = float(value[inside].mean()) if inside.any() else 0.0
+    if mean > 0:
+        value[inside] *= max(1 - size / mean, 0.0)
+    if correct is not None and inside.any():
+        correct = correct.copy()
+        share = min(size / max(float(correct[inside].mean()), 1e-9), 1.0)
+        correct[inside & (rng.random(len(correct)) < share)] = False
+    return replace(scores, value=value, correct=correct, contests=())
+
+
+def outlook(simulation: Simulation, suite: Suite) -> Outlook:
+    """Which checks decide here, chosen so that all pass a harmless change together `WANTED` of the time."""
+    runs = simulation.results(_short(suite), RUNS)
+    ids = [check.id for check in suite.checks]
+    passed = {id_: np.array([all(c.verdict == "pass" for c in run if c.id == id_) for run in runs]) for id_ in ids}
+    chosen, together = set[str](), np.ones(RUNS, dtype=bool)
+    for id_ in sorted(ids, key=lambda id_: _first(suite, id_)):
+        if (together & passed[id_]).mean() >= WANTED:
+            chosen.add(id_)
+            together &= passed[id_]
+    checks = tuple(CheckOutlook(id_, id_ in chosen, float(passed[id_].mean()), None, _needed(runs, id_)) for id_ in ids)
+    return Outlook(checks, float(together.mean()), "set" if simulation.in_sets else "image", _units(runs))
+
+
+def _units(runs: Sequence[Sequence[CheckResult]]) -> int:
+    return max((group.n_sets for check in runs[0] for group in check.groups), default=0)
+
+
+def _short(suite: Suite) -> Suite:
+    return suite.model_copy(update={"decision": suite.decision.model_copy(update={"draws": _DRAWS})})
+
+
+def _first(suite: Suite, id_: str) -> int:
+    """Bounds come first, which every run meets alike; then groups against themselves, gaps, and the rest."""
+    check = next(check for check in suite.checks if check.id == id_)
+    spec = METRICS[check.metric].spec
+    if check.no_worse_than is None:
+        return 0
+    return 1 if spec.utility and check.over else 2 if spec.relative else 3
+
+
+def with_tiers(suite: Suite, deciding: set[str]) -> Suite:
+    """The suite in which these checks decide, and the others are watched."""
+    checks = [check.model_copy(update={"tier": "gate" if check.id in deciding else "watch"}) for check in suite.checks]
+    return suite.model_copy(update={"checks": checks})
+
+
+def with_losses(measured: Outlook, simulation: Simulation, suite: Suite, groups: Sequence[tuple[str, str]]) -> Outlook:
+    """The outlook with the smallest loss at which each check that decides fails, naming the group that lost, in nine
+    runs of ten, whichever of the `groups` (attribute, group) it is."""
+    suite = with_tiers(_short(suite), {check.id for check in measured.checks if check.decides})
+    compared = [check.id for check in suite.checks if check.no_worse_than and check.over and check.tier == "gate"]
+    seen: dict[int, dict[str, float]] = {}
+
+    def fails(id_: str, at: int) -> bool:
+        if at not in seen:
+            runs = [simulation.results(suite, LOSS_RUNS, (*group, LOSSES[at])) for group in groups]
+            seen[at] = {
+                id_: min(
+                    float(np.mean([any(c.id == id_ and _names(c, group) for c in run) for run in of_group]))
+                    for (_, group), of_group in zip(groups, runs, strict=True)
+                )
+                for id_ in compared
+            }
+        return seen[at][id_] >= SEEN
+
+    places = {id_: bisect_left(range(len(LOSSES)), True, key=partial(fails, id_)) for id_ in compared}
+    losses = {id_: LOSSES[at] for id_, at in places.items() if at < len(LOSSES)}
+    return replace(measured, checks=tuple(replace(check, loss=losses.get(check.id)) for check in measured.checks))
+
+
+def _names(check: CheckResult, group: str) -> bool:
+    return any(group in failing.group.split(" × ") for failing in check.failing_groups)
+
+
+def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> int | None:
+    """How many units of the group that needs most would let a harmless change pass: errors shrink with their root."""
+    changes: dict[tuple[str, str | None], list[tuple[float, float, int, float]]] = {}
+    for check in (check for run in runs for check in run if check.id == id_ and check.rule == "no_worse_than"):
+        parts: list[tuple[str | None, CheckResult | GroupResult]] = [(group.group, group) for group in check.groups]
+        if not any(group.delta is not None for group in check.groups):
+            parts = [(None, check)]
+        for name, part in parts:
+            limit = part.delta_hi if check.better == "lower" else part.delta_lo
+            if part.delta is not None and limit is not None and check.bound:
+                numbers = (part.delta, abs(part.delta - limit), part.n_sets, check.bound)
+                changes.setdefault((check.item, name), []).append(numbers)
+    most, there = 0.0, 0.0
+    each = float(-ndtri((1 - WANTED) / max(len(changes), 1)))  # so that all groups pass together
+    for column in changes.values():
+        delta, reach, units, margin = np.array(column, dtype=float).T
+        far = float(np.median(reach)) + each * float(delta.std())
+        there = max(there, float(np.median(units)))
+        most = max(most, float(np.median(units)) * (far / float(margin[0])) ** 2)
+    return math.ceil(most) if there < most < _HOPELESS else None

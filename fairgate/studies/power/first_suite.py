@@ -1,0 +1,132 @@
+"""A first suite whose margins and tiers are measured: what its images can decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairgate import gate
+from fairgate.data import Dataset
+from fairgate.ground.errors import SuiteError
+from fairgate.metrics import METRICS
+from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, with_losses
+from fairgate.studies.power.harmless import base_scores, harmless_changes
+from fairgate.suites import FOLDER, TOLERATES, Suite, annotated, load_text, resolve
+
+Write = Callable[[float], str]
+"""From a margin to the text of a suite with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSuite:
+    """The text of a suite, and what it can decide, a line each."""
+
+    text: str
+    lines: tuple[str, ...]
+
+
+def measured_suite(
+    name: str,
+    root: Path,
+    data: Dataset,
+    write: Write,
+    *,
+    tolerates: float | None = None,
+    like: Sequence[str] = (),
+    progress: gate.Progress | None = None,
+) -> FirstSuite:
+    """A suite with the margin that the team tolerates (None: the smallest of 0.03 to 0.05 that the images can decide).
+
+    A check that a harmless change would not pass is watched. `like` are checkpoints that the team calls harmless.
+    Raises SuiteError, with what is missing, if no check by group or none of usefulness can be decided.
+    """
+    path = root / FOLDER / f"{name}.yaml"
+
+    def prepared(text: str) -> gate.Prepared:
+        loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
+        here = gate.planned_on(loaded, data)
+        return gate.Prepared(loaded, here.planned, here.null, dataset=data, root=root)
+
+    margins = TOLERATES if tolerates is None else (tolerates,)
+    first = prepared(write(margins[0]))
+    settings = resolve(first.loaded.suite, {"mlflow": "off", "baseline": "none"})
+    changes = harmless_changes(first, settings, base_scores(first, settings, progress), like, progress)
+    here, measured = first, None
+    for margin in margins:
+        if measured is not None and _hopeless(measured, here.loaded.suite, margins[0] / margin):
+            break
+        text = write(margin)
+        here = prepared(text)
+        simulation = Simulation(here, changes)
+        measured = outlook(simulation, here.loaded.suite)
+        if not _missing(here.loaded.suite, measured):
+            measured = with_losses(measured, simulation, here.loaded.suite, _groups(data))
+            notes = {check.id: (_note(check, measured.unit), check.decides) for check in measured.checks}
+            of = f"{len(data.index):,} images and {len(changes)} harmless changes ({changes[-1].name})"
+            together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"
+            lines = [f"margin {margin:g}; {together}"]
+            if margin > margins[0]:
+                lines.append(f"margin {margins[0]:g} cannot be decided on these images")
+            head = "".join(f"# {line}\n" for line in (f"Measured on {of}:", *lines))
+            told = [f"{id_}: {note}" for id_, (note, _) in notes.items()]
+            return FirstSuite(head + annotated(text, notes), (*lines, *told))
+    assert measured is not None
+    raise _undecidable(name, here.loaded.suite, measured, margins[-1])
+
+
+def _hopeless(measured: Outlook, suite: Suite, narrower: float) -> bool:
+    """Whether a margin that is so many times narrower leaves even the nearest check by group twice short of images."""
+    needed = [check.needed for check in _by_group(measured, suite) if check.needed is not None]
+    return bool(needed) and min(needed) * narrower**2 > 2 * measured.units
+
+
+def _by_group(measured: Outlook, suite: Suite) -> list[CheckOutlook]:
+    """Checks that compare each group with itself; those of gaps if there are no such."""
+    by_group = [check for check in suite.checks if check.no_worse_than and check.over]
+    own = [check for check in by_group if METRICS[check.metric].spec.utility] or by_group
+    return [measured.of(check.id) for check in own]
+
+
+def _groups(data: Dataset) -> list[tuple[str, str]]:
+    """The two smallest groups of the attributes: (attribute, group)."""
+    index = data.index
+    sizes = {
+        (name, group): int((index.attributes[name] == group).sum())
+        for name, groups in data.manifest.attributes.items()
+        for group in groups
+    }
+    return sorted((key for key, size in sizes.items() if size), key=lambda key: sizes[key])[:2]
+
+
+def _missing(suite: Suite, measured: Outlook) -> list[str]:
+    """The questions of which no check decides: what happens to groups, and usefulness."""
+    deciding = [check for check in suite.checks if measured.of(check.id).decides]
+    by_group = [check for check in deciding if check.no_worse_than and check.over]
+    useful = [check for check in deciding if METRICS[check.metric].spec.utility]
+    return [*["does a group lose"] * (not by_group), *["is the model still of use"] * (not useful)]
+
+
+def _note(check: CheckOutlook, unit: str) -> str:
+    if not check.decides:
+        needed = "" if check.needed is None else f"; about {check.needed:,} {unit}s of each group would decide it"
+        return f"watched: a harmless change passes {check.passes:.0%} of the time{needed}"
+    if check.loss is not None:
+        return f"fails a group's loss of {check.loss:.2f} or more (9 of 10 times)"
+    return f"passes a harmless change {check.passes:.0%} of the time"
+
+
+def _undecidable(name: str, suite: Suite, measured: Outlook, margin: float) -> SuiteError:
+    nearest = max(_by_group(measured, suite), key=lambda check: check.passes, default=None)
+    what = " and ".join(f'"{question}?"' for question in _missing(suite, measured))
+    needs = ""
+    if nearest is not None:
+        needs = f": '{nearest.id}' passes one {nearest.passes:.0%} of the time"
+        if nearest.needed is not None:
+            needs += f", and needs about {nearest.needed:,} {measured.unit}s of each group"
+    return SuiteError(
+        f"these images cannot decide {what} A harmless change would not pass at a margin of {margin:g}{needs}.",
+        where=f"{FOLDER}/{name}.yaml",
+        remedy="bring more images, name checkpoints that are harmless with --like, or name a larger loss that you "
+        "tolerate with --tolerates",
+    )

@@ -1,0 +1,185 @@
+"""Changes of a model that harm nobody: other checkpoints that a team names, or noise that turns a few answers.
+
+A suite has to let such changes pass. How far they move the scores of these images, and how differently, decides which
+checks can be decided here (`decidable`).
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fairgate import gate
+from fairgate.ground.randomness import stream
+from fairgate.models import local_paths, log_softmax
+from fairgate.probes import Contest, ProbeScores
+from fairgate.suites import Settings
+
+Scores = Mapping[str, ProbeScores]
+
+FEWEST = 8
+TURNED = (0.02, 0.05)
+"""The share of answers that noise is to turn."""
+MOST_NOISE = {"weights": 0.05, "answers": 0.2}
+"""Noise is no larger, in standard deviations, even if it turns fewer answers: 4 bits round weights by about 0.1."""
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A harmless change: what it is, and what the changed model answers."""
+
+    name: str
+    scores: Scores
+
+
+def base_scores(prepared: gate.Prepared, settings: Settings, progress: gate.Progress | None = None) -> Scores:
+    """What the model answers, compared with nothing. Raises a FairgateError for what is in the way."""
+    return gate.score(prepared, replace(settings, baseline="none"), progress).scores
+
+
+def harmless_changes(
+    prepared: gate.Prepared,
+    settings: Settings,
+    base: Scores,
+    like: Sequence[str] = (),
+    progress: gate.Progress | None = None,
+) -> list[Change]:
+    """At least eight changes: the checkpoints `like` (URIs) with the model itself, and noise on it for the rest.
+
+    Noise is added to the weights if these are safetensors files at hand, else to the label probabilities; answers of a
+    table change places. Its size is set so that 2 to 5% of the answers differ between two such changes, and it has a
+    limit, for a model that is sure of everything.
+    """
+    done, most = 0, max(FEWEST, len(like) + 1)
+
+    def scored(name: str, uri: str) -> Change:
+        nonlocal done
+        if progress is not None:
+            progress("harmless changes", min(done, most), most)
+        done += 1
+        return Change(name, base_scores(prepared, replace(settings, model=uri)))
+
+    changes = [*([Change("the model itself", base)] if like else []), *(scored(uri, uri) for uri in like)]
+    if len(changes) >= FEWEST:
+        return changes
+    with tempfile.TemporaryDirectory(prefix="fairgate-noise-") as folder:
+
+        def noisy(size: float, seed: int) -> Change:
+            uri = with_noise(settings.model, prepared.root, Path(folder), size, seed)
+            if uri is not None:
+                return scored(f"noise of {size:.3g} standard deviations on the weights", uri)
+            return Change("noise on the answers", {name: _shaken(scores, size, seed) for name, scores in base.items()})
+
+        has_weights = with_noise(settings.model, prepared.root, Path(folder), 0.0, 0) is not None
+        size, pair = _size_of_noise(noisy, MOST_NOISE["weights" if has_weights else "answers"])
+        seeds = range(2, FEWEST - len(changes))
+        return [*changes, *pair[: FEWEST - len(changes)], *(noisy(size, seed) for seed in seeds)]
+
+
+def _size_of_noise(noisy: Callable[[float, int], Change], most: float) -> tuple[float, list[Change]]:
+    """Noise of a size that turns a few answers between two changes, and these two."""
+    size, few, many = most / 4, 0.0, math.inf  # noise that turned too few answers, and too many
+    for _ in range(_TRIES):
+        pair = [noisy(size, seed) for seed in (0, 1)]
+        share = turned(*(change.scores for change in pair))
+        if TURNED[0] <= share <= TURNED[1] or (share < TURNED[0] and size == most):
+            break
+        few, many = (max(few, size), many) if share < TURNED[0] else (few, min(many, size))
+        size = math.sqrt(few * many) if 0 < few < many < math.inf else size * (2 if share < TURNED[0] else 0.25)
+        size = min(size, most)
+    return size, pair
+
+
+def turned(base: Scores, other: Scores) -> float:
+    """The share of answers that differ, of the probe in which most do; of probes without answers, of values."""
+    shares = []
+    for name, scores in base.items():
+        now = other[name]
+        if scores.correct is not None and now.correct is not None:
+            shares.append(float((scores.correct != now.correct).mean()))
+    return max(shares, default=TURNED[0])
+
+
+def with_noise(uri: str, root: Path, folder: Path, size: float, seed: int) -> str | None:
+    """The URI of a copy in `folder` whose matrices have noise of `size` standard deviations of their own; None if the
+    URI names no safetensors file that is here."""
+    found = [(path, root / path) for path in local_paths(uri)]
+    if not any(file.suffix == ".safetensors" for _, place in found for file in _files(place)):
+        return None
+    for at, (path, place) in enumerate(found):
+        copy = folder / f"{at}-{place.name}"
+        if place.is_dir():
+            shutil.copytree(place, copy, dirs_exist_ok=True)
+        else:
+            shutil.copyfile(place, copy)
+        for file in _files(copy):
+            if file.suffix == ".safetensors":
+                _shake(file, size, seed)
+        uri = uri.replace(path.as_posix(), copy.as_posix())
+    return uri
+
+
+def _files(place: Path) -> Iterator[Path]:
+    return iter(sorted(file for file in place.rglob("*") if file.is_file()) if place.is_dir() else [place])
+
+
+def _shake(file: Path, size: float, seed: int) -> None:
+    """Noise on every matrix of a file; vectors (scales, biases, temperatures) and whole numbers stay."""
+    import torch
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    with safe_open(file, framework="pt") as opened:
+        metadata = opened.metadata()
+    tensors = load_file(file)
+    generator = torch.Generator().manual_seed(seed)
+    for name, tensor in tensors.items():
+        if tensor.ndim > 1 and tensor.is_floating_point():
+            noise = torch.randn(tensor.shape, generator=generator)
+            tensors[name] = tensor + (size * tensor.float().std() * noise).to(tensor.dtype)
+    save_file(tensors, file, metadata)
+
+
+def _shaken(scores: ProbeScores, size: float, seed: int) -> ProbeScores:
+    """Noise on the label probabilities of a probe, in their logarithms; of other answers, some change places with those
+    of another image that has the same right answer."""
+    rng = stream(seed, "noise")
+    if scores.contests and sum(len(contest.rows) for contest in scores.contests) == len(scores.value):
+        value, correct, contests = scores.value.copy(), None, []
+        correct = None if scores.correct is None else scores.correct.copy()
+        for contest in scores.contests:
+            spread = contest.log_p.std() or 1.0
+            log_p = log_softmax(contest.log_p + size * spread * rng.normal(size=contest.log_p.shape))
+            contests.append(Contest(contest.subject, contest.rows, log_p, contest.true))
+            at = np.arange(len(contest.true))
+            value[contest.rows] = np.exp(log_p[at, contest.true])
+            if correct is not None:
+                correct[contest.rows] = log_p.argmax(axis=1) == contest.true
+        return replace(scores, value=value, predicted=None, correct=correct, contests=tuple(contests))
+    order = np.arange(len(scores.value))
+    truth = (
+        np.zeros(len(order)) if scores.truth is None else np.unique(scores.truth.astype(str), return_inverse=True)[1]
+    )
+    for kind in np.unique(truth):
+        rows = np.flatnonzero((truth == kind) & (rng.random(len(order)) < min(size, 1.0)))
+        order[rows] = rng.permutation(rows)
+    return taken(scores, order)
+
+
+def taken(scores: ProbeScores, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> ProbeScores:
+    """The answers about some images, in this order; without the contests."""
+    return ProbeScores(
+        scores.value[rows],
+        predicted=None if scores.predicted is None else scores.predicted[rows],
+        correct=None if scores.correct is None else scores.correct[rows],
+        rank=None if scores.rank is None else scores.rank[rows],
+        truth=None if scores.truth is None else scores.truth[rows],
+        more={name: column[rows] for name, column in scores.more.items()},
+    )
