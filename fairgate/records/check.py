@@ -192,9 +192,20 @@ class CheckResult(RecordPart):
         return self.tier == "watch" and self.verdict != "error"
 
     @property
+    def excuse(self) -> Literal["waived", "watched"] | None:
+        """Why its verdict does not count; None if it does."""
+        return "waived" if self.waived else "watched" if self.watched else None
+
+    @property
     def excused(self) -> bool:
-        """Whether its verdict does not count: waived, or watched."""
-        return self.waived or self.watched
+        """Whether its verdict does not count."""
+        return self.excuse is not None
+
+    @property
+    def units(self) -> int:
+        """How many sets, or images, the value is made of: its group's, if it is a group's."""
+        worst = next((group for group in self.groups if group.group == self.worst_group), None)
+        return self.n_sets if worst is None or worst.value != self.value else worst.n_sets
 
     @property
     def failing_groups(self) -> list[GroupResult]:

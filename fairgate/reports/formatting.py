@@ -104,9 +104,8 @@ def check_name(check: CheckResult) -> str:
 def shown_group(check: CheckResult) -> str:
     """The group whose number the check's value is, to say so next to it; nothing for a number of all groups.
 
-    A comparison's value, baseline and change are those of the group that settled it, and a bound's value is the worst
-    group's: without its name, a check with a baseline and the same check without one seem to differ. Where another
-    group was the worst in the baseline, whose number is shown there: `dark, before: light`.
+    A row is about one group: the one that settled a comparison, or the worst of a bound. Of the extreme of all groups,
+    another one may have been the worst in the baseline: `dark, before: light`.
     """
     worst = next((group for group in check.groups if group.group == check.worst_group), None)
     if worst is None or worst.value != check.value:
@@ -229,21 +228,12 @@ def common_cause(record: RunRecord) -> str | None:
 
 
 def shown_verdict(check: CheckResult) -> ShownVerdict:
-    """The check's verdict as reports show it: `waived` where a valid waiver covers it, `watched` where it
-    decides nothing."""
-    if check.excused:
-        return "waived" if check.waived else "watched"
-    return check.verdict
-
-
-def excuse(check: CheckResult) -> str:
-    """Why the check's verdict does not count, in a word; nothing if it does."""
-    return "waived" if check.waived else "watched" if check.watched else ""
+    """The check's verdict as reports show it, or why it does not count."""
+    return check.excuse or check.verdict
 
 
 def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """What failed first, then what could not be computed or settled, what is waived or watched, and the rest; the
-    suite's order inside."""
+    """What failed first, then what could not be computed or settled, what is excused, and the rest."""
     return sorted(checks, key=lambda check: READING_ORDER.index(shown_verdict(check)))
 
 

@@ -150,7 +150,7 @@ def _row(check: CheckResult, record: RunRecord) -> list[str]:
         escape(f"{measured_words(check)}{f' over {check.over}' if check.over else ''}", _LONGEST),
         escape(f"{now}{worst}", _LONGEST),
         escape(bound_words(check) + (f" against {check.against}" if check.against else ""), _LONGEST),
-        f"{check.n_sets:,}",
+        f"{check.units:,}",
         escape(notes, 400),
     ]
 

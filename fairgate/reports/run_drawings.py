@@ -27,7 +27,6 @@ from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell, 
 from fairgate.reports.formatting import (
     bound_words,
     check_name,
-    excuse,
     grouped,
     measured_words,
     null_words,
@@ -140,10 +139,10 @@ def checks_table(checks: Sequence[CheckResult], unit: str) -> Table:
             number_cell(check.delta, check.delta_lo, check.delta_hi, signed),
             TableCell(bound_words(check), beside and f"({beside})"),
             p_cell(check.p_adjusted),
-            TableCell(f"{check.n_sets:,}"),
+            TableCell(f"{check.units:,}"),
         )
         name = f"{check.item} of {group}" if group else check.item
-        lines.append(Line(name, cells, verdict=check.verdict, note=excuse(check)))
+        lines.append(Line(name, cells, verdict=check.verdict, note=check.excuse or ""))
     columns = [*map(Column, ("baseline", "now", "change", "bound", "adj. p", f"{unit}s"))]
     return Table((), "Checks", "check", columns, lines)
 
@@ -239,7 +238,7 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
         text = signed(value) if regression else number(value, check.status)
         chance = TableCell(f"{number(check.null_median)} · {number(check.null_p95)}")
         cells = [TableCell(track=held_track(check, scale)), TableCell(text), chance][: 2 + fair]
-        lines.append(Line(check.about or "", cells, verdict=check.verdict, note=excuse(check)))
+        lines.append(Line(check.about or "", cells, verdict=check.verdict, note=check.excuse or ""))
     columns = [Column("estimate and interval", "drawn", scale=scale), Column("change" if regression else "now")]
     columns += [Column("fair ranker", under="median · 95%")] if fair else []
     drawn = [track for line in lines if (track := line.cells[0].track) is not None]

@@ -21,7 +21,6 @@ from fairgate.reports.formatting import (
     by_outcome,
     common_cause,
     coverage_words,
-    excuse,
     headline_verdict,
     measured_as,
     moment,
@@ -165,7 +164,7 @@ def _named(check: CheckResult, width: int) -> str:
 def _waived(check: CheckResult) -> str:
     """That a check is watched, that a waiver holds, or that it has expired, under a verdict that is no pass."""
     if check.waiver is None or check.verdict == "pass" or check.watched:
-        return excuse(check)
+        return check.excuse or ""
     return "waived" if check.waived else "waiver\nexpired" if check.waiver.expired else "not waived"
 
 
@@ -218,7 +217,7 @@ def baseline_table(record: RunRecord) -> Table:
             clean(check.item, 80),
             with_interval(number(check.value, check.status), check.lo, check.hi),
             bound_words(check),
-            f"{SYMBOL[check.verdict]} {check.verdict}{', ' if check.excused else ''}{excuse(check)}",
+            f"{SYMBOL[check.verdict]} {check.verdict}{', ' if check.excused else ''}{check.excuse or ''}",
         ]
         for check in record.checks
     ]

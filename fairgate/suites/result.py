@@ -30,7 +30,7 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
     paired, ties = assessed.paired, assessed.ties
     judged = judge(assessed, suite)
     verdict, at = judged.verdict, judged.at if assessed.by_group and judged.at is not None else 0
-    value, lo, hi, how, baseline = _shown(assessed, at)
+    value, lo, hi, how, baseline = _shown(assessed, at, judged.at)
     return CheckResult(
         **_as_planned(assessed.planned),
         value=value,
@@ -90,12 +90,18 @@ def _as_planned(planned: PlannedCheck) -> dict[str, Any]:
     }
 
 
-def _shown(assessed: Assessed, at: int) -> tuple[float, float | None, float | None, str, float | None]:
-    """Value, its interval and how that was found, and the baseline's value: of the group `at` where groups were
-    compared."""
+def _shown(
+    assessed: Assessed, at: int, worst: int | None
+) -> tuple[float, float | None, float | None, str, float | None]:
+    """Value, its interval and how that was found, and the baseline's value: of the group `at` if groups were compared.
+    The baseline of a bound is that of the group whose value it is, the `worst`: a row is about one group."""
     before, limits = assessed.before, assessed.limits
     if not assessed.by_group or limits.group_lo is None or limits.group_hi is None:
-        return assessed.now.value, limits.lo, limits.hi, limits.how, None if before is None else before.value
+        then = None if before is None else before.value
+        if before is not None and worst is not None and assessed.paired is None:
+            own = float(assessed.now.group_values[worst]) == assessed.now.value
+            then = float(before.group_values[worst]) if own else then
+        return assessed.now.value, limits.lo, limits.hi, limits.how, then
     baseline = None if before is None else float(before.group_values[at])
     value, lo, hi = (float(numbers[at]) for numbers in (assessed.now.group_values, limits.group_lo, limits.group_hi))
     return value, lo, hi, limits.group_how, baseline

@@ -246,3 +246,17 @@ def test_a_larger_min_sets_of_a_change_hides_no_failing_group(people: People) ->
     assert [group.group for group in told.failing_groups] == ["Black × Female", "Black × Male"]
     _, other = stricter([("this change", before), ("merge base", here)])
     assert [group.group for group in other.failing_groups] == ["Black × Female", "Black × Male"]
+
+
+def test_a_row_compares_one_group_with_itself_and_counts_its_images(people: People) -> None:
+    """Black women are the worst now and were not before: their own number is next to it, not that of who was."""
+    people.write_suite(ACCURACY)
+    people.scores("then", {("White", "Male"): 0.6})
+    people.scores("now", {("Black", "Female"): 0.55})
+    told = check_of(people.run("now", baseline="then"), "accuracy")
+    assert told.worst_group == "Black × Female"
+    own = next(group for group in told.groups if group.group == told.worst_group)
+    assert (told.value, told.baseline) == (own.value, own.baseline)
+    assert told.delta == pytest.approx((own.value or 0.0) - (own.baseline or 0.0))
+    assert min(group.baseline or 0.0 for group in told.groups) < (told.baseline or 0.0)
+    assert (told.units, told.n_sets) == (36, sum(SIZES.values()))
