@@ -250,7 +250,8 @@ def test_a_larger_min_sets_of_a_change_hides_no_failing_group(people: People) ->
 
 def test_a_row_compares_one_group_with_itself_and_counts_its_images(people: People) -> None:
     """Black women are the worst now and were not before: their own number is next to it, not that of who was."""
-    people.write_suite(ACCURACY)
+    as_before = "  - {id: as-before, probe: gender, metric: accuracy, no_worse_than: baseline, margin: 0.5}\n"
+    people.write_suite(ACCURACY + as_before)
     people.scores("then", {("White", "Male"): 0.6})
     people.scores("now", {("Black", "Female"): 0.55})
     told = check_of(people.run("now", baseline="then"), "accuracy")

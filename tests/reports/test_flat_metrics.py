@@ -25,7 +25,14 @@ def test_every_check_gives_its_value_by_its_item() -> None:
 def test_waived_checks_are_counted_as_waived_and_as_nothing_else() -> None:
     found = flat_metrics(team_record())
     counts = {name: value for name, value in found.items() if name.startswith("gate.")}
-    assert counts == {"gate.fail": 4, "gate.error": 0, "gate.inconclusive": 0, "gate.waived": 1, "gate.pass": 11}
+    assert counts == {
+        "gate.fail": 4,
+        "gate.error": 0,
+        "gate.inconclusive": 0,
+        "gate.waived": 1,
+        "gate.watched": 0,
+        "gate.pass": 11,
+    }
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
@@ -33,7 +40,7 @@ def test_what_was_not_measured_or_is_infinite_has_no_entry(value: float | None) 
     found = flat_metrics(
         example_record([fairness_check(None, 0.9).model_copy(update={"value": value}), failed_computation()])
     )
-    assert set(found) == {f"gate.{place}" for place in ("pass", "fail", "inconclusive", "error", "waived")}
+    assert set(found) == {f"gate.{place}" for place in ("pass", "fail", "inconclusive", "error", "waived", "watched")}
 
 
 def test_the_file_is_flat_json() -> None:

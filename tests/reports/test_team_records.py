@@ -84,7 +84,7 @@ def test_a_changed_gate_is_shown_right_under_the_verdict_with_before_and_now(tea
 
 
 def test_a_waived_check_is_counted_apart_and_never_among_the_passed(team: RunRecord) -> None:
-    assert tally(team) == {"fail": 4, "error": 0, "inconclusive": 0, "waived": 1, "pass": 11}
+    assert tally(team) == {"fail": 4, "error": 0, "inconclusive": 0, "waived": 1, "watched": 0, "pass": 11}
     assert totals(team) == "4 failed, 1 waived, 11 passed"
     comment = outputs(team)["comment"]
     passed = comment[comment.index("11 checks passed") :]
@@ -126,7 +126,7 @@ def test_a_pass_that_rests_on_waivers_says_so() -> None:
 def test_a_run_in_which_everything_is_waived_is_no_pass() -> None:
     record = example_record([waived(skew_check("nurse", 0.78))])
     assert record.verdict == overall([]) == "error"
-    assert "Every check is waived, so that nothing was held to its bound." in outputs(record)["page"]
+    assert "Every check is waived or watched, so that nothing was held to its bound." in outputs(record)["page"]
     assert github_annotations(record)[0].startswith("::error")
 
 
