@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from fairgate import gate
 from fairgate.data import open_dataset, write_dataset, write_prompts
+from fairgate.gate.selftest.suite_inputs import look_at_generators
 from fairgate.ground.errors import ModelError, SuiteError
 from fairgate.ground.hashing import digest
 from fairgate.interfaces.cli.main import app
@@ -389,6 +390,23 @@ def test_repeats_that_cannot_be_are_refused(jobs: Path, cells: list[tuple[str, s
 def test_a_suite_without_repeats_has_the_digest_that_it_had(jobs: Path) -> None:
     probe = load_text(LABELLED.encode(), jobs / "jobs.yaml", shown="jobs.yaml").suite.probes["painted"]
     assert probe.model_dump()["labels"] == {"attribute": "seen", "groups": ["man", "woman"], "picture": "file"}
+
+
+def test_few_seeds_and_groups_without_a_check_are_warned_of(jobs: Path) -> None:
+    three = LABELLED.replace("[man, woman]", "[man, woman, other]")
+
+    def warned(text: str) -> list[str]:
+        (jobs / "fairness_suites" / "jobs.yaml").write_text(text, encoding="utf-8")
+        return [finding.what for finding in look_at_generators(gate.prepare("jobs", jobs))]
+
+    assert warned(LABELLED) == []
+    (alone,) = warned(three)
+    assert alone == "of 3 groups of probe 'painted', checks are about woman alone."
+    assert warned(f"{three}  - {{id: men, probe: painted, metric: perceived_share, group: man, at_least: 0.1}}\n") == []
+    write_prompts({"doctor": "a doctor", "nurse": "a nurse"}, 60, "few", root=jobs / "datasets")
+    (few,) = warned(LABELLED.replace("dataset: jobs", "dataset: few"))
+    assert few == "probe 'painted' has 60 pictures of 'doctor': shares of so few settle only large changes."
+    assert warned(LABELLED.replace("dataset: jobs", "dataset: few").replace(" by: subject,", "")) == []
 
 
 def test_a_table_of_labels_is_told_that_it_says_nothing_of_subjects(jobs: Path) -> None:
