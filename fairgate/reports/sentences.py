@@ -184,10 +184,9 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
         named = [worst]
     if relative:
         others = "the mean of all groups" if not record.dataset.counterfactual else "its set-mates"
-        groups = listed(named, lambda group: f"{clean(group.group, 80)} {_both_ends(group, others, other)}")
-        change = (
-            groups or f"the worst group {_stood(delta)} {others}{' against the anchor' if other == 'anchor' else ''}"
-        )
+        ends = {id(group): _both_ends(group, "" if at else others, other) for at, group in enumerate(named)}
+        groups = listed(named, lambda group: f"{clean(group.group, 80)} {ends[id(group)]}")
+        change = groups or f"the worst group {_stood(delta, others, other)}"
     elif named:
         change = f"{metric} {listed(named, lambda group: f'of {clean(group.group, 80)} {_moved(group.delta or 0.0)}')}"
         change += f" against the {other}"
@@ -201,17 +200,18 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
 def _both_ends(group: GroupResult, others: str, other: str) -> str:
     """A group's gap to the others before and now; the change alone, of a record without both."""
     if group.baseline is None or group.value is None:
-        return f"{_stood(group.delta or 0.0)} {others}{' against the anchor' if other == 'anchor' else ''}"
-    then = "in the anchor" if other == "anchor" else "before"
-    return f"{gap_words(group.baseline, others)} {then} and {gap_words(group.value)} now"
+        return _stood(group.delta or 0.0, others, other)
+    before = f"{gap_words(group.baseline, others)} {'in the anchor' if other == 'anchor' else 'before'}"
+    return f"{before} and {gap_words(group.value)} now"
 
 
 def _moved(delta: float) -> str:
     return "did not change" if delta == 0 else f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}"
 
 
-def _stood(delta: float) -> str:
-    return f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
+def _stood(delta: float, others: str, other: str) -> str:
+    moved = f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
+    return f"{moved} {others}{' against the anchor' if other == 'anchor' else ''}"
 
 
 def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None) -> str:

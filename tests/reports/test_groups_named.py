@@ -87,7 +87,7 @@ def test_two_groups_that_fell_are_named_with_how_far() -> None:
     record = example_record([two])
     assert sentence(two, record) == (
         "doctor: dark × female 0.035 behind its set-mates before and 0.345 behind now, "
-        "light × male 0.050 ahead of its set-mates before and 0.070 behind now; margin 0.040"
+        "light × male 0.050 ahead before and 0.070 behind now; margin 0.040"
     )
     accuracy = two.model_copy(update={"metric": "accuracy"})
     assert "accuracy of dark × female fell by 0.310, of light × male fell by 0.120 against" in sentence(

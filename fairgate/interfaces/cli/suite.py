@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _ANSWERING = frozenset({"vlm", "captions"})
 """Families that continue a prompt of their URI with a label: what the suite shows is the answer, and no caption."""
 
+MEASURED = 1000
+"""A suite for no more images is measured if nobody says otherwise: more can decide nearly all checks."""
+
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
 
@@ -57,8 +60,9 @@ def new(
         typer.Option(help="URI of a checkpoint that you call harmless, another seed say. Repeatable."),
     ] = None,
     measured: Annotated[
-        bool, typer.Option(help="Simulate which checks these images can decide; else all of them decide.")
-    ] = True,
+        bool | None,
+        typer.Option(help="Simulate which checks these images can decide. Default: if there are at most 1,000."),
+    ] = None,
     root: options.Root = Path(),
 ) -> None:
     """Write a first suite for a dataset, with the checks that its images can decide; others are watched. An existing
@@ -207,7 +211,7 @@ def first_suite(
     *,
     tolerates: float | None = None,
     like: Sequence[str] = (),
-    measured: bool = False,
+    measured: bool | None = False,
 ) -> str:
     """The text of a first suite, checked against the dataset, and `measured` on the checkpoint if that is at hand.
     Raises a FairgateError."""
@@ -237,8 +241,10 @@ def first_suite(
     loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
     require_inside(loaded.suite, loaded.source, root)
     plan_checks(loaded, data.manifest)
+    if measured is None:
+        measured = len(data.index) <= MEASURED
     if opened is None or not measured:
-        typer.echo("not measured: `fairgate power` computes what these images can decide")
+        typer.echo("not measured which checks these images can decide: --measured, or see `fairgate power`")
         return text
     with progress_line() as progress:
         first = measured_suite(
