@@ -29,7 +29,9 @@ def planned(group_bound: str = "size", gaps: bool = False, **rule: Any) -> Any:
     check = LOADED.checks[0].model_copy(update={"at_least": None, "at_most": None, "decide": "interval", **rule})
     (bound,) = (number for number in (check.at_least, check.at_most, check.margin) if number is not None)
     metric = SimpleNamespace(spec=spec)
-    return SimpleNamespace(metric=metric, spec=spec, check=check, bound=bound, item="gap", against="baseline")
+    return SimpleNamespace(
+        metric=metric, spec=spec, check=check, bound=bound, item="gap", against="baseline", views=1, clusters=False
+    )
 
 
 def cell(groups: int) -> Any:

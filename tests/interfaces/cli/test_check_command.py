@@ -27,7 +27,7 @@ def test_an_open_gate_ends_with_0_and_a_shut_one_with_1(toy: Toy) -> None:
     assert "10 passed" in output
     code, output = run("check", "jobs", "--root", str(toy.root), "--model", "scores:biased.csv?values=logit", *OFF)
     assert code == 1
-    assert "dark × female fell" in output
+    assert "dark × female 0.001 ahead of its set-mates before and" in output
 
 
 @pytest.mark.parametrize(
