@@ -96,6 +96,7 @@ def poisoned(part: Any, whole: dict[str, Any]) -> Any:
         "correction",
         "against",
         "decided_by",
+        "tier",
         "kind",
         "created_at",
         "ci_url",
