@@ -234,8 +234,8 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
     overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
     low, high = interval.mean - interval.below, interval.mean + interval.above
     # What a step settled lies beyond the margin (Hsu and Berger 1999), also where a single step would not say so.
-    held = not_worse if own is None else not_worse & (p_goods[0] <= design.alpha)
-    low = np.where(held, np.maximum(low, np.minimum(-margin, interval.mean)), low)
+    by_change = not_worse if own is None else not_worse & (p_goods[0] <= design.alpha)
+    low = np.where(by_change, np.maximum(low, np.minimum(-margin, interval.mean)), low)
     if design.harm == "either":
         high = np.where(not_worse, np.minimum(high, np.maximum(margin, interval.mean)), high)
         low = np.where(worse & (interval.mean > 0), np.maximum(low, margin), low)

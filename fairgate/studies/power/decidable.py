@@ -98,8 +98,8 @@ class Simulation:
         for code, key in zip(self._set.tolist(), keys, strict=True):
             of_set.setdefault(code, set()).add(key)
         strata: dict[frozenset[tuple[Any, ...]], list[int]] = {}
-        for code, found in of_set.items():
-            strata.setdefault(frozenset(found), []).append(code)
+        for code, members in of_set.items():
+            strata.setdefault(frozenset(members), []).append(code)
         self._strata = [np.array(codes) for codes in strata.values()]
         order = np.argsort(self._set, kind="stable")
         self._rows = np.split(order, np.cumsum(np.bincount(self._set))[:-1])

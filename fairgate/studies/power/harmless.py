@@ -59,14 +59,17 @@ def harmless_changes(
     """
     done, most = 0, max(FEWEST, len(like) + 1)
 
-    def scored(name: str, uri: str) -> Change:
+    def scored(name: str, changed: Settings) -> Change:
         nonlocal done
         if progress is not None:
             progress("harmless changes", min(done, most), most)
         done += 1
-        return Change(name, base_scores(prepared, replace(settings, model=uri)))
+        return Change(name, base_scores(prepared, changed))
 
-    changes = [*([Change("the model itself", base)] if like else []), *(scored(uri, uri) for uri in like)]
+    changes = [
+        *([Change("the model itself", base)] if like else []),
+        *(scored(uri, replace(settings, model=uri)) for uri in like),
+    ]
     if len(changes) >= FEWEST:
         return changes
     with tempfile.TemporaryDirectory(prefix="fairgate-noise-") as folder:
@@ -74,7 +77,9 @@ def harmless_changes(
         def noisy(size: float, seed: int) -> Change:
             uri = with_noise(settings.model, prepared.root, Path(folder), size, seed)
             if uri is not None:
-                return scored(f"noise of {size:.3g} standard deviations on the weights", uri)
+                # Without the cache, which nobody would ask for these weights again.
+                changed = replace(settings, model=uri, cache=None)
+                return scored(f"noise of {size:.3g} standard deviations on the weights", changed)
             return Change("noise on the answers", {name: _shaken(scores, size, seed) for name, scores in base.items()})
 
         has_weights = with_noise(settings.model, prepared.root, Path(folder), 0.0, 0) is not None
@@ -98,7 +103,7 @@ def _size_of_noise(noisy: Callable[[float, int], Change], most: float) -> tuple[
 
 
 def turned(base: Scores, other: Scores) -> float:
-    """The share of answers that differ, of the probe in which most do; of probes without answers, of values."""
+    """The share of right-or-wrong answers that differ, of the probe in which most do; `TURNED[0]` if there are none."""
     shares = []
     for name, scores in base.items():
         now = other[name]
@@ -110,10 +115,10 @@ def turned(base: Scores, other: Scores) -> float:
 def with_noise(uri: str, root: Path, folder: Path, size: float, seed: int) -> str | None:
     """The URI of a copy in `folder` whose matrices have noise of `size` standard deviations of their own; None if the
     URI names no safetensors file that is here."""
-    found = [(path, root / path) for path in local_paths(uri)]
-    if not any(file.suffix == ".safetensors" for _, place in found for file in _files(place)):
+    named = [(path, root / path) for path in local_paths(uri)]
+    if not any(file.suffix == ".safetensors" for _, place in named for file in _files(place)):
         return None
-    for at, (path, place) in enumerate(found):
+    for at, (path, place) in enumerate(named):
         copy = folder / f"{at}-{place.name}"
         if place.is_dir():
             shutil.copytree(place, copy, dirs_exist_ok=True)
