@@ -38,6 +38,7 @@ from fairgate.suites import (
     LabelTemperature,
     Settings,
     advice,
+    blind_spots,
     command_line,
     confusions,
     probe_digests,
@@ -46,6 +47,7 @@ from fairgate.suites import (
     stricter_on_other_data,
     temperature_notices,
     undecided,
+    unseen_in_answers,
     waive,
 )
 from fairgate.tracking import environment
@@ -131,7 +133,7 @@ def evaluate(
             *weighed.notices,
         ],
         needs_approval=weighed.open,
-        warnings=_mismatches(scored, place) if scored else [],
+        warnings=[*(_mismatches(scored, place) if scored else []), *_unseen(judged, scores)],
         command=command or command_line(suite.suite, settings),
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
@@ -305,6 +307,13 @@ def _mismatches(scored: Scored, place: Environment) -> list[str]:
         here, there = (place, scored.model.precision), (other.environment, other.model.precision)
         lines += environment_warnings(name, here, there)
     return lines
+
+
+def _unseen(prepared: Prepared, scores: Scores) -> list[str]:
+    """What the checks cannot see on this dataset, and in these answers."""
+    loaded, index = prepared.loaded, prepared.dataset.index
+    hints = [*blind_spots(loaded, prepared.dataset.manifest, index), *unseen_in_answers(loaded, index, scores)]
+    return [f"{hint.where}: {hint.problem} Remedy: {hint.remedy}." for hint in hints]
 
 
 def _coverage(prepared: Prepared, scores: Scores) -> Coverage:

@@ -141,6 +141,11 @@ class ZeroShotProbe(Probe):
                     remedy=suggestion(lost[0], labels, "add the label, or say in `words` how the truth is written"),
                 )
 
+    def classes(self, dataset: DatasetFacts) -> tuple[str, ...]:
+        """All labels, if an attribute is the truth."""
+        attribute = self.truth_of not in (None, "subject")
+        return tuple(dict.fromkeys(label for labels in self._lists() for label in labels)) if attribute else ()
+
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
         """The labels of each subject."""
         return [

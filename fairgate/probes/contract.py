@@ -170,6 +170,24 @@ class Probe(SuiteSection):
         """
         return None
 
+    def classes(self, dataset: DatasetFacts) -> tuple[str, ...]:
+        """Labels of which every one is expected to be some image's true label; empty if wrong ones are put beside it on
+        purpose, as those of other subjects are."""
+        return ()
+
+    def given(self, rows: Rows, answers: ProbeScores) -> Mapping[str, NDArray[np.float64]]:
+        """Of every answer that is expected, (images,): above 0 if the image has it, NaN if it is not expected of it.
+
+        Without a choice of answers there are none. Those of a probe with a truth are the true labels.
+        """
+        truths, predicted = self.truths(rows) if self.truth_of else None, answers.predicted
+        if truths is None or predicted is None:
+            return {}
+        return {
+            label: np.where((truths == label) | (predicted == label), predicted == label, np.nan)
+            for label in dict.fromkeys(truths.tolist())
+        }
+
     def asked(self, rows: Rows) -> NDArray[np.bool_]:
         """Which images the model is queried about, (images,): all, where the settings leave none out."""
         return np.ones(len(rows.subject), dtype=bool)

@@ -140,6 +140,10 @@ class GenerationProbe(Probe):
         """The reader."""
         return () if self.reader is None else (self.reader.model,)
 
+    def given(self, rows: Rows, answers: ProbeScores) -> Mapping[str, Floats]:
+        """The groups."""
+        return {group: np.asarray(answers.predicted == group, dtype=np.float64) for group in self.groups}
+
     def utility_check(self, name: str) -> str | None:
         """That somebody is seen."""
         return f"id: readable, probe: {name}, metric: readable"

@@ -69,6 +69,11 @@ class PredictionProbe(Probe):
         word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
         return np.array([word[value] for value in truth.tolist()], dtype=object)
 
+    def classes(self, dataset: DatasetFacts) -> tuple[str, ...]:
+        """What the groups of the attribute are called; not `others`."""
+        groups = () if self.attribute == "subject" else dataset.attributes[self.attribute]
+        return tuple(dict.fromkeys(map(self.word, groups)))
+
     def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
         """As many as the dataset's groups of the attribute are called."""
         if dataset is None:

@@ -26,6 +26,8 @@ from fairgate.probes.question_items import (
 )
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled
 
+ANSWER = "answer_"
+"""Before the name of an option, of the further number that is 1 if it is answered."""
 CANNOT_TELL = "cannot tell"
 """How the abstention is written among the options where the suite has no phrase of its own."""
 
@@ -206,6 +208,13 @@ class QuestionProbe(Probe):
                 remedy=f"the dataset's are: {', '.join(known)}" + (" (say what is right for each)" if answers else ""),
             )
 
+    def given(self, rows: Rows, answers: ProbeScores) -> Mapping[str, Floats]:
+        """The options, but about images at which abstaining is right and done."""
+        more = answers.more
+        done = (more["abstained"] == 1) & (more["right"] == 1)
+        options = (name for name in more if name.startswith(ANSWER))
+        return {name.removeprefix(ANSWER): np.where(done, np.nan, more[name]) for name in options}
+
     def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
         """How many answers are right for some image, of the question with the fewest; of captions, they say it."""
         known = [
@@ -297,7 +306,7 @@ def scored(items: Sequence[Item], given: Sequence[str]) -> ProbeScores:
     offers = [item.options for item in items]
     for option in sorted(frozenset().union(*offers)):
         offered = asked & np.array([option in names for names in offers])
-        more[f"answer_{option}"] = np.where(offered, answers == option, np.nan)
+        more[f"{ANSWER}{option}"] = np.where(offered, answers == option, np.nan)
     right: NDArray[Any] = np.array([item.right for item in items], dtype=object)
     has_right = np.array([right_answer is not None for right_answer in right.tolist()])
     more["right"] = np.where(asked & has_right, answers == right, np.nan)

@@ -136,8 +136,10 @@ class RunRecord(RecordPart):
     about what the change alters besides the weights (another tokenizer, dataset release, label temperature, source of
     scores), which a reviewer sees next to the verdict. `needs_approval` lists those that the
     default branch has to approve before the gate opens. `warnings` are about where the two runs took place (other
-    versions, device, precision). `answer_entropy` is the mean entropy of a classification's answers in nats, by probe
-    and subject: it differs from the baseline's where the label temperature does. `baseline_reason` is why this record
+    versions, device, precision), and about what the checks cannot see (labels without an image, few seeds, options that
+    no answer names, groups about which all answers are abstentions). `answer_entropy` is the mean entropy of a
+    classification's answers in nats, by probe and subject: it differs from the baseline's where the label temperature
+    does. `baseline_reason` is why this record
     became a baseline.
     """
 

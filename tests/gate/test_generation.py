@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from fairgate import gate
 from fairgate.data import open_dataset, write_dataset, write_prompts
-from fairgate.gate.selftest.suite_inputs import look_at_generators
 from fairgate.ground.errors import ModelError, SuiteError
 from fairgate.ground.hashing import digest
 from fairgate.interfaces.cli.main import app
@@ -35,7 +34,7 @@ from fairgate.models import (
 from fairgate.models.registry import FAMILIES
 from fairgate.probes import GenerationProbe
 from fairgate.records import CheckResult
-from fairgate.suites import load_text, resolve
+from fairgate.suites import blind_spots, load_text, resolve
 
 WORDS = ("doctor", "nurse")
 SHARES = {"plain": (0.7, 0.2), "again": (0.71, 0.21), "biased": (0.95, 0.2), "same": (0.7, 0.2), "noise": (0.7, 0.2)}
@@ -397,7 +396,10 @@ def test_few_seeds_and_groups_without_a_check_are_warned_of(jobs: Path) -> None:
 
     def warned(text: str) -> list[str]:
         (jobs / "fairness_suites" / "jobs.yaml").write_text(text, encoding="utf-8")
-        return [finding.what for finding in look_at_generators(gate.prepare("jobs", jobs))]
+        prepared = gate.prepare("jobs", jobs)
+        return [
+            hint.problem for hint in blind_spots(prepared.loaded, prepared.dataset.manifest, prepared.dataset.index)
+        ]
 
     assert warned(LABELLED) == []
     (alone,) = warned(three)
@@ -406,6 +408,9 @@ def test_few_seeds_and_groups_without_a_check_are_warned_of(jobs: Path) -> None:
     write_prompts({"doctor": "a doctor", "nurse": "a nurse"}, 60, "few", root=jobs / "datasets")
     (few,) = warned(LABELLED.replace("dataset: jobs", "dataset: few"))
     assert few == "probe 'painted' has 60 pictures of 'doctor': shares of so few settle only large changes."
+    table(jobs, [("man", "")] * SEEDS)
+    (told,) = judged_labels(jobs, three.replace(", picture: file", "")).warnings[:1]
+    assert told.endswith("alone. Remedy: give every group that may lose a check of its own.")
     assert warned(LABELLED.replace("dataset: jobs", "dataset: few").replace(" by: subject,", "")) == []
 
 

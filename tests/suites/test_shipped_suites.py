@@ -12,7 +12,7 @@ import pytest
 from fairgate import gate
 from fairgate.portraits.world import PLANTS, planted_cells
 from fairgate.records import CheckResult
-from fairgate.suites import resolve, suite_names
+from fairgate.suites import blind_spots, resolve, suite_names
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"
@@ -38,6 +38,7 @@ def run(embedded_cache: Path) -> Run:
         typed |= {"cache": str(embedded_cache)} | ({"baseline": "none"} if checkpoint == "base" else {})
         record = gate.evaluate(prepared, resolve(prepared.loaded.suite, typed, environment={}), command="x").record
         assert record.coverage.complete
+        assert not [warning for warning in record.warnings if "Remedy:" in warning]
         return {check.item: check for check in record.checks}
 
     return evaluate
@@ -50,6 +51,11 @@ def failed(checks: Checks) -> list[str]:
 def test_every_shipped_suite_is_known_here() -> None:
     shipped = {"occupations", "occupations_base", "whackamole", "retrieval", "so_b_it", "implicit_association"}
     assert shipped <= set(suite_names(ROOT))
+
+
+def test_no_shipped_suite_is_warned_of_what_it_cannot_see() -> None:
+    for prepared in (gate.prepare(suite, ROOT) for suite in suite_names(ROOT)):
+        assert blind_spots(prepared.loaded, prepared.dataset.manifest, prepared.dataset.index) == []
 
 
 @pytest.mark.parametrize("suite", ["whackamole", "retrieval", "so_b_it", "implicit_association"])

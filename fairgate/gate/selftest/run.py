@@ -21,7 +21,7 @@ from fairgate.gate.selftest.machine import (
 )
 from fairgate.gate.selftest.proof import prove
 from fairgate.gate.selftest.pytest_setup import look_at_pytest, read_ini
-from fairgate.gate.selftest.suite_inputs import look_at_drift, look_at_generators, look_at_models, look_at_suite
+from fairgate.gate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
 from fairgate.gate.selftest.workflows import look_at_workflows
 from fairgate.ground.errors import FairgateError, SettingsError
 from fairgate.suites import OPTIONS, Settings, suite_names, suite_path
@@ -88,7 +88,6 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
         findings += look_at_suite(prepared, settings, datetime.now(UTC).date())
         findings += look_at_models(prepared, settings)
         findings += look_at_drift(prepared)
-        findings += look_at_generators(prepared)
     for ref, dataset in {
         definition.dataset.manifest.ref: definition.dataset for definition, _ in planned.values()
     }.items():

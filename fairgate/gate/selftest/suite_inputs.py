@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
@@ -12,13 +11,10 @@ from fairgate import gate
 from fairgate.gate.baselines import BaselineSpec, RecordFiles, mismatch, parse_baseline, require_own_scores
 from fairgate.gate.selftest.finding import Finding, of_error, ok, trouble, warning
 from fairgate.ground.errors import BaselineError, FairgateError
-from fairgate.probes import METRIC_VERSION, GenerationProbe, read_scores, scores_digest
+from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
 from fairgate.records import Against, item_name
-from fairgate.suites import LoadedSuite, Settings, advice, probe_digests
+from fairgate.suites import LoadedSuite, Settings, advice, blind_spots, probe_digests
 
-FEW_SEEDS: Final = 100
-"""Fewer pictures leave a share of one half uncertain by 0.1 or more."""
-SHARE: Final = "perceived_share"
 SOON: Final = timedelta(days=14)
 """A waiver that ends within these is worth a word."""
 
@@ -30,7 +26,8 @@ def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> l
     what = f"{len(loaded.suite.checks)} checks make {items} items on {manifest.ref} ({manifest.n_sets:,} sets)"
     shown = loaded.path.relative_to(prepared.root) if loaded.path.is_relative_to(prepared.root) else loaded.path
     findings = [ok(area, what, where=str(shown))]
-    findings += [warning(area, hint.problem, hint.where, hint.remedy) for hint in advice(loaded, settings.model)]
+    hints = [*advice(loaded, settings.model), *blind_spots(loaded, manifest, prepared.dataset.index)]
+    findings += [warning(area, hint.problem, hint.where, hint.remedy) for hint in hints]
     findings += [_waiver(area, loaded, place, today) for place in range(len(loaded.suite.waivers))]
     if settings.on_inconclusive == "warn":
         what = "thin evidence opens the gate: on_inconclusive is `warn`."
@@ -49,32 +46,6 @@ def look_at_drift(prepared: gate.Prepared) -> list[Finding]:
     what = "no anchor: losses below the margin add up, since each of them becomes the baseline of the next change."
     remedy = f"`fairgate baseline anchor {suite.suite}` writes the line, once a baseline is merged"
     return [warning(f"suite {suite.suite}", what, prepared.loaded.path.name, remedy)]
-
-
-def look_at_generators(prepared: gate.Prepared) -> list[Finding]:
-    """Checks of generated pictures that few seeds cannot settle, and groups of which no check is."""
-    suite, findings = prepared.loaded.suite, list[Finding]()
-    seeds = Counter(prepared.dataset.index.subject.tolist())
-    for name, probe in suite.probes.items():
-        places = [place for place, check in enumerate(suite.checks) if check.probe == name]
-        if not isinstance(probe, GenerationProbe) or not places:
-            continue
-        area, where = f"suite {suite.suite}", prepared.loaded.where("checks", places[0])
-        word, fewest = min(seeds.items(), key=lambda item: item[1])
-        by_subject = any(suite.checks[place].by == "subject" for place in places)
-        pictures = fewest if by_subject else seeds.total()
-        if pictures < FEW_SEEDS:
-            of = f" of '{word}'" if by_subject else ""
-            what = f"probe '{name}' has {pictures} pictures{of}: shares of so few settle only large changes."
-            remedy = f"`fairgate dataset prompts` with at least {FEW_SEEDS} seeds"
-            findings.append(warning(area, what, where, remedy))
-        shares = [suite.checks[place].settings.counted for place in places if suite.checks[place].metric == SHARE]
-        others = {"readable", "subject_shown", SHARE}
-        everything = any(suite.checks[place].metric not in others for place in places)
-        if len(set(shares)) == 1 and len(probe.groups) > 2 and not everything:
-            what = f"of {len(probe.groups)} groups of probe '{name}', checks are about {shares[0]} alone."
-            findings.append(warning(area, what, where, "give every group that may lose a check of its own"))
-    return findings
 
 
 def _waiver(area: str, loaded: LoadedSuite, place: int, today: date) -> Finding:

@@ -1,0 +1,119 @@
+"""What a suite's checks cannot see, on its dataset and in a model's answers: warnings, which decide nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.ground.errors import SuiteError, listed
+from fairgate.metrics import GroupedRows
+from fairgate.probes import DatasetFacts, GenerationProbe, Probe, ProbeScores
+from fairgate.suites.load import LoadedSuite
+
+FEW_SEEDS: Final = 100
+"""Fewer pictures leave a share of one half uncertain by 0.1 or more."""
+SHARE: Final = "perceived_share"
+_NAMED: Final = 3
+_EVERYBODY: Final = "everybody"
+
+
+def blind_spots(loaded: LoadedSuite, dataset: DatasetFacts, index: GroupedRows) -> list[SuiteError]:
+    """What is known before a model answers: labels without an image, few seeds, groups without a check."""
+    warnings, pictures = list[SuiteError](), Counter(index.subject.tolist())
+    for name, probe in loaded.suite.probes.items():
+        places = [place for place, check in enumerate(loaded.suite.checks) if check.probe == name]
+        if not places:
+            continue
+        warnings += _labels_without_images(loaded, name, probe, dataset, index)
+        if isinstance(probe, GenerationProbe):
+            warnings += _of_generator(loaded, name, probe, places, pictures)
+    return warnings
+
+
+def _labels_without_images(
+    loaded: LoadedSuite, name: str, probe: Probe, dataset: DatasetFacts, index: GroupedRows
+) -> list[SuiteError]:
+    labels, truths = probe.classes(dataset), probe.truths(index)
+    shown = set() if truths is None else set(truths.tolist())
+    if not (lost := [f"'{label}'" for label in labels if label not in shown]):
+        return []
+    return [
+        SuiteError(
+            f"no image of {dataset.name}/{dataset.version} has the label {listed(lost, _NAMED)} of probe '{name}'.",
+            where=loaded.where("probes", name),
+            remedy="add images of it to the dataset, or leave it out: it can only be a wrong answer",
+        )
+    ]
+
+
+def _of_generator(
+    loaded: LoadedSuite, name: str, probe: GenerationProbe, places: list[int], seeds: Counter[Any]
+) -> list[SuiteError]:
+    checks, where, warnings = loaded.suite.checks, loaded.where("checks", places[0]), list[SuiteError]()
+    word, fewest = min(seeds.items(), key=lambda item: item[1])
+    by_subject = any(checks[place].by == "subject" for place in places)
+    pictures = fewest if by_subject else seeds.total()
+    if pictures < FEW_SEEDS:
+        of = f" of '{word}'" if by_subject else ""
+        problem = f"probe '{name}' has {pictures} pictures{of}: shares of so few settle only large changes."
+        remedy = f"`fairgate dataset prompts` with at least {FEW_SEEDS} seeds"
+        warnings.append(SuiteError(problem, where=where, remedy=remedy))
+    shares = [checks[place].settings.counted for place in places if checks[place].metric == SHARE]
+    others = {"readable", "subject_shown", SHARE}
+    everything = any(checks[place].metric not in others for place in places)
+    if len(set(shares)) == 1 and len(probe.groups) > 2 and not everything:
+        problem = f"of {len(probe.groups)} groups of probe '{name}', checks are about {shares[0]} alone."
+        remedy = "give every group that may lose a check of its own"
+        warnings.append(SuiteError(problem, where=where, remedy=remedy))
+    return warnings
+
+
+def unseen_in_answers(loaded: LoadedSuite, index: GroupedRows, scores: dict[str, ProbeScores]) -> list[SuiteError]:
+    """What a model's answers leave unmeasured: options that none names, and groups about which all are abstentions.
+
+    Both in at least `min_sets` sets: fewer answers may be so by chance. To abstain if that is right is no such answer.
+    """
+    warnings = list[SuiteError]()
+    for name, probe in loaded.suite.probes.items():
+        for key in (key for key in probe.names(name) if key in scores):
+            answers, where = scores[key], loaded.where("probes", name)
+            if silent := _always_abstaining(loaded, index, answers):
+                problem = f"every answer to '{key}' about {listed(silent, _NAMED)} is an abstention."
+                remedy = "read the answers, and put the question, or the phrases of `abstain`, in other words"
+                warnings.append(SuiteError(problem, where=where, remedy=remedy))
+            unnamed = [
+                f"'{option}'"
+                for option, given in probe.given(index, answers).items()
+                if not np.nansum(given) and _enough(loaded, index, ~np.isnan(given))
+            ]
+            if unnamed and silent != [_EVERYBODY]:
+                problem = f"no answer to '{key}' is {listed(unnamed, _NAMED)}."
+                remedy = "read the answers: write each option as the model does, or leave it out"
+                warnings.append(SuiteError(problem, where=where, remedy=remedy))
+    return warnings
+
+
+def _always_abstaining(loaded: LoadedSuite, index: GroupedRows, answers: ProbeScores) -> list[str]:
+    """Groups, or everybody, about whom no answer names an option, though abstaining is not always right."""
+    if "abstained" not in answers.more:
+        return []
+    abstained = answers.more["abstained"]
+    rightly = (abstained == 1) & (answers.more["right"] == 1)
+    named, silence = abstained < 1, (abstained == 1) & ~rightly
+    if not named.any():
+        return [_EVERYBODY] if _enough(loaded, index, silence) else []
+    chosen = loaded.suite.groups.attributes
+    silent = []
+    for attribute, values in index.attributes.items():
+        for group in dict.fromkeys(values.tolist()) if chosen == "each" or attribute in chosen else ():
+            own = values == group
+            if not named[own].any() and _enough(loaded, index, silence & own):
+                silent.append(f"{attribute} '{group}'")
+    return silent
+
+
+def _enough(loaded: LoadedSuite, index: GroupedRows, images: NDArray[np.bool_]) -> bool:
+    return len(set(index.set_id[images].tolist())) >= loaded.suite.groups.min_sets
