@@ -243,6 +243,10 @@ class Metric(ABC):
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:  # noqa: B027
         """Raise SuiteError for a request that makes no sense on a dataset."""
 
+    def read_together(self, now: Answers, before: Answers) -> tuple[Answers, Answers]:
+        """The answers of a run and of the run that it is compared with, as this metric measures them: as they are."""
+        return now, before
+
     @abstractmethod
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The value, its groups and how it is resampled. Raises a FairgateError for what cannot be measured."""

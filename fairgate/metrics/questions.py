@@ -72,10 +72,79 @@ class AnswerAccuracy(KnownMean):
 
     column = "right"
     remedy = "give the probe's questions what is `right`"
+    nothing_known = (
+        "no image has a right answer",
+        "measure `answered_share` and `answer_agreement`, which need none; or give a question what is `right`",
+    )
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of the right answers, each time."""
         return 1 / labels
+
+
+@register
+class AnsweredShare(KnownMean):
+    """Share of questions to which an option is answered."""
+
+    spec = _spec(
+        name="answered_share",
+        meaning="share of questions to which an option is answered, and no abstention or anything unreadable; with "
+        "`over`, of the group with the lowest",
+        better="higher",
+        utility=True,
+        turns=True,
+        averaged=True,
+        worst_set="{number} answered",
+    )
+
+    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
+        """What is left by abstentions and by what cannot be read."""
+        return 1.0 - further(r, answer, "abstained") - further(r, answer, "unreadable")
+
+
+@register
+class AnswerAgreement(KnownMean):
+    """Share of questions that are answered as the baseline answers them."""
+
+    spec = _spec(
+        name="answer_agreement",
+        meaning="share of questions that are answered as the baseline answers them, abstentions and what cannot be "
+        "read included, whatever is right; over views, the mean overlap of both runs' answers; with `over`, of the "
+        "group with the lowest. Its margin is the share of answers that may change; without a baseline, it is 1",
+        better="higher",
+        utility=True,
+        turns=True,
+        averaged=True,
+        of_two=True,
+        worst_set="{number} as before",
+    )
+
+    column = "agrees"
+
+    def read_together(self, now: Answers, before: Answers) -> tuple[Answers, Answers]:
+        """The baseline agrees with itself."""
+        return _agreeing(now, before), _agreeing(before, before)
+
+    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
+        """1 where both answer the same."""
+        return further(r, answer if self.column in answer.more else _agreeing([answer], [answer])[0], self.column)
+
+    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
+        """Less than all, of a baseline that does not answer the same for every image."""
+        return 0.0
+
+
+def _agreeing(answers: Answers, others: Answers) -> Answers:
+    """The answers with a further number, by how much each image's are those of the `others`."""
+    together = []
+    for answer, other in zip(answers, others, strict=True):
+        kinds = [name for name in answer.more if name.startswith("answer_")] + ["abstained", "unreadable"]
+        none = np.zeros(len(answer.value))
+        # NaN where an option is none of the image's question.
+        both = [np.nan_to_num(np.minimum(answer.more[kind], other.more.get(kind, none))) for kind in kinds]
+        asked = ~np.isnan(answer.more["abstained"]) & ~np.isnan(other.more["abstained"])
+        together.append(replace(answer, more={**answer.more, "agrees": np.where(asked, np.sum(both, axis=0), np.nan)}))
+    return together
 
 
 @register

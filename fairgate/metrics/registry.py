@@ -27,6 +27,8 @@ _FAMILIES = (
     (
         "questions",
         "answer_accuracy",
+        "answered_share",
+        "answer_agreement",
         "answer_share",
         "answer_gap",
         "abstention_rate",

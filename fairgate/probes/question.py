@@ -229,8 +229,10 @@ class QuestionProbe(Probe):
         return commonest_right(cast(CaptionedRows, rows), self.asked(rows), self.letters)
 
     def utility_check(self, name: str) -> str | None:
-        """Accuracy, where right answers differ between images."""
-        return f"id: still-useful, probe: {name}, metric: answer_accuracy" if self.blind_labels(None) != 1 else None
+        """Accuracy, where right answers differ between images; else agreement with the baseline, which has answers
+        without anybody's saying what is right."""
+        metric = "answer_accuracy" if self.blind_labels(None) != 1 else "answer_agreement"
+        return f"id: still-useful, probe: {name}, metric: {metric}"
 
     def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """The answers to every question, under `name[question]`; of captions, under the name."""

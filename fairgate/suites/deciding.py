@@ -79,11 +79,12 @@ class _Table:
         Raises a FairgateError for what cannot be measured.
         """
         cell, rule = self.cells.of(planned.subject, planned.groupings), self.suite.decision
-        answers = [self.candidate[name] for name in planned.answers]
-        now, before = self._measure(planned, cell, answers), None
-        other = self.others.get(planned.against or "baseline", {})
+        answers: Sequence[ProbeScores] = [self.candidate[name] for name in planned.answers]
+        other, before = self.others.get(planned.against or "baseline", {}), None
         if all(name in other for name in planned.answers):
-            before = self._measure(planned, cell, [other[name] for name in planned.answers])
+            answers, theirs = planned.metric.read_together(answers, [other[name] for name in planned.answers])
+            before = self._measure(planned, cell, theirs)
+        now = self._measure(planned, cell, answers)
         candidates: list[Measure] = []
         if before is not None and planned.check.no_worse_than is not None:
             candidates = [now, *self._at_their_temperature(planned, cell)]

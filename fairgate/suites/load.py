@@ -189,7 +189,8 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
     if probe.answers_as not in spec.probes:
         raise refuse(
             f"measures {check.metric} on {with_article(probe.kind)} probe.",
-            f"{check.metric} needs {with_article(' or '.join(spec.probes))} probe",
+            f"{check.metric} needs {with_article(' or '.join(spec.probes))} probe; this one has "
+            + ", ".join(name for name in METRICS if probe.answers_as in METRICS[name].spec.probes),
             "probe",
         )
     if probe.views > 1 and not spec.averaged:
@@ -261,6 +262,12 @@ def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:
                 "margin",
             )
         return
+    if spec.of_two:
+        raise refuse(
+            f"puts `{check.rule}` on {check.metric}, which compares two runs.",
+            "write `no_worse_than: baseline` with a `margin`: the share of answers that may change",
+            check.rule,
+        )
     wanted = "at_least" if spec.better == "higher" else "at_most"
     bound, given = check.bound, check.rule
     if given != wanted:

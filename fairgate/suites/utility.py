@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairgate.ground.errors import SuiteError
 from fairgate.ground.yaml_source import Source
 from fairgate.metrics import METRICS
+from fairgate.models import FAMILIES, schemes
 from fairgate.probes import DatasetFacts, Rows
 from fairgate.suites.schema import Check, Suite
 
@@ -15,7 +16,8 @@ def require_utility(
     """Raise SuiteError for a suite with checks of bias and none of utility, as far as the dataset is known.
 
     A model that answers the same for every image treats everybody alike. What shows it is accuracy among labels of
-    which several are true for some image, or recall_at_k among several subjects, held to more than chance.
+    which several are true for some image, or recall_at_k among several subjects, held to more than chance; and, of
+    questions without right answers, agreement with the baseline.
     """
     useful = [check for check in suite.checks if METRICS[check.metric].spec.utility and check.tier == "gate"]
     _require_gate_by_group(suite, source)
@@ -36,7 +38,9 @@ def require_utility(
         blind = f"{first.rule.replace('_', ' ')} {first.bound:g} is no more than chance, {chance:.2g}"
         if chance == 1:
             blind = f"each image of '{first.probe}' has one right answer among its own labels, whatever it shows"
-            if read.get(first.probe) == 1:
+            if METRICS[first.metric].blind_value(first.settings, 2, None) is None:
+                blind = f"its answers are all counted in {first.metric}"
+            elif read.get(first.probe) == 1:
                 blind = f"one answer is right about every image of '{first.probe}'"
         why = f"'{first.id}' would pass one too: {blind}"
     raise SuiteError(
@@ -61,14 +65,16 @@ def _require_gate_by_group(suite: Suite, source: Source) -> None:
 def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, share: float | None) -> float:
     """The value of a model that ignores its images: 1 where each image has labels of its own, and 0 where what is not
     known yet decides it; `share` is that of the commonest right answer, which is what metrics of answers count."""
-    labels = suite.probes[check.probe].blind_labels(dataset)
-    if share is not None and METRICS[check.metric].spec.turns:
-        return share
-    if labels is None:
-        return 0.0
+    metric, labels = METRICS[check.metric], suite.probes[check.probe].blind_labels(dataset)
     subjects = None if dataset is None else len(dataset.subjects)
-    value = METRICS[check.metric].blind_value(check.settings, labels, subjects)
-    return 1.0 if value is None else value
+    value = metric.blind_value(check.settings, 2 if labels is None else labels, subjects)
+    if value is None:
+        return 1.0
+    if metric.spec.of_two:
+        return value
+    if share is not None and metric.spec.turns:
+        return share
+    return 0.0 if labels is None else value
 
 
 def _remedy(suite: Suite, *, one_answer: bool) -> str:
@@ -79,8 +85,21 @@ def _remedy(suite: Suite, *, one_answer: bool) -> str:
     rule = "no_worse_than: baseline, margin: 0.02" if compared else "at_least: 0.80"
     for name, probe in suite.probes.items():
         if (keys := probe.utility_check(name)) is not None:
+            if METRICS[keys.rpartition("metric: ")[2].partition(",")[0]].spec.of_two:
+                rule = "no_worse_than: baseline, margin: 0.10"
             return f"add `- {{{keys}, {rule}}}`"
+    if suite.model is not None and not _can_rank(suite.model):
+        return (
+            "ask about all subjects with one list of labels, `labels: [...]`, and add "
+            f"`- {{id: still-useful, probe: {next(iter(suite.probes))}, metric: accuracy, {rule}}}`"
+        )
     return (
         'add a probe `search: {kind: retrieval, prompts: ["a photo of {a_subject}"]}` and the check '
         f"`- {{id: finds-its-subject, probe: search, metric: recall_at_k, k: 1, {rule}}}`"
     )
+
+
+def _can_rank(uri: str) -> bool:
+    """Whether a model's family answers retrieval probes; yes, of one that is not known."""
+    families = [FAMILIES[scheme] for scheme in schemes(uri) if scheme in FAMILIES]
+    return not families or any("similarity" in family.capabilities for family in families)

@@ -103,7 +103,8 @@ def _folder(name: str, keep: Path | None) -> Iterator[Path]:
 def _left_out(suite: Suite, names: frozenset[str]) -> list[Finding]:
     """A warning for each probe in which nothing can be planted: whether the gate sees a bias there stays open."""
     what = "no bias can be planted in probe '{}' ({}), and its checks are not tried: it ranks by no query, and names no"
-    remedy = "say in the probe's `truths` which label's probability it measures, for every image"
+    remedy = "change answers of one group in a table of this model's answers, and see `fairgate check --model` fail; "
+    remedy += "who writes a probe names in its `truths` the label whose probability falls"
     return [
         warning(
             f"inject {suite.suite}", f"{what.format(name, probe.kind)} label whose probability falls.", remedy=remedy

@@ -132,6 +132,8 @@ class ScoredProbe:
     def _measure(self, metric: Metric, over: str | Sequence[str] | None, settings: dict[str, Any]) -> Measured:
         __tracebackhide__ = True
         spec = metric.spec
+        if spec.of_two:
+            raise TypeError(f"{spec.name} compares two runs: write a check `no_worse_than: baseline` into the suite")
         if (over is None and spec.per_group == "yes") or (over is not None and spec.per_group == "no"):
             raise TypeError(f"{spec.name} {'needs' if over is None else 'takes no'} `over`")
         if "k" in settings and not metric.needs_k:
