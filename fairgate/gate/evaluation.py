@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -128,12 +130,11 @@ def evaluate(
             *judged_on_both(prepared.dataset, [(other.prepared, other.seconds) for other in on_base_data]),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
-            *_repeats(checks),
             *(notice for record in edited for notice in record.notices),
             *weighed.notices,
         ],
         needs_approval=weighed.open,
-        warnings=[*(_mismatches(scored, place) if scored else []), *_unseen(judged, scores)],
+        warnings=[*(_mismatches(scored, place) if scored else []), *_dependent(checks), *_unseen(judged, scores)],
         command=command or command_line(suite.suite, settings),
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
@@ -265,14 +266,19 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
     return list(dict.fromkeys(notices))
 
 
-def _repeats(checks: list[CheckResult]) -> list[str]:
-    """How many pictures each probe's table lists again."""
-    found: dict[str, dict[str, int]] = {}
-    for check in checks:
-        of = found.setdefault(check.probe, {})
-        of[f"{check.id} {check.against}"] = of.get(f"{check.id} {check.against}", 0) + check.repeats
-    most = {probe: max(of.values()) for probe, of in found.items()}
-    return [f"'{probe}': {count:,} rows repeat a picture and count once" for probe, count in most.items() if count]
+def _dependent(checks: list[CheckResult]) -> list[str]:
+    """How many pictures of each probe are listed again, and how many of other seeds are equal."""
+    lines = []
+    for what, count_of in (
+        ("rows repeat a picture and count once", attrgetter("repeats")),
+        ("pictures equal another one: all count, and weigh as one in intervals", attrgetter("equal_pictures")),
+    ):
+        counts: dict[str, Counter[str]] = {}
+        for check in checks:
+            counts.setdefault(check.probe, Counter())[f"{check.id} {check.against}"] += count_of(check)
+        most = {probe: max(of.values()) for probe, of in counts.items()}
+        lines += [f"'{probe}': {count:,} {what}" for probe, count in most.items() if count]
+    return lines
 
 
 def _plugin_notices(now: Mapping[str, str], others: Mapping[Against, ComparedRun]) -> list[str]:

@@ -141,7 +141,7 @@ class Measure:
     two runs are compared in resamples: of the `value`, or as `resampled` says of every group's value or its size.
     `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
     `counted` is what a rank metric was computed from; `ties` says how far the order of equal scores decided it.
-    `repeats` counts the images that are listed again and left out.
+    `repeats` counts the images that are listed again and left out, `equal` those that equal another one and count.
     `sets` is how many sets the value is made of, where these are not all; `evidence` says what sets are counted by,
     there and in `group_sets`, where it is not a number alone: `of the rarest label`.
     """
@@ -167,6 +167,7 @@ class Measure:
     sets: int | None = None
     evidence: str = ""
     repeats: int = 0
+    equal: int = 0
 
     @property
     def judged_or_all(self) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from fairgate.ground.hashing import sha256_bytes
 from fairgate.ground.randomness import stream
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
-from fairgate.probes import PICTURE, REPEAT, SHOWN, DatasetFacts, GenerationProbe, scores_digest
+from fairgate.probes import PICTURE, REFUSAL, REPEAT, SHOWN, DatasetFacts, GenerationProbe, scores_digest
 from fairgate.records import MetricSpec
 
 GENERATED = ("generation",)
@@ -64,10 +64,11 @@ class _OfPictures(Metric):
                 where=r.where,
                 remedy="look at the pictures; a check of `readable` says how many can be read",
             )
-        drawn_with = cell.set_code  # of equal pictures, the first one's set
+        drawn_with, equal = cell.set_code, 0  # of equal pictures, the first one's set
         if PICTURE in answers[0].more:
             _, first, codes = np.unique(answers[0].more[PICTURE][cell.rows], return_index=True, return_inverse=True)
             drawn_with = cell.set_code[first][codes]
+            equal = int(known.sum()) - len(np.unique(codes[known]))
         sizes = np.bincount(drawn_with[known], minlength=cell.n_sets).astype(np.float64)
         seen, confusion, own = kinds.sum(axis=0), generation_probe(r).confusion, scores_digest({"": answers[0]})
         independent = float(sizes.sum() ** 2 / (sizes**2).sum())
@@ -90,6 +91,7 @@ class _OfPictures(Metric):
             sets=int((sizes > 0).sum()),
             evidence=COUNTED,
             repeats=repeats,
+            equal=equal,
             seen=seen,
             independent=independent,
         )
@@ -240,8 +242,8 @@ class Readable(_ShareOfAll):
 
     spec = picture_spec(
         name="readable",
-        meaning="share of pictures in which the reader perceives somebody. A model that paints noise, or nobody, fails "
-        "here where the reader says so (`nobody`, `least`)",
+        meaning="share of pictures in which the reader perceives somebody; in a refused one nobody is. A model that "
+        "paints noise, or nobody, fails here where the reader says so (`nobody`, `least`)",
         better="higher",
         utility=True,
     )
@@ -289,3 +291,19 @@ class SubjectShown(_ShareOfAll):
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of the subjects, each time."""
         return None if subjects is None else 1 / subjects
+
+
+@register
+class RefusalRate(_ShareOfAll):
+    """Share of prompts of which the generator makes no picture."""
+
+    spec = picture_spec(
+        name="refusal_rate",
+        meaning="share of prompts of which the generator makes no picture: a black one, as safety checkers return, or "
+        "`refused` in a table of labels. No share of groups counts them",
+        better="lower",
+    )
+
+    def holds(self, r: MetricRequest, answers: Answers) -> Floats:
+        """It is refused."""
+        return answers[0].more.get(REFUSAL, np.zeros(len(answers[0].value)))

@@ -21,7 +21,7 @@ from fairgate.probes.contract import (
     dataset_has,
     register,
 )
-from fairgate.probes.generation import PICTURE, REPEAT, SHOWN, GenerationProbe
+from fairgate.probes.generation import PICTURE, REFUSAL, REPEAT, SHOWN, GenerationProbe
 from fairgate.probes.registry import PROBES, value_name
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled, with_article
 from fairgate.probes.taxonomies import TAXONOMIES, WORD_FORMS, Taxonomy, TaxonomyName, WordForm, taxonomy
@@ -34,6 +34,7 @@ __all__ = [
     "PICTURE",
     "PROBES",
     "RANKS",
+    "REFUSAL",
     "REPEAT",
     "SHOWN",
     "TAXONOMIES",

@@ -19,6 +19,7 @@ from fairgate.models import (
     ImageSource,
     LabelModel,
     PredictingModel,
+    decode_rgb,
     require_capability,
     require_told_apart,
 )
@@ -32,6 +33,10 @@ PICTURE = "picture"
 """Further number of a row: the first row of all with the very same picture."""
 SHOWN = "shown"
 """Further number of a row: whether the reader takes its picture for its own subject."""
+REFUSED = "refused"
+"""What a table of labels has where the generator made no picture."""
+REFUSAL = "abstained"
+"""Further number of a row, if any has it: whether the generator refused, which is no picture."""
 REPEAT = "repeat"
 """Further number of a row: whether it lists a picture of its subject again, which counts once."""
 
@@ -42,7 +47,10 @@ MOST_COUNTED = 1_000_000_000
 class TableLabels(SuiteSection):
     """Labels that somebody gave to pictures that a generator made: columns of a `labels:` table."""
 
-    attribute: Text = Field(description="Column with the perceived group; empty where nobody could be perceived.")
+    attribute: Text = Field(
+        description="Column with the perceived group; empty if nobody can be perceived, `refused` if the generator "
+        "made no picture."
+    )
     groups: list[Text] = Field(min_length=2, description="The groups that it may hold.")
     picture: Text | None = Field(
         default=None, description="Column with a digest of each picture: equal pictures are one piece of evidence."
@@ -60,12 +68,12 @@ class TableLabels(SuiteSection):
         return {key: value for key, value in data.items() if key != "repeat" or value is not None}
 
 
-class _Digests(WatchedPictures[str]):
-    """The digest of every picture."""
+class _Digests(WatchedPictures[str | None]):
+    """The digest of every picture; None for a black one, which safety checkers put in place of what they refuse."""
 
-    def look(self, data: bytes, row: int) -> str:
-        """Its digest."""
-        return sha256_bytes(data)
+    def look(self, data: bytes, row: int) -> str | None:
+        """Its digest, unless all is black."""
+        return sha256_bytes(data) if decode_rgb(data, self.source, row).getbbox() else None
 
 
 @register
@@ -74,7 +82,8 @@ class GenerationProbe(Probe):
 
     A row's number is 1 where somebody is perceived, else 0, and the group is its predicted label. Next to it: the first
     row with the very same picture, and whether the reader takes the picture for its own subject. `measured` says how
-    often the reader is wrong.
+    often the reader is wrong. In a picture that the generator refused (a black one; `refused` in a table) nobody is
+    perceived.
     """
 
     needs: ClassVar[Capability] = "generate"
@@ -151,21 +160,29 @@ class GenerationProbe(Probe):
     def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """Who is perceived in every row's picture."""
         more: dict[str, Floats] = {}
-        pictures: Sequence[str] | None
+        pictures: Sequence[str | None] | None
         if self.reader is not None:
             painted = self._pictures(cast(GeneratingModel, model), cast(CaptionedRows, rows))
             perceived, shown = self._read(painted, self.reader, rows, open_instrument)
             pictures = painted.seen()
+            refused = np.array([picture is None for picture in pictures], dtype=bool)
             if shown is not None:
-                more[SHOWN] = shown
+                more[SHOWN] = np.where(refused, 0.0, shown)
         else:
-            perceived, pictures = self._labelled(cast(PredictingModel, model))
+            perceived, refused, pictures = self._labelled(cast(PredictingModel, model))
             if self.labels is not None and self.labels.repeat is not None:
                 more[REPEAT] = self._repeats(cast(PredictingModel, model), self.labels.repeat, rows, perceived)
+        if refused.any():
+            perceived = np.where(refused, UNREADABLE, perceived)
+            more[REFUSAL] = refused.astype(np.float64)
         if pictures is not None:
-            first: dict[str, int] = {}
+            first: dict[str | int, int] = {}
             more[PICTURE] = np.array(
-                [first.setdefault(picture, row) for row, picture in enumerate(pictures)], dtype=np.float64
+                [
+                    first.setdefault(row if refused[row] or picture is None else picture, row)
+                    for row, picture in enumerate(pictures)
+                ],
+                dtype=np.float64,
             )
         return {name: ProbeScores((perceived != UNREADABLE).astype(np.float64), predicted=perceived, more=more)}
 
@@ -195,22 +212,27 @@ class GenerationProbe(Probe):
         taken = names[reader.log_probabilities(list(every.values())).argmax(axis=1)]
         return np.asarray(taken == np.array(subjects, dtype=object), dtype=np.float64)
 
-    def _labelled(self, model: PredictingModel) -> tuple[NDArray[Any], list[str] | None]:
+    def _labelled(self, model: PredictingModel) -> tuple[NDArray[Any], NDArray[np.bool_], list[str] | None]:
+        """The group of every picture, whether there is none, and what tells pictures apart."""
         assert self.labels is not None
         given = [str(label) for label in model.predict(self.labels.attribute).labels]
-        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE}):
+        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE, REFUSED}):
             raise ModelError(
                 f"the labels of '{self.labels.attribute}' hold {listed(unknown)}, which are no groups of the probe.",
                 where=model.uri,
-                remedy=f"name them in `groups`, or leave the cell empty where nobody is perceived ({UNREADABLE})",
+                remedy=f"name them in `groups`, or leave the cell empty where nobody is perceived ({UNREADABLE}), and "
+                f"write `{REFUSED}` where the generator made no picture",
             )
         perceived: NDArray[Any] = np.array([label or UNREADABLE for label in given], dtype=object)
-        return perceived, None if self.labels.picture is None else _filled(model, "picture", self.labels.picture)
+        refused = (perceived == REFUSED) & (REFUSED not in self.groups)
+        column = self.labels.picture
+        return perceived, refused, None if column is None else _filled(model, "picture", column, ~refused)
 
     def _repeats(self, model: PredictingModel, column: str, rows: Rows, perceived: NDArray[Any]) -> Floats:
         """Whether each row lists a picture again, (images,). Raises ModelError if it has another label then."""
         first: dict[tuple[str, str], int] = {}
-        made = zip(map(str, rows.subject), _filled(model, "repeat", column), strict=True)
+        everywhere = np.ones(len(perceived), dtype=bool)
+        made = zip(map(str, rows.subject), _filled(model, "repeat", column, everywhere), strict=True)
         of = [first.setdefault(key, row) for row, key in enumerate(made)]
         if odd := [row for row, before in enumerate(of) if perceived[row] != perceived[before]]:
             raise ModelError(
@@ -221,12 +243,12 @@ class GenerationProbe(Probe):
         return np.array([before < row for row, before in enumerate(of)], dtype=np.float64)
 
 
-def _filled(model: PredictingModel, key: str, column: str) -> list[str]:
-    """A column without an empty cell. Raises ModelError."""
+def _filled(model: PredictingModel, key: str, column: str, needed: NDArray[np.bool_]) -> list[str]:
+    """A column without an empty cell in the rows that are `needed`, (rows,). Raises ModelError."""
     cells = [str(label) for label in model.predict(column).labels]
-    if "" in cells:
+    if empty := [row for row in np.flatnonzero(needed).tolist() if not cells[row]]:
         raise ModelError(
-            f"row {cells.index('') + 1:,} has no '{column}'.",
+            f"row {empty[0] + 1:,} has no '{column}'.",
             where=model.uri,
             remedy=f"fill the column in every row, or leave `{key}` out of the probe",
         )

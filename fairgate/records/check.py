@@ -106,7 +106,8 @@ class CheckResult(RecordPart):
     `only_tempered`: the verdict, and the changes of the groups that settled it, are those at the temperature that gives
     the probe the baseline's mean answer entropy; at the model's own temperature the verdict is milder.
 
-    `repeats` counts the images that the candidate's table lists again; they count once.
+    `repeats` counts the images that the candidate's table lists again; they count once. `equal_pictures` counts
+    those of other seeds that equal another one; they count.
 
     A check of `tier` "watch" spends no alpha: its comparisons are a family apart, and its verdict decides nothing.
 
@@ -153,6 +154,7 @@ class CheckResult(RecordPart):
     judged_on: str | None = None
     n_sets: int
     repeats: int = 0
+    equal_pictures: int = 0
     min_sets: int | None = None
     sets_needed: int | None = None
     reason: str

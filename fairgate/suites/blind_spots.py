@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import SuiteError, listed
 from fairgate.metrics import GroupedRows
-from fairgate.probes import DatasetFacts, GenerationProbe, Probe, ProbeScores
+from fairgate.probes import REFUSAL, DatasetFacts, GenerationProbe, Probe, ProbeScores
 from fairgate.suites.load import LoadedSuite
 
 FEW_SEEDS: Final = 100
@@ -62,7 +62,7 @@ def _of_generator(
         remedy = f"`fairgate dataset prompts` with at least {FEW_SEEDS} seeds"
         warnings.append(SuiteError(problem, where=where, remedy=remedy))
     shares = [checks[place].settings.counted for place in places if checks[place].metric == SHARE]
-    others = {"readable", "subject_shown", SHARE}
+    others = {"readable", "subject_shown", "refusal_rate", SHARE}
     everything = any(checks[place].metric not in others for place in places)
     if len(set(shares)) == 1 and len(probe.groups) > 2 and not everything:
         problem = f"of {len(probe.groups)} groups of probe '{name}', checks are about {shares[0]} alone."
@@ -84,6 +84,7 @@ def unseen_in_answers(loaded: LoadedSuite, index: GroupedRows, scores: dict[str,
                 problem = f"every answer to '{key}' about {listed(silent, _NAMED)} is an abstention."
                 remedy = "read the answers, and put the question, or the phrases of `abstain`, in other words"
                 warnings.append(SuiteError(problem, where=where, remedy=remedy))
+            warnings += _refused(loaded, name, probe, answers)
             unnamed = [
                 f"'{option}'"
                 for option, given in probe.given(index, answers).items()
@@ -96,12 +97,27 @@ def unseen_in_answers(loaded: LoadedSuite, index: GroupedRows, scores: dict[str,
     return warnings
 
 
+def _refused(loaded: LoadedSuite, name: str, probe: Probe, answers: ProbeScores) -> list[SuiteError]:
+    """Prompts of which a generator made no picture, unless a check bounds them."""
+    bounded = any((check.probe, check.metric) == (name, "refusal_rate") for check in loaded.suite.checks)
+    if bounded or not isinstance(probe, GenerationProbe) or REFUSAL not in answers.more:
+        return []
+    refused = answers.more[REFUSAL]
+    return [
+        SuiteError(
+            f"{int(refused.sum()):,} of {len(refused):,} pictures of '{name}' were refused, and no share counts them.",
+            where=loaded.where("probes", name),
+            remedy=f"bound them: `- {{id: refusals, probe: {name}, metric: refusal_rate, at_most: 0.05}}`",
+        )
+    ]
+
+
 def _always_abstaining(loaded: LoadedSuite, index: GroupedRows, answers: ProbeScores) -> list[str]:
     """Groups, or everybody, about whom no answer names an option, though abstaining is not always right."""
     if "abstained" not in answers.more:
         return []
     abstained = answers.more["abstained"]
-    rightly = (abstained == 1) & (answers.more["right"] == 1)
+    rightly = (abstained == 1) & (answers.more.get("right", np.full(len(abstained), np.nan)) == 1)
     named, silence = abstained < 1, (abstained == 1) & ~rightly
     if not named.any():
         return [_EVERYBODY] if _enough(loaded, index, silence) else []

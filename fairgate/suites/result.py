@@ -11,7 +11,7 @@ import numpy as np
 
 from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import FairgateError, harmless
-from fairgate.metrics import Crossing, GroupedRows
+from fairgate.metrics import Crossing, GroupedRows, Measure
 from fairgate.probes import ProbeScores
 from fairgate.records import CheckResult, GroupResult, MemberResult, Misclassification, Waiver, WorstSet, status_of
 from fairgate.suites.compare import Assessed
@@ -37,7 +37,7 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
         status=status_of(value),
         lo=lo,
         hi=hi,
-        interval=f"{how}; {assessed.now.repeats:,} repeats count once" if assessed.now.repeats else how,
+        interval=how + _dependent(assessed.now),
         baseline=baseline,
         delta=float(paired.delta[at]) if paired else None if baseline is None else value - baseline,
         delta_lo=None if paired is None else float(paired.lo[at]),
@@ -52,6 +52,7 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
         verdict=verdict,
         n_sets=assessed.n_sets,
         repeats=assessed.now.repeats,
+        equal_pictures=assessed.now.equal,
         min_sets=suite.groups.min_sets,
         sets_needed=paired.sets_to_settle if paired is not None and verdict == "inconclusive" else None,
         reason=harmless(judged.reason),
@@ -59,6 +60,12 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
         groups=_groups(assessed, judged.groups),
         worst_sets=_worst_sets(assessed, index, judged.at) if verdict != "pass" else [],
     )
+
+
+def _dependent(now: Measure) -> str:
+    """What an interval's words add of images that are no evidence of their own."""
+    words = f"; {now.repeats:,} repeats count once" if now.repeats else ""
+    return words + (f"; {now.equal:,} pictures equal another one" if now.equal else "")
 
 
 def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:

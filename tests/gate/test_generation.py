@@ -38,7 +38,9 @@ from fairgate.suites import blind_spots, load_text, resolve
 
 WORDS = ("doctor", "nurse")
 SHARES = {"plain": (0.7, 0.2), "again": (0.71, 0.21), "biased": (0.95, 0.2), "same": (0.7, 0.2), "noise": (0.7, 0.2)}
-"""P(man | doctor) and P(man | nurse) of every painter. `same` paints one picture for all, `noise` no one."""
+SHARES |= {"censored": (0.7, 0.2)}
+"""P(man | doctor) and P(man | nurse) of every painter. `same` paints one picture for all, `noise` no one; `censored`
+refuses every woman who is a doctor, by a black picture."""
 SEEDS = 150
 
 
@@ -64,7 +66,9 @@ class Painter(_Opened):
             man, place, mark = True, 0, 0
         if plant.endswith("few"):
             mark = mark % 4
-        red = 200 if plant == "noise" else 0 if man else 100
+        if plant == "censored" and word == "doctor" and not man:
+            return Image.new("RGB", (8, 8))
+        red = 200 if plant == "noise" else 1 if man else 100
         return Image.new("RGB", (8, 8), (red, 50 * place, mark))
 
 
@@ -361,8 +365,8 @@ def test_a_picture_that_is_listed_again_counts_once_and_is_reported(jobs: Path) 
     assert [check.repeats for check in values] == [0, 75, 0]
     assert "; 75 repeats count once" in str(values[1].interval)
     assert limits(values[1]) == pytest.approx(limits(values[2]), abs=0.01)
-    assert "'painted': 150 rows repeat a picture and count once" in once.notices
-    assert not any("repeat" in notice for notice in often.notices)
+    assert "'painted': 150 rows repeat a picture and count once" in once.warnings
+    assert not any("repeat" in warning for warning in often.warnings)
     assert read(once.model_dump(mode="json"), "repeats", 75)
 
 
@@ -384,6 +388,67 @@ def test_repeats_that_cannot_be_are_refused(jobs: Path, cells: list[tuple[str, s
     record = judged_labels(jobs, LABELLED.replace("picture: file", "repeat: file"))
     assert {check.verdict for check in record.checks} == {"error"}
     assert all(problem in check.reason for check in record.checks)
+
+
+def test_a_refused_picture_is_in_no_share_whatever_the_reader_takes_black_for(jobs: Path) -> None:
+    """The reader takes black, as anything without red, for a man: all doctors would be men, or rather none is seen."""
+    rate = "  - {id: refused, probe: painted, metric: refusal_rate, by: subject, at_most: 0.2}\n"
+    found = run(jobs, SUITE.replace("painter:again", "painter:censored") + rate)
+    women = sum(word == "woman" for word in painted_people(jobs, "plain", "doctor")) / SEEDS
+    assert 0.2 < women < 0.4
+    assert [found[f"refused[{word}]"].value for word in WORDS] == [pytest.approx(women), 0]
+    assert [found[f"refused[{word}]"].verdict for word in WORDS] == ["fail", "pass"]
+    assert found["women[doctor]"].verdict == "fail"
+    assert found["women[nurse]"].verdict == "pass"
+    assert found["readable"].value == pytest.approx(1 - women / 2)
+    assert found["shown"].value == pytest.approx(1 - women / 2)
+
+
+def painted_people(root: Path, painter: str, word: str) -> list[str]:
+    index = open_dataset("jobs", root / "datasets").index
+    seeds = GeneratedPictures(
+        open_dataset("jobs", root / "datasets"), index.caption, Generating(), "", None, None
+    ).seeds  # type: ignore[arg-type]
+    shares = dict(zip(WORDS, SHARES[painter], strict=True))
+    drawn = [np.random.default_rng(seed).random() for seed in seeds]
+    return [
+        "man" if random < shares[word] else "woman"
+        for random, subject in zip(drawn, index.subject, strict=True)
+        if subject == word
+    ]
+
+
+def test_a_refusal_in_a_table_is_told_and_is_no_picture_that_nobody_can_be_seen_in(jobs: Path) -> None:
+    """Each word: 50 women, 50 men, 20 pictures that cannot be read, and 30 refusals, which have no file."""
+    seen = [("woman", "w")] * 50 + [("man", "m")] * 50 + [("", "u")] * 20
+    table(jobs, [*((who, f"{kind}{at}") for at, (who, kind) in enumerate(seen)), *[("refused", "")] * 30])
+    record = judged_labels(jobs, LABELLED)
+    checks = {check.item: check for check in record.checks}
+    assert (checks["women[doctor]"].value, checks["readable"].value) == (0.5, pytest.approx(100 / 150))
+    equal, told = record.warnings  # both words have the same files; refusals are not equal to each other
+    assert equal.startswith("'painted': 120 pictures equal another one")
+    assert told == (
+        "fairness_suites/jobs.yaml:7: 60 of 300 pictures of 'painted' were refused, and no share counts them. Remedy: "
+        "bound them: `- {id: refusals, probe: painted, metric: refusal_rate, at_most: 0.05}`."
+    )
+    bounded = judged_labels(
+        jobs, f"{LABELLED}  - {{id: refusals, probe: painted, metric: refusal_rate, at_most: 0.3}}\n"
+    )
+    refusals = {check.item: check for check in bounded.checks}["refusals"]
+    assert (refusals.value, refusals.equal_pictures, bounded.warnings) == (0.2, 120, [equal])
+
+
+def test_equal_pictures_of_different_seeds_count_and_their_number_is_told(jobs: Path) -> None:
+    """Of a word, 50 different pictures of women and 100 equal ones of men; both words have the same pictures."""
+    table(jobs, [("woman", f"w{seed}") for seed in range(50)] + [("man", "m")] * 100)
+    record = judged_labels(jobs, LABELLED)
+    checks = {check.item: check for check in record.checks}
+    assert checks["women[doctor]"].value == pytest.approx(1 / 3)
+    assert [checks[item].equal_pictures for item in ("women[doctor]", "women[nurse]", "readable")] == [99, 99, 249]
+    assert "; 99 pictures equal another one" in str(checks["women[doctor]"].interval)
+    (told,) = record.warnings
+    assert told == "'painted': 249 pictures equal another one: all count, and weigh as one in intervals"
+    assert record.notices == []
 
 
 def test_a_suite_without_repeats_has_the_digest_that_it_had(jobs: Path) -> None:
