@@ -235,22 +235,30 @@ def _names(check: CheckResult, group: str) -> bool:
 
 
 def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> int | None:
-    """How many units of the group that needs most would let a harmless change pass: errors shrink with their root."""
+    """How many units of the group that needs most would let a harmless change pass: errors shrink with their root.
+
+    If a typical run passes, the spread of the limits decides: their quantile, or, if tails are heavy, what the share
+    of runs inside the margin says of a normal spread.
+    """
     changes: dict[tuple[str, str | None], list[tuple[float, float, int, float]]] = {}
     for check in (check for run in runs for check in run if check.id == id_ and check.rule == "no_worse_than"):
         parts: list[tuple[str | None, CheckResult | GroupResult]] = [(group.group, group) for group in check.groups]
         if not any(group.delta is not None for group in check.groups):
             parts = [(None, check)]
         for name, part in parts:
+            harm = 1 if check.better == "lower" else -1
             limit = part.delta_hi if check.better == "lower" else part.delta_lo
             if part.delta is not None and limit is not None and check.bound:
-                numbers = (part.delta, abs(part.delta - limit), part.n_sets, check.bound)
+                numbers = (harm * part.delta, harm * limit, part.n_sets, check.bound)
                 changes.setdefault((check.item, name), []).append(numbers)
     most, there = 0.0, 0.0
-    each = float(-ndtri((1 - WANTED) / max(len(changes), 1)))  # so that all groups pass together
+    each = 1 - (1 - WANTED) / max(len(changes), 1)  # so that all groups pass together
     for column in changes.values():
-        delta, reach, units, margin = np.array(column, dtype=float).T
-        far = float(np.median(reach)) + each * float(delta.std())
+        loss, limits, units, margin = np.array(column, dtype=float).T
+        typical = float(np.median(limits - loss)) + float(ndtri(each)) * float(loss.std())
+        inside = float(np.clip((limits <= margin).mean(), 0.6, each))
+        spread = min(float(np.quantile(limits, each)), float(margin[0] * ndtri(each) / ndtri(inside)))
+        far = typical if typical > margin[0] else spread
         there = max(there, float(np.median(units)))
         most = max(most, float(np.median(units)) * (far / float(margin[0])) ** 2)
     return math.ceil(most) if there < most < _HOPELESS else None

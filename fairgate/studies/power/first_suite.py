@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+
+import numpy as np
 
 from fairgate import gate
 from fairgate.data import Dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.metrics import METRICS
 from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, with_losses
-from fairgate.studies.power.harmless import base_scores, harmless_changes
+from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, turned
 from fairgate.suites import FOLDER, TOLERATES, Suite, annotated, load_text, resolve
 
 Write = Callable[[float], str]
@@ -52,27 +55,35 @@ def measured_suite(
     first = prepared(write(margins[0]))
     settings = resolve(first.loaded.suite, {"mlflow": "off", "baseline": "none"})
     changes = harmless_changes(first, settings, base_scores(first, settings, progress), like, progress)
-    here, measured = first, None
+    here, measured, tried = first, None, margins[0]
     for margin in margins:
-        if measured is not None and _hopeless(measured, here.loaded.suite, margins[0] / margin):
-            break
-        text = write(margin)
+        if measured is not None and _hopeless(measured, here.loaded.suite, tried / margin):
+            continue
+        text, tried = write(margin), margin
         here = prepared(text)
         simulation = Simulation(here, changes)
         measured = outlook(simulation, here.loaded.suite)
         if not _missing(here.loaded.suite, measured):
             measured = with_losses(measured, simulation, here.loaded.suite, _groups(data))
             notes = {check.id: (_note(check, measured.unit), check.decides) for check in measured.checks}
-            of = f"{len(data.index):,} images and {len(changes)} harmless changes ({changes[-1].name})"
+            of = f"{len(data.index):,} images and {len(changes)} harmless changes"
             together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"
             lines = [f"margin {margin:g}; {together}"]
             if margin > margins[0]:
                 lines.append(f"margin {margins[0]:g} cannot be decided on these images")
-            head = "".join(f"# {line}\n" for line in (f"Measured on {of}:", *lines))
+            head = "".join(f"# {line}\n" for line in (f"Measured on {of}", *_described(changes), *lines))
             told = [f"{id_}: {note}" for id_, (note, _) in notes.items()]
             return FirstSuite(head + annotated(text, notes), (*lines, *told))
     assert measured is not None
-    raise _undecidable(name, here.loaded.suite, measured, margins[-1])
+    raise _undecidable(name, here.loaded.suite, measured, tried)
+
+
+def _described(changes: Sequence[Change]) -> list[str]:
+    """What the changes are, and how many answers differ between two: none, perhaps, of a model that is always right."""
+    shares = [turned(old.scores, new.scores) for old, new in pairwise(changes)]
+    known = [share for share in shares if share is not None]
+    differ = f"; {np.mean(known):.1%} of answers differ between two" if known else ""
+    return [f"({changes[-1].name}{differ}):"]
 
 
 def _hopeless(measured: Outlook, suite: Suite, narrower: float) -> bool:

@@ -94,7 +94,7 @@ def _size_of_noise(noisy: Callable[[float, int], Change], most: float) -> tuple[
     for _ in range(_TRIES):
         pair = [noisy(size, seed) for seed in (0, 1)]
         share = turned(*(change.scores for change in pair))
-        if TURNED[0] <= share <= TURNED[1] or (share < TURNED[0] and size == most):
+        if share is None or TURNED[0] <= share <= TURNED[1] or (share < TURNED[0] and size == most):
             break
         few, many = (max(few, size), many) if share < TURNED[0] else (few, min(many, size))
         size = math.sqrt(few * many) if 0 < few < many < math.inf else size * (2 if share < TURNED[0] else 0.25)
@@ -102,14 +102,14 @@ def _size_of_noise(noisy: Callable[[float, int], Change], most: float) -> tuple[
     return size, pair
 
 
-def turned(base: Scores, other: Scores) -> float:
-    """The share of right-or-wrong answers that differ, of the probe in which most do; `TURNED[0]` if there are none."""
+def turned(base: Scores, other: Scores) -> float | None:
+    """The share of right-or-wrong answers that differ, of the probe in which most do; None if there are none."""
     shares = []
     for name, scores in base.items():
         now = other[name]
         if scores.correct is not None and now.correct is not None:
             shares.append(float((scores.correct != now.correct).mean()))
-    return max(shares, default=TURNED[0])
+    return max(shares, default=None)
 
 
 def with_noise(uri: str, root: Path, folder: Path, size: float, seed: int) -> str | None:

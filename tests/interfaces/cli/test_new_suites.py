@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -298,6 +299,7 @@ def test_a_measured_suite_states_the_loss_that_each_check_fails_and_watches_what
     assert code == 0, output
     text = (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
     assert text.startswith("# Measured on 800 images and 8 harmless changes")
+    assert "of answers differ between two):" in text
     suite = gate.prepare("first", toy.root).loaded.suite
     tiers = {check.id: check.tier for check in suite.checks}
     assert tiers["no-group-loses"] == "gate"
@@ -315,3 +317,24 @@ def test_images_that_can_decide_nothing_get_no_suite_and_are_told_what_is_missin
     assert "'no-group-loses' passes one 0% of the time, and needs about " in output
     assert "--like" in output
     assert not (toy.root / "fairness_suites" / "first.yaml").exists()
+
+
+@pytest.mark.nightly
+def test_noise_that_turns_no_answer_is_stated_and_a_refusal_gives_the_margin_that_was_tried(tmp_path: Path) -> None:
+    """A table that is always right has no answers to exchange, so that nothing differs."""
+    toy = toy_repository(tmp_path, sets=25)
+    for name, wrong in (("right", set[int]()), ("wrong", {3, 50})):
+        given = [
+            f"{set_id},{tone}-{gender},{'male' if place in wrong else gender}\n"
+            for place, (_, set_id, tone, gender) in enumerate(members(25))
+        ]
+        (toy.root / f"{name}.csv").write_text("set_id,member,gender\n" + "".join(given))
+    words = ["--dataset", "toy", "--truth", "gender", "--measured"]
+    code, output = new(toy.root, "right", *words, "--model", "labels:right.csv")
+    assert code == 0, output
+    text = (toy.root / "fairness_suites" / "right.yaml").read_text(encoding="utf-8")
+    assert "0.0% of answers differ between two" in text
+    code, output = new(toy.root, "wrong", *words, "--model", "labels:wrong.csv", "--tolerates", "0.01")
+    assert code == 4, output
+    assert "at a margin of 0.01" in output
+    assert re.search(r"needs about [\d,]+ sets of each group", output)
