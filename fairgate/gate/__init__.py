@@ -8,6 +8,7 @@ from fairgate.gate.definitions import hold
 from fairgate.gate.edited_records import verify_record
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.preparation import Prepared, planned_on, prepare, require_intact, settings_of
+from fairgate.gate.proposed_bounds import proposal_lines, proposed_bounds
 from fairgate.gate.publishing import clear_report, first_baseline, keep_baseline, publish, refuse_update
 from fairgate.gate.reading import needs_entropy
 from fairgate.gate.runs import Progress, at_temperature_of, dataset_info, open_model
@@ -31,6 +32,8 @@ __all__ = [
     "open_model",
     "planned_on",
     "prepare",
+    "proposal_lines",
+    "proposed_bounds",
     "publish",
     "refuse_update",
     "require_intact",

@@ -312,6 +312,13 @@ def _require_passed(record: RunRecord, force: bool) -> None:
     ]
     if shut and not force:
         named = listed([check.item for check in shut])
+        if record.baseline is None:
+            raise BaselineError(
+                f"the run did not pass ({named}), and there is no baseline yet.",
+                where=f"suite {record.suite}",
+                remedy="set bounds that this checkpoint meets, or bring what is missing; or force the update and say "
+                "why in the reason",
+            )
         raise BaselineError(
             f"the run did not pass ({named}), and a worse baseline lets worse checkpoints in.",
             where=f"suite {record.suite}",

@@ -100,7 +100,10 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report:
     that shows it. A `first_baseline` is compared with nothing, and no line says so of its checks. `report`: the folder
     that the run is written to."""
     name = f"{SYMBOL[headline_verdict(record)]} {clean(record.suite, 80)}"
-    lines = [f"{name}: {verdict_words(record)} ({totals(record)})"]
+    words = verdict_words(record)
+    if first_baseline and record.verdict == "inconclusive":
+        name, words = clean(record.suite, 80), "measured; what needs a baseline is decided from the next run on"
+    lines = [f"{name}: {words} ({totals(record)})"]
     lines += [f"needs approval: {text}" for text in approvals_needed(record, _NOTICES)]
     folder = "REPORT" if report is None else shlex.quote(clean(str(report)))
     if (command := approval_command(record, folder)) is not None:

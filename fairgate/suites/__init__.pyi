@@ -40,6 +40,7 @@ from .scaffold import new_detection_suite as new_detection_suite
 from .scaffold import new_prediction_suite as new_prediction_suite
 from .scaffold import new_suite as new_suite
 from .scaffold import write_anchor as write_anchor
+from .scaffold import write_bounds as write_bounds
 from .schema import Approved as Approved
 from .schema import Check as Check
 from .schema import Suite as Suite

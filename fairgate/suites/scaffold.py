@@ -298,5 +298,29 @@ def write_anchor(path: Path, anchor: str) -> None:
     atomic_write(path, text)
 
 
+def write_bounds(path: Path, bounds: Mapping[str, float]) -> None:
+    """Replace bounds of checks, by id, in a suite's file; its other text stays as it is.
+
+    Raises SuiteError for a bound that is not on a line with its key: nothing is written then.
+    """
+    text = path.read_text(encoding="utf-8")
+    before = load_text(text.encode(), path, shown=str(path))
+    lines, wanted = text.splitlines(keepends=True), []
+    for place, check in enumerate(before.suite.checks):
+        bound = bounds.get(check.id)
+        wanted.append(check if bound is None else check.model_copy(update={check.rule: bound}))
+        if bound is not None:
+            at = before.source.lines["checks", place, check.rule] - 1
+            lines[at] = re.sub(rf"\b({check.rule}:[ \t]*)[-+.\w]+", rf"\g<1>{bound:.2f}", lines[at])
+    text = "".join(lines)
+    if load_text(text.encode(), path, shown=str(path)).suite.checks != wanted:
+        raise SuiteError(
+            "the bounds cannot be written into the suite's file.",
+            where=str(path),
+            remedy="write each check on lines of its own, or without --propose paste the bounds",
+        )
+    atomic_write(path, text)
+
+
 def _line(key: str) -> re.Pattern[str]:
     return re.compile(rf"^{key}:.*\n", re.MULTILINE)

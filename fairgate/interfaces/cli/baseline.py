@@ -54,10 +54,13 @@ def diff(
 
 
 @baseline_app.command()
-def update(
+def update(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     suite: options.Suite,
     reason: Annotated[str | None, typer.Option(help="Why; saved in the baseline's record.")] = None,
     force: Annotated[bool, typer.Option(help="Keep a run that did not pass.")] = False,
+    propose: Annotated[
+        bool, typer.Option(help="Write the bounds that a first baseline proposes into the suite; never weaker ones.")
+    ] = False,
     model: options.Model = None,
     baseline: options.Baseline = None,
     report: options.Report = None,
@@ -69,10 +72,11 @@ def update(
     """Judge a checkpoint and keep it as the baseline under fairness_suites/baselines/SUITE/.
 
     Refused in CI, without a reason, and, unless forced, for a run that did not pass. The first baseline of a suite is
-    compared with nothing.
+    compared with nothing, and proposes bounds from what was measured.
     """
     from fairgate import gate
     from fairgate.interfaces.cli.check import gated
+    from fairgate.suites import write_bounds
 
     gate.refuse_update(reason)
     prepared = gate.prepare(suite, root.resolve())
@@ -85,6 +89,12 @@ def update(
         settings = replace(settings, baseline="none")
     evaluation = gated(prepared, settings, first_baseline=first)
     typer.echo("\n".join(gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force)))
+    if first or propose:
+        loaded = prepared.loaded
+        bounds = gate.proposed_bounds(evaluation.record, loaded.suite)
+        if propose:
+            write_bounds(loaded.path, bounds)
+        typer.echo("\n".join(gate.proposal_lines(bounds, loaded.suite, written=propose)))
 
 
 @baseline_app.command()

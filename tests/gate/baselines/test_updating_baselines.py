@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from fairgate.interfaces.cli.main import app
 from fairgate.reports import read_results
+from fairgate.suites import changes_between, load_suite, weaker
 
 REASON = "the first one"
 NOTHING_TO_COMPARE = "there is no baseline to compare with"
@@ -39,6 +41,9 @@ def test_a_first_baseline_is_compared_with_nothing_and_kept_small_and_whole(toy:
     assert code == 0
     assert "first baseline" in output
     assert NOTHING_TO_COMPARE not in output
+    assert "counts as a failure" not in output
+    assert "is worse" not in output
+    assert "jobs: measured; what needs a baseline is decided from the next run on" in output
     assert "commit it" in output
     assert sorted(path.name for path in folder(toy).iterdir()) == ["results.json", "scores.parquet"]
     record = read_results(folder(toy) / "results.json")
@@ -46,6 +51,46 @@ def test_a_first_baseline_is_compared_with_nothing_and_kept_small_and_whole(toy:
     assert record.baseline is None
     assert all(check.worst_sets == [] for check in record.checks)
     assert record.confusions == []
+
+
+def test_a_first_baseline_proposes_the_bad_end_of_the_worst_interval(toy: Toy) -> None:
+    before = toy.suite.read_bytes()
+    output = run(toy, "update", "--reason", REASON)[1]
+    assert "`--propose` writes them" in output
+    record = read_results(folder(toy) / "results.json")
+    by_job = [check.lo for check in record.checks if check.id == "fairness-by-job"]
+    worst = min(lo for lo in by_job if lo is not None)
+    assert len(by_job) == 2
+    assert f"fairness-by-job: at_least: {math.floor(worst * 100) / 100:.2f} (now 0.85)" in output
+    assert "no-regression: at" not in output
+    assert toy.suite.read_bytes() == before, "without --propose, nothing is written"
+    assert "bounds" not in run(toy, "update", "--reason", "again", "--baseline", "none")[1]
+
+
+def test_written_bounds_are_stricter_and_a_change_of_the_definition(toy: Toy) -> None:
+    before = load_suite(toy.suite, toy.root).suite
+    code, output = run(toy, "update", "--reason", REASON, "--propose")
+    assert code == 0, output
+    after = load_suite(toy.suite, toy.root).suite
+    changes = changes_between(before, after)
+    assert {change.what for change in changes} >= {"checks.fairness.at_least", "checks.fairness-by-job.at_least"}
+    assert weaker(before, after) == []
+    assert run(toy, "update", "--reason", "the same again")[0] == 0, "the checkpoint meets its own bounds"
+
+
+def test_no_proposed_bound_is_weaker_than_the_suites(toy: Toy) -> None:
+    toy.write_suite(toy.suite.read_text(encoding="utf-8").replace("at_least: 0.9}", "at_least: 0.999}"))
+    output = run(toy, "update", "--reason", REASON, "--force", "--propose")[1]
+    assert " fairness: at_least" not in output
+    assert "metric: fairness, at_least: 0.999}" in toy.suite.read_text(encoding="utf-8")
+
+
+def test_a_first_run_beyond_a_bound_is_no_worse_baseline(toy: Toy) -> None:
+    toy.write_suite(toy.suite.read_text(encoding="utf-8").replace("at_least: 0.9}", "at_least: 0.999}", 1))
+    code, output = run(toy, "update", "--reason", REASON)
+    assert code == 4
+    assert "set bounds that this checkpoint meets" in output
+    assert "a worse baseline" not in output
 
 
 @pytest.mark.parametrize(
