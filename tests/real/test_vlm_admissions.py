@@ -3,13 +3,16 @@ and prompts that tell it what to make of the photo, through the gate."""
 
 from __future__ import annotations
 
+import shutil
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from imported_photographs import import_images
 from outputs import OUTPUTS, judged, repository, rows_of, write_table
 
+from fairgate.data import open_dataset
 from fairgate.formulas.statistics import cluster_ols
 
 FOLDER = OUTPUTS / "vlm_admit_cfd"
@@ -103,6 +106,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def admissions(root: Path, unit: str, min_sets: int = 50) -> Path:
     """A repository whose sets are named as `unit` says."""
+    root.mkdir(exist_ok=True)
     suite = SUITE.replace("min_sets: 50", f"min_sets: {min_sets}")
     cells: dict[tuple[str, str], dict[str, dict[str, str]]] = defaultdict(dict)
     for row in rows_of(FOLDER / "llama_by_photo.csv.gz"):
@@ -145,6 +149,32 @@ def test_a_photo_is_one_cluster_over_all_its_vignettes(root: Path, tmp_path: Pat
     women = units["cells"]["F"]
     assert women.delta_lo is not None
     assert women.delta_lo > 0, "a rise that shows only if vignettes of one photo are taken for independent"
+
+
+@pytest.mark.nightly
+def test_answers_imported_with_a_photo_as_cluster_are_judged_as_sets_of_photos(tmp_path: Path) -> None:
+    """`fairgate dataset import --cluster photo`, with a file per answer, gives the numbers of sets named by photo."""
+    root = admissions(tmp_path / "sets", "{photo_id}", min_sets=20)
+    imported = tmp_path / "imported"
+    (imported / "fairness_suites").mkdir(parents=True)
+    shutil.copy(root / "fairness_suites/admit.yaml", imported / "fairness_suites")
+    index = open_dataset("admit", root / "datasets").index
+    names = ["file", "photo", "subject", "gender", "cells"]
+    columns = (index.set_id, index.member, index.subject, index.attributes["gender"], index.attributes["cells"])
+    rows = [(f"{photo}/{member}", photo, *more) for photo, member, *more in zip(*columns, strict=True)]
+    write_table(imported / "labels.csv", names, rows)
+    for prompt in PROMPTS:
+        answers = [(f"{row['set_id']}/{row['member']}", row["answer"]) for row in rows_of(root / f"{prompt}.csv")]
+        write_table(imported / f"{prompt}.csv", ["file", "answer"], answers)
+    given = {"subject_column": "subject", "cluster": "photo", "root": imported / "datasets"}
+    import_images(imported / "labels.csv", None, "admit", attributes=["gender", "cells"], **given)
+    rises = []
+    for folder in (root, imported):
+        record = judged(folder, "admit", model="answers:ignore.csv", baseline="model:answers:baseline.csv")
+        rise = next(check for check in record.checks if check.item == "rise")
+        rises.append([(group.group, group.n_sets, group.delta, group.delta_lo) for group in rise.groups])
+    assert rises[0] == rises[1]
+    assert sum(n for _, n, _, _ in rises[0]) == len(set(index.set_id.tolist()))
 
 
 @pytest.mark.nightly
