@@ -258,7 +258,8 @@ def _require_options(table: LabelTable, given: ImportColumns, grouping: ColumnGr
     if given.cluster and given.sets:
         raise DatasetError(
             "a table has counterfactual sets or clusters, and both are named.",
-            remedy="name the set's column alone (`--set-column`): a set is resampled whole, as a cluster is",
+            remedy="name the set's column alone if every cluster has one set, which is resampled whole; of clusters "
+            "with several sets, keep one set each, or name the cluster's column alone (`--cluster`)",
         )
     if not given.attributes:
         raise DatasetError(

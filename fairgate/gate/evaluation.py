@@ -270,7 +270,7 @@ def _dependent(checks: list[CheckResult]) -> list[str]:
     """How many pictures of each probe are listed again, and how many of other seeds are equal."""
     lines = []
     for what, count_of in (
-        ("rows repeat a picture and count once", attrgetter("repeats")),
+        ("rows of its table repeat another one and count once", attrgetter("repeats")),
         ("pictures equal another one: all count, and weigh as one in intervals", attrgetter("equal_pictures")),
     ):
         counts: dict[str, Counter[str]] = {}

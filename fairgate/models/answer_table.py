@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairgate.data import is_text, texts
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
-from fairgate.models.contract import Capability, ImageIndex, Request, register
+from fairgate.models.contract import Capability, Floats, ImageIndex, Request, register
 from fairgate.models.family import Precomputed, TableFamily
 from fairgate.models.score_table import read_by_image
 
@@ -38,8 +38,7 @@ class AnswerTables(TableFamily):
         """Open a table. Raises ScoresError: unreadable, images foreign, a question answered twice."""
         path, _ = self.table(request)
         fingerprint = digest({"file": sha256_file(path), "kind": "answers"})
-        keys, prompted, answers = read_answers(path, request.source.index)
-        return PrecomputedAnswers(request.uri, fingerprint, path, keys, prompted, answers)
+        return PrecomputedAnswers(request.uri, fingerprint, path, *read_answers(path, request.source.index))
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,8 @@ class PrecomputedAnswers(Precomputed):
     keys: list[str]
     prompted: bool
     answers: Mapping[tuple[int, str], str] = field(repr=False)
+    repeats: Floats = field(repr=False, compare=False)
+    """Rows of every image that are another one's again, (images,)."""
     preparation: ClassVar[str] = "answers/1"
     _asked: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
@@ -90,15 +91,17 @@ class PrecomputedAnswers(Precomputed):
                 )
 
 
-def read_answers(path: Path, index: ImageIndex) -> tuple[list[str], bool, dict[tuple[int, str], str]]:
-    """The dataset's names of images, whether the table has prompts, and the answers by image and prompt ("" without).
+_Read = tuple[list[str], bool, dict[tuple[int, str], str], Floats]
 
-    Raises ScoresError: unreadable, without answers, images foreign, a question answered twice.
+
+def read_answers(path: Path, index: ImageIndex) -> _Read:
+    """The dataset's names of images, whether the table has prompts, and the answers by image and prompt ("" without);
+    and of every image, how many rows have the same prompt and answer again.
+
+    Raises ScoresError: unreadable, without answers, images foreign, a question with two answers.
     """
 
-    def matched(
-        arrow: Any, keys: list[str], found: list[str], keyed_by: list[str]
-    ) -> tuple[list[str], bool, dict[tuple[int, str], str]]:
+    def matched(arrow: Any, keys: list[str], found: list[str], keyed_by: list[str]) -> _Read:
         if "answer" not in arrow.column_names:
             raise ScoresError("no column holds the answers.", remedy="add the column `answer`, as the model wrote them")
         place = {name: row for row, name in enumerate(keys)}
@@ -114,12 +117,17 @@ def read_answers(path: Path, index: ImageIndex) -> tuple[list[str], bool, dict[t
         prompted = "prompt" in arrow.column_names
         prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
         rows = list(zip([place[name] for name in found], prompts, strict=True))
-        if twice := [row for row, count in Counter(rows).items() if count > 1]:
+        given = list(zip(rows, _words(arrow, "answer"), strict=True))
+        distinct = list(dict.fromkeys(given))
+        if twice := [row for row, count in Counter(row for row, _ in distinct).items() if count > 1]:
             raise ScoresError(
                 f"{len(twice)} questions are answered twice: {_some(keys[row] for row, _ in twice)}.",
                 remedy="keep one row an image and prompt",
             )
-        return keys, prompted, dict(zip(rows, _words(arrow, "answer"), strict=True))
+        repeats = np.zeros(len(keys))
+        for ((row, _), _), count in Counter(given).items():
+            repeats[row] += count - 1
+        return keys, prompted, dict(distinct), repeats
 
     return read_by_image(path, index, _MOST_PROMPTS, ("prompt", "answer"), matched)
 

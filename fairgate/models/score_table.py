@@ -36,6 +36,7 @@ class ScoreTable:
     keys: NDArray[np.object_]  # (images,) name of each image, in the dataset's order
     rows: Rows  # (images,) the table's row for each image
     _arrow: Any = field(repr=False)
+    repeats: Floats = field(default_factory=lambda: np.empty(0), repr=False)  # (images,) further rows, the same again
 
     def column(self, prompt: str, limits: tuple[float, float] | None) -> Floats:
         """Scores of one prompt, (images,) float64. Raises ScoresError: unknown, not numbers, not finite, off limits."""
@@ -118,9 +119,12 @@ def declared_logit_scale(options: Mapping[str, str], uri: str) -> float | None:
     return number
 
 
-def read_table(path: Path, index: ImageIndex) -> ScoreTable:
-    """Open a CSV or Parquet table and match its rows to the dataset's images, one to one. Raises ScoresError."""
-    return _read(path, len(index.set_id), lambda arrow: _matched(path, arrow, index))
+def read_table(path: Path, index: ImageIndex, *, once: bool = True) -> ScoreTable:
+    """Open a CSV or Parquet table and match its rows to the dataset's images, one to one. Raises ScoresError.
+
+    Unless each image is to be there `once`, rows that are the same in every cell count once; `repeats` counts these.
+    """
+    return _read(path, len(index.set_id), lambda arrow: _matched(path, arrow, index, once))
 
 
 def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
@@ -187,10 +191,29 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
     return _read(path, most * len(index.set_id), matched)
 
 
-def _matched(path: Path, arrow: Any, index: ImageIndex) -> ScoreTable:
+def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool) -> ScoreTable:
     keys, found, keyed_by = _named(arrow, index)
-    prompts = tuple(name for name in arrow.column_names if name not in keyed_by)
-    return ScoreTable(path, prompts, np.array(keys, dtype=object), _rows_of(keys, found, keyed_by), arrow)
+    prompts, again = tuple(name for name in arrow.column_names if name not in keyed_by), Counter[str]()
+    if not once and (doubled := set(_doubled(found))):
+        distinct, again = _distinct(arrow, found, doubled)
+        arrow, found = arrow.take(distinct), [found[row] for row in distinct]
+    repeats = np.array([again[key] for key in keys], dtype=np.float64)
+    return ScoreTable(path, prompts, np.array(keys, dtype=object), _rows_of(keys, found, keyed_by), arrow, repeats)
+
+
+def _distinct(arrow: Any, found: list[str], doubled: set[str]) -> tuple[list[int], Counter[str]]:
+    """The rows without those that are another one's again, cell by cell, and how many these are, by image."""
+    again = Counter[str]()
+    places = [row for row, name in enumerate(found) if name in doubled]
+    cells = dict(zip(places, map(repr, arrow.take(places).to_pylist()), strict=True))
+    rows, seen = list[int](), set[str]()
+    for row, name in enumerate(found):
+        if cells.get(row) in seen:
+            again[name] += 1
+        else:
+            rows.append(row)
+            seen |= {cells[row]} if row in cells else set()
+    return rows, again
 
 
 def _named(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], list[str]]:

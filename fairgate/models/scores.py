@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
@@ -39,7 +40,11 @@ class ScoreTables(TableFamily):
         path, options = self.table(request, ("values", "logit_scale"))
         values, logit_scale = _declared_scale(options, request.uri)
         fingerprint = digest({"file": sha256_file(path), "values": values, "logit_scale": logit_scale})
-        return PrecomputedScores(request.uri, fingerprint, values, logit_scale, read_table(path, request.source.index))
+        return PrecomputedScores(request.uri, fingerprint, values, logit_scale, _read(path, request))
+
+
+def _read(path: Path, request: Request) -> ScoreTable:
+    return read_table(path, request.source.index, once=False)
 
 
 def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float | None]:
@@ -72,6 +77,11 @@ class PrecomputedScores:
     tokenizer: str | None = None
     preprocessing: str | None = None
     device: str = "none"
+
+    @property
+    def repeats(self) -> Floats:
+        """Rows of every image that are its row again, (images,)."""
+        return self.table.repeats
 
     @property
     def frequencies(self) -> bool:
@@ -146,7 +156,7 @@ class LabelTables(TableFamily):
         """Open a table. Raises ScoresError: unreadable, images missing, doubled or foreign."""
         path, _ = self.table(request)
         fingerprint = digest({"file": sha256_file(path)})
-        return PrecomputedLabels(request.uri, fingerprint, read_table(path, request.source.index))
+        return PrecomputedLabels(request.uri, fingerprint, _read(path, request))
 
 
 @dataclass(frozen=True)
@@ -159,6 +169,11 @@ class PrecomputedLabels(Precomputed):
     fingerprint: str
     table: ScoreTable = field(repr=False)
     preparation: ClassVar[str] = "labels/1"
+
+    @property
+    def repeats(self) -> Floats:
+        """Rows of every image that are its row again, (images,)."""
+        return self.table.repeats
 
     def predict(self, attribute: str) -> Predicted:
         """The attribute's column, and its confidence where the table has it. Raises ScoresError."""

@@ -2,6 +2,7 @@
 
 from fairgate.probes.answer_matcher import ABSTAINED, UNREADABLE, AnswerMatcher
 from fairgate.probes.answers import (
+    LISTED_AGAIN,
     METRIC_VERSION,
     Contest,
     ProbeScores,
@@ -30,6 +31,7 @@ from fairgate.probes.views import RANKS, mean_over_views, require_views, viewed_
 
 __all__ = [
     "ABSTAINED",
+    "LISTED_AGAIN",
     "METRIC_VERSION",
     "PICTURE",
     "PROBES",

@@ -26,6 +26,8 @@ equal probability are no right answer."""
 
 MAX_PROBES = 5000
 """Most probes and words in a file of scores; a file with more is refused."""
+LISTED_AGAIN = "listed_again"
+"""Further number of an image: how many rows of the judged table are its row again; it counts once."""
 MORE = "more."
 """Before the names of further numbers, in a file of scores."""
 _FURTHER = re.compile(r"more\.[a-z0-9_]{1,40}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import get_args
@@ -14,6 +15,7 @@ from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, l
 from fairgate.ground.hashing import digest
 from fairgate.models import FAMILIES, Capability, Capable, ImageSource, Model, indistinct, require_capability, schemes
 from fairgate.probes import (
+    LISTED_AGAIN,
     METRIC_VERSION,
     PROBES,
     OpenInstrument,
@@ -64,7 +66,7 @@ def run_probes(
         require_capability(
             model, probe.needed, f"probe '{name}' ({probe.kind})", partial(_instead, model, probe.needed)
         )
-    scores: dict[str, ProbeScores] = {}
+    scores, repeats = dict[str, ProbeScores](), getattr(model, "repeats", None)
     with FAMILIES.blaming(model.uri.partition(":")[0]):
         require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
         for name, probe in suite.probes.items():
@@ -75,6 +77,9 @@ def run_probes(
             _require_answers(name, probe, of_probe, len(rows.subject))
             if several:
                 of_probe = {key: mean_over_views(answers, probe.views) for key, answers in of_probe.items()}
+            elif repeats is not None and repeats.any():
+                more = {LISTED_AGAIN: repeats}
+                of_probe = {key: replace(answers, more={**answers.more, **more}) for key, answers in of_probe.items()}
             scores |= of_probe
     return scores
 

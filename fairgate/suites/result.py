@@ -11,8 +11,8 @@ import numpy as np
 
 from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import FairgateError, harmless
-from fairgate.metrics import Crossing, GroupedRows, Measure
-from fairgate.probes import ProbeScores
+from fairgate.metrics import Crossing, GroupedRows
+from fairgate.probes import LISTED_AGAIN, ProbeScores
 from fairgate.records import CheckResult, GroupResult, MemberResult, Misclassification, Waiver, WorstSet, status_of
 from fairgate.suites.compare import Assessed
 from fairgate.suites.plan import PlannedCheck
@@ -31,13 +31,15 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
     judged = judge(assessed, suite)
     verdict, at = judged.verdict, judged.at if assessed.by_group and judged.at is not None else 0
     value, lo, hi, how, baseline = _shown(assessed, at, judged.at)
+    again = assessed.answers[0].more.get(LISTED_AGAIN)
+    repeats = assessed.now.repeats + (0 if again is None else int(again[assessed.cell.rows].sum()))
     return CheckResult(
         **_as_planned(assessed.planned),
         value=value,
         status=status_of(value),
         lo=lo,
         hi=hi,
-        interval=how + _dependent(assessed.now),
+        interval=how + _dependent(repeats, assessed.now.equal),
         baseline=baseline,
         delta=float(paired.delta[at]) if paired else None if baseline is None else value - baseline,
         delta_lo=None if paired is None else float(paired.lo[at]),
@@ -51,7 +53,7 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
         tie_hi=None if ties is None else ties.highest,
         verdict=verdict,
         n_sets=assessed.n_sets,
-        repeats=assessed.now.repeats,
+        repeats=repeats,
         equal_pictures=assessed.now.equal,
         min_sets=suite.groups.min_sets,
         sets_needed=paired.sets_to_settle if paired is not None and verdict == "inconclusive" else None,
@@ -62,10 +64,10 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
     )
 
 
-def _dependent(now: Measure) -> str:
+def _dependent(repeats: int, equal: int) -> str:
     """What an interval's words add of images that are no evidence of their own."""
-    words = f"; {now.repeats:,} repeats count once" if now.repeats else ""
-    return words + (f"; {now.equal:,} pictures equal another one" if now.equal else "")
+    words = f"; {repeats:,} repeats count once" if repeats else ""
+    return words + (f"; {equal:,} pictures equal another one" if equal else "")
 
 
 def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:

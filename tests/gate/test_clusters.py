@@ -162,6 +162,16 @@ def test_clusters_that_cannot_be_read_are_refused(
         fairgate.import_images(table, None, "people", attributes=["gender"], root=tmp_path, **given)
 
 
+def test_several_sets_of_a_person_are_not_taken_for_independent_ones(tmp_path: Path) -> None:
+    """Two sets of one person: the message names what keeps the person the unit."""
+    table = pd.DataFrame({"file": list("1234"), "who": list("pppp"), "set": list("aabb"), "gender": list("fmfm")})
+    options: dict[str, Any] = {"set_column": "set", "member_column": "gender", "cluster": "who", "root": tmp_path}
+    with pytest.raises(DatasetError, match="and both are named") as refused:
+        fairgate.import_images(table, None, "people", attributes=["gender"], subject="person", **options)
+    assert refused.value.remedy is not None
+    assert "of clusters with several sets, keep one set each" in refused.value.remedy
+
+
 def test_a_photograph_of_several_questions_is_one_cluster_over_all_subjects(tmp_path: Path) -> None:
     table = pd.DataFrame({
         "file": list("1234"), "photo": list("ppqq"), "about": list("xyxy"), "gender": list("ffmm"),

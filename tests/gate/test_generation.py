@@ -365,7 +365,7 @@ def test_a_picture_that_is_listed_again_counts_once_and_is_reported(jobs: Path) 
     assert [check.repeats for check in values] == [0, 75, 0]
     assert "; 75 repeats count once" in str(values[1].interval)
     assert limits(values[1]) == pytest.approx(limits(values[2]), abs=0.01)
-    assert "'painted': 150 rows repeat a picture and count once" in once.warnings
+    assert "'painted': 150 rows of its table repeat another one and count once" in once.warnings
     assert not any("repeat" in warning for warning in often.warnings)
     assert read(once.model_dump(mode="json"), "repeats", 75)
 

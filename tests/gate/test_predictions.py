@@ -104,6 +104,20 @@ def test_a_group_whose_labels_got_worse_is_found_and_named(repository: Path) -> 
     assert {g.group: g.value for g in found["f1-women"].groups}["south"] == pytest.approx(2 * hits / (hits + 15 + 150))
 
 
+def test_a_row_of_a_table_of_labels_that_is_listed_again_counts_once(repository: Path) -> None:
+    path = repository / "base.csv"
+    once = checks(run(repository, "base", baseline=None))
+    rows = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*rows, *rows[1:11], rows[1]]), encoding="utf-8")
+    record = run(repository, "base", baseline=None)
+    again = checks(record)
+    assert [(check.value, check.lo) for check in again.values()] == [(check.value, check.lo) for check in once.values()]
+    assert again["right"].repeats == 11
+    assert "'gender': 11 rows of its table repeat another one and count once" in record.warnings
+    path.write_text("\n".join([*rows, rows[1].replace("0.9", "0.8")]), encoding="utf-8")
+    assert {check.verdict for check in run(repository, "base", baseline=None).checks} == {"error"}
+
+
 def test_other_errors_at_the_same_rate_pass(repository: Path) -> None:
     table(repository, "same", lambda _race, _gender, number: number == 1 or (number % 10 == 0 and number > 0))
     assert {one.verdict for one in checks(run(repository, "same")).values()} == {"pass"}

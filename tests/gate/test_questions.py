@@ -16,7 +16,7 @@ from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.gate.baselines import scores_in_common
 from fairgate.ground.errors import SuiteError
-from fairgate.probes import ProbeScores
+from fairgate.probes import LISTED_AGAIN, ProbeScores
 from fairgate.records import CheckResult
 from fairgate.reports.formatting import coverage_words
 from fairgate.reports.results import contradictions
@@ -134,6 +134,8 @@ def test_two_checkpoints_that_say_the_same_words_pass_with_a_notice_and_equal_li
     assert any("every answer is that of the baseline" in said for said in record.notices)
     tables = [ProbeScores(np.array([0.25, 1.0, np.nan])), ProbeScores(np.array([0.0, 1.0, np.nan]))]
     assert [scores_in_common({"x": one}, {"x": one, "y": one}) for one in tables] == ["identical", "same words"]
+    repeated = ProbeScores(tables[0].value, more={LISTED_AGAIN: np.array([0.0, 5.0, 0.0])})
+    assert scores_in_common({"x": repeated}, {"x": tables[0]}) == "identical"
     assert scores_in_common({"x": tables[0]}, {"x": tables[1]}) == "differ"
     assert scores_in_common({"x": tables[0]}, {"y": tables[0]}) == "differ"
 
@@ -237,6 +239,20 @@ def test_a_table_that_does_not_answer_for_exactly_the_images_is_an_error(
     checks = run(root)
     assert {check.verdict for check in checks.values()} == {"error"}
     assert problem in checks["useful"].reason
+
+
+def test_a_row_that_is_another_one_again_counts_once_and_is_told(root: Path) -> None:
+    table(root, "candidate.csv", nurses)
+    once = run(root)
+    path = root / "candidate.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*lines, *[line for line in lines if ",female," in line]]) + "\n", encoding="utf-8")
+    again = run(root)
+    assert [check.value for check in again.values()] == [check.value for check in once.values()]
+    assert {(check.lo, check.hi) for check in again.values()} == {(check.lo, check.hi) for check in once.values()}
+    assert {check.repeats for check in once.values()} == {0}
+    assert {check.repeats for check in again.values()} == {SETS}
+    assert again["useful"].interval == f"{once['useful'].interval}; 40 repeats count once"
 
 
 def test_a_null_is_no_blank_answer_but_a_table_that_lacks_one(root: Path) -> None:

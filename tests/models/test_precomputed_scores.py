@@ -155,19 +155,27 @@ def test_an_unknown_prompt_is_named_with_the_nearest_one(tmp_path: Path, picture
     assert caught.match("did you mean 'a photo of a doctor'")
 
 
-@pytest.mark.parametrize(
-    ("order", "problem"),
-    [
-        ([0, 1, 2, 3, 4, 5, 6, 7, 8], "lacks 1 of the dataset's images, by `set_id` and `member`: '0004/light'"),
-        ([0, 0, *range(10)], "more than once in the table, by `set_id` and `member`: '0000/dark'"),
-    ],
-)
-def test_missing_and_doubled_images_are_named(
-    order: list[int], problem: str, tmp_path: Path, pictures: Pictures
-) -> None:
-    write(tmp_path / "s.csv", columns(pictures, COSINES), order=order)
-    with pytest.raises(ScoresError, match=problem):
+def test_missing_images_are_named(tmp_path: Path, pictures: Pictures) -> None:
+    write(tmp_path / "s.csv", columns(pictures, COSINES), order=list(range(9)))
+    with pytest.raises(ScoresError, match="lacks 1 of the dataset's images, by `set_id` and `member`: '0004/light'"):
         open_scorer("scores:s.csv?values=cosine", pictures, cache=None, base=tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_an_image_with_two_rows_is_named_and_the_same_row_again_counts_once(
+    kind: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    order, uri = [3, 0, *range(10), 3, 3], f"scores:s.{kind}?values=cosine"
+    write(tmp_path / f"s.{kind}", columns(pictures, COSINES), order=order)
+    scorer = open_scorer(uri, pictures, cache=None, base=tmp_path)
+    np.testing.assert_allclose(scorer.similarity([[PROMPTS[0]], [PROMPTS[1]]]), COSINES[:, :2])
+    assert scorer.repeats.tolist() == [1, 0, 0, 3, 0, 0, 0, 0, 0, 0]
+    table = {name: [values[row] for row in order] for name, values in columns(pictures, COSINES).items()}
+    table[PROMPTS[0]][1] += 0.001
+    write(tmp_path / f"s.{kind}", table)
+    problem = "more than once in the table, by `set_id` and `member`: '0000/dark'"
+    with pytest.raises(ScoresError, match=problem):
+        open_scorer(uri, pictures, cache=None, base=tmp_path)
 
 
 def test_images_that_the_dataset_does_not_have_are_named(tmp_path: Path, pictures: Pictures) -> None:

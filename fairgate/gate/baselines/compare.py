@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.data import difference, skeleton
 from fairgate.gate.baselines.git import Repository
 from fairgate.gate.baselines.tracked import check_out, is_tracked
 from fairgate.ground.errors import BaselineError, disk_errors, suggestion
-from fairgate.probes import ProbeScores
+from fairgate.probes import LISTED_AGAIN, ProbeScores
 from fairgate.records import RESULTS, SCORES, DatasetInfo, Environment, RecordFiles, RunRecord
 
 Kind = Literal["git", "file", "mlflow", "model", "none"]
@@ -250,15 +251,21 @@ def scores_in_common(
 
 def _counts_words(scores: ProbeScores) -> bool:
     """Whether all numbers are whole: -1, 0 or 1, or none for an image."""
-    numbers = [scores.value, *scores.more.values()]
+    numbers = [scores.value, *_answered(scores).values()]
     return all(bool(np.isin(values[~np.isnan(values)], (-1, 0, 1)).all()) for values in numbers)
+
+
+def _answered(scores: ProbeScores) -> dict[str, NDArray[np.float64]]:
+    """The further numbers that are answers: rows that a table repeats are none."""
+    return {name: numbers for name, numbers in scores.more.items() if name != LISTED_AGAIN}
 
 
 def _same(own: ProbeScores, other: ProbeScores) -> bool:
     """Whether two runs gave every image the same numbers, and the same label where they give one."""
     labels = [None if run.predicted is None else [str(label) for label in run.predicted] for run in (own, other)]
-    further = own.more.keys() == other.more.keys() and all(
-        np.array_equal(numbers, other.more[name], equal_nan=True) for name, numbers in own.more.items()
+    mine, theirs = _answered(own), _answered(other)
+    further = mine.keys() == theirs.keys() and all(
+        np.array_equal(numbers, theirs[name], equal_nan=True) for name, numbers in mine.items()
     )
     return further and labels[0] == labels[1] and np.array_equal(own.value, other.value, equal_nan=True)
 
