@@ -7,7 +7,7 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from fairgate.data import unique_ids
+from fairgate.data import MEMBER, unique_ids
 from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError
@@ -24,8 +24,9 @@ _MAIN: Final = "ABLW"
 
 
 def read(files: SourceFiles, part: str) -> Reading:
-    """Rows of the photographs that the part has; names that say too little are counted."""
-    races = RACES if part == "all" else _MAIN
+    """Rows of the photographs that the part has; names that say too little are counted. Those of a person with several
+    expressions are one cluster."""
+    races, several = RACES if part == "all" else _MAIN, part == "expressions"
     left_out: Counter[str] = Counter()
     found = []
     for tail, path in sorted(files.by_tail(1).items()):
@@ -34,8 +35,9 @@ def read(files: SourceFiles, part: str) -> Reading:
         said = _NAME.fullmatch(tail)
         if said is None:
             left_out[BROKEN] += 1
-        elif said["race"].upper() in races and (part == "expressions" or said["expression"].upper() == "N"):
-            found.append((tail, path, {name: text.upper() for name, text in said.groupdict().items()}))
+        elif said["race"].upper() in races and (several or said["expression"].upper() == "N"):
+            names = {name: text.upper() for name, text in said.groupdict().items()}
+            found.append((tail, path, names, f"{names['race']}{names['gender']}-{names['target']}"))
     if not found:
         raise DatasetError(
             "the folder holds no photograph of the Chicago Face Database.",
@@ -43,18 +45,21 @@ def read(files: SourceFiles, part: str) -> Reading:
             remedy="give `CFD Version 3.0`, or its folder Images: photographs are called CFD-AF-200-228-N.jpg",
         )
     ids = unique_ids([tail for tail, *_ in found])
+    if several:
+        found.sort(key=lambda photograph: photograph[-1])  # people one after another
     rows = (
         PublishedRow(
-            set_id=ids[tail],
+            set_id=person if several else ids[tail],
+            member=ids[tail] if several else MEMBER,
             path=tail,
             groups={"race": RACES[said["race"]], "gender": GENDERS[said["gender"]]}
-            | ({"expression": EXPRESSIONS[said["expression"]]} if part == "expressions" else {}),
+            | ({"expression": EXPRESSIONS[said["expression"]]} if several else {}),
             image=partial(read_image, path),
-            extra={"model": f"{said['race']}{said['gender']}-{said['target']}"},
+            extra={"model": person},
         )
-        for tail, path, said in found
+        for tail, path, said, person in found
     )
-    return Reading(rows, len(found), left_out, files.archives)
+    return Reading(rows, len(found), left_out, files.archives, {"cluster_column": "model"} if several else {})
 
 
 _SOURCE: Final = ByHand(
@@ -91,7 +96,8 @@ DATASET = Published(
     notes=(
         "Groups are from the file names: how people identified themselves. The ratings of the norming tables (.xlsx) "
         "are not read; `model` (AF-200) is their key, which India's write without the hyphen.",
-        "Expressions other than neutral are of a part of the Black and White people: compare within an expression.",
+        "Expressions other than neutral are of a part of the Black and White people: compare within an expression. "
+        "A person's photographs are one cluster: they count as one.",
     ),
 )
 register(DATASET)

@@ -53,6 +53,16 @@ def test_portraits_are_grouped_by_their_names(take, opened, tmp_path, part, mode
     assert groups["BM-043"] == ("Black", "Male")
     if part == "expressions":
         assert {row["expression"] for row in stored} == {"neutral", "happy, open", "happy, closed"}
+    people = set(models) if part == "expressions" else stored
+    assert (dataset.manifest.n_sets, dataset.manifest.counterfactual) == (len(people), False)
+
+
+def test_photographs_of_a_person_with_several_expressions_are_one_cluster(take, opened, tmp_path):
+    made = take("chicago_faces", portraits(tmp_path / "given"), part="expressions")
+    index = opened(made.manifest.name).index
+    person = index.set_id == "BM-043"
+    assert index.member[person].tolist() == ["CFD-BM-043-001-HO", "CFD-BM-043-068-N"]
+    assert made.manifest.recipe["cluster_column"] == "model"
 
 
 def test_the_portraits_come_by_form(take):
