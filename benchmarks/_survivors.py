@@ -124,8 +124,6 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("tie_range", "np.arange(k + 2)"): "no group has more than k places: the entry is not read",
     ("weighted_median", "/ 2)"): "whole numbers are at most a half just where they are at most its whole part",
     ("bootstrap", "np.ones((2, n_sets)"): "the first of two equal rows is read",
-    ("power", "np.where(np.isnan(values), None"): "NumPy turns None into NaN",
-    ("power", "np.nan, 1.0)"): "a shift of all differences leaves their spread",
     ("_groups", "else (1, 0)"): "either way there are no groups, and that is refused",
     ("_share_limits", "out=size"): "where every answer was right, or wrong, draws do not vary",
     ("_share_limits", "some = "): "the limit is not read there: it is 0 or 1",

@@ -25,12 +25,11 @@ import numpy as np
 from benchmarks import _calibration_page, _naive, _nulls, _small_samples, _statistics
 from benchmarks._calibration_rows import Cell, Row
 from fairgate.formulas.metrics import set_deviation
-from fairgate.formulas.statistics import PairedResult, Resamples, paired_test, power
+from fairgate.formulas.statistics import PairedResult, Resamples, paired_test
 from fairgate.formulas.statistics._limits import mean_evidence
 from fairgate.formulas.statistics.family import Evidence, Hypothesis, Side, adjusted
 from fairgate.ground.randomness import stream
 
-SEEN = "seen at twice detectable"
 MARGIN, ALPHA = 0.02, 0.05
 DRAWS = {50: 2000, 300: 2000, 6000: 500}
 """By the number of sets; the gate takes 4,000. Fewer make the critical value rougher, and no milder."""
@@ -177,25 +176,7 @@ def loss_rows(cell: Cell, runs: int) -> Iterator[Row]:
         yield Row(*astuple(cell), "fairgate", f"seen at a loss of {loss:g}", runs, seen)
 
 
-def power_row(cell: Cell, runs: int, pilots: int = 40) -> Row:
-    """How often a regression of one group fails, at twice what `power` calls detectable from a pilot without change."""
-    rng = stream(0, "power", *(str(part) for part in astuple(cell)))
-    shape, seen, none = _nulls.SHAPES[cell.shape], 0, np.zeros(cell.groups)
-    mates = cell.test == "among set-mates"
-    for pilot in range(pilots):
-        resamples = Resamples(cell.sets, DRAWS[cell.sets], rng)
-        difference = differences_of(cell, shape(rng, cell.sets, none))
-        detectable = power(difference, margin=MARGIN, rng=resamples, draws=DRAWS[cell.sets]).detectable
-        group = pilot % cell.groups if cell.shape != "near 0 and 1" else 0  # a score near 0 cannot fall far
-        change = none.copy()
-        change[group] = -2 * detectable[group] * (cell.groups / (cell.groups - 1) if mates else 1.0)
-        for _ in range(runs // pilots):
-            pair = shape(rng, cell.sets, change)
-            seen += tested(cell, pair, MARGIN, resamples).outcome(group) == "fail"
-    return Row(*astuple(cell), "fairgate", SEEN, runs, seen)
-
-
-Kind = Literal["nulls", "naive", "power", "losses"]
+Kind = Literal["nulls", "naive", "losses"]
 
 
 def run_task(task: tuple[Cell, Kind, int]) -> list[Row]:
@@ -205,16 +186,12 @@ def run_task(task: tuple[Cell, Kind, int]) -> list[Row]:
         return [Row(*astuple(cell), *row) for row in _statistics.rows(cell.shape, cell.sets, cell.groups, runs)]
     if cell.test == _small_samples.TEST:
         return list((_small_samples.loss_rows if kind == "losses" else _small_samples.rows)(cell, runs))
-    if kind == "power":
-        return [power_row(cell, runs)]
     rows = {"nulls": null_rows, "naive": naive_rows, "losses": loss_rows}[kind]
     return list(rows(cell, runs))
 
 
 def kind_of(row: Row) -> Kind:
     """What a row of the CSV was made by."""
-    if row.what == SEEN:
-        return "power"
     if row.what.startswith("seen at a loss"):
         return "losses"
     return "nulls" if row.rule == "fairgate" else "naive"
@@ -231,7 +208,7 @@ def read(path: Path) -> list[Row]:
         ]
 
 
-def tasks_of(powers: int) -> list[tuple[Cell, Kind, int]]:
+def tasks_of() -> list[tuple[Cell, Kind, int]]:
     """Everything that the page shows, the most urgent first."""
     extra = [cell for cell in cells() if (cell.test, cell.shape, cell.truth) in EXTRA]
     promised = [cell for cell in cells() if cell not in extra]
@@ -239,7 +216,6 @@ def tasks_of(powers: int) -> list[tuple[Cell, Kind, int]]:
     tasks += [(cell, "nulls", 1000) for cell in extra]
     tasks += [(Cell("statistic", *what), "nulls", 500) for what in _statistics.CELLS]
     tasks += [(cell, "naive", NAIVE_NULLS) for cell in promised if cell.sets <= 300]
-    tasks += [(cell, "power", powers) for cell in promised]
     tasks += [
         (Cell("each group", "answers", "loss", sets, groups), "losses", 500)
         for sets in LOSSES
@@ -250,10 +226,10 @@ def tasks_of(powers: int) -> list[tuple[Cell, Kind, int]]:
     return sorted(tasks, key=_urgency)
 
 
-def run_missing(path: Path, powers: int, workers: int) -> None:
+def run_missing(path: Path, workers: int) -> None:
     """Run every cell that the CSV lacks, and append it."""
     done = {(Cell(row.test, row.shape, row.truth, row.sets, row.groups), kind_of(row)) for row in read(path)}
-    tasks = [task for task in tasks_of(powers) if task[:2] not in done]
+    tasks = [task for task in tasks_of() if task[:2] not in done]
     if not path.exists():
         path.write_text(",".join(field.name for field in fields(Row)) + "\n")
     started = time.perf_counter()
@@ -268,23 +244,22 @@ def run_missing(path: Path, powers: int, workers: int) -> None:
 
 
 def _urgency(task: tuple[Cell, Kind, int]) -> tuple[int, int, int, int]:
-    """False alarms before power, cheap before dear; what is promised of 6,000 sets after what is not, of fewer."""
+    """False alarms first, cheap before dear; what is promised of 6,000 sets after what is not, of fewer."""
     cell, kind, _ = task
-    kinds: tuple[Kind, ...] = ("nulls", "losses", "power", "naive")
+    kinds: tuple[Kind, ...] = ("nulls", "losses", "naive")
     extra = (cell.test, cell.shape, cell.truth) in EXTRA or cell.test in ("statistic", _small_samples.TEST)
     return (extra + 2 * kinds.index(kind), cell.sets > 300, cell.sets * cell.groups, len(cell.test))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--powers", type=int, default=400, help="runs with a planted regression, per cell")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--write", type=Path, required=True, help="folder of calibration.csv, .md and .png")
     parser.add_argument("--only-draw", action="store_true", help="draw the page from the CSV, run nothing")
     options = parser.parse_args()
     path = options.write / "calibration.csv"
     if not options.only_draw:
-        run_missing(path, options.powers, options.workers)
+        run_missing(path, options.workers)
     _calibration_page.write(options.write, read(path))
 
 

@@ -31,7 +31,7 @@ from fairgate.data import open_dataset, write_dataset
 from fairgate.ground.randomness import stream
 from fairgate.probes import ProbeScores
 from fairgate.studies.power import measured_suite
-from fairgate.studies.power.decidable import _DrawnRows, _kept, lose
+from fairgate.studies.power.decidable import _DrawnRows, lose, replanned
 from fairgate.studies.power.harmless import base_scores, taken
 from fairgate.suites import decide, load_text, new_suite, resolve
 
@@ -213,7 +213,7 @@ def answers(
     """Of 200 runs each: how often the gate opens, and what closes it."""
     index, suite = prepared.dataset.index, prepared.loaded.suite
     losses = [float(number) for number in re.findall(r"fails a group's loss of ([0-9.]+)", text)]
-    planned = [check for check in prepared.planned if _kept(check, suite)]
+    planned = [check for check in replanned(prepared.planned, suite) if check.against != "anchor"]
     at_base = {name: gate.at_temperature_of(base, planned, scores) for name, scores in changed.items()}
     nothing = (None, 0.0)
     kinds: dict[str, tuple[tuple[str | None, float], tuple[str | None, float]]] = {

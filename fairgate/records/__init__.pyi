@@ -90,7 +90,6 @@ from .run import overall as overall
 from .study import CheckPower as CheckPower
 from .study import Estimate as Estimate
 from .study import FigureSeries as FigureSeries
-from .study import GroupPower as GroupPower
 from .study import PowerRecord as PowerRecord
 from .study import StudyCell as StudyCell
 from .study import StudyFigure as StudyFigure

@@ -1,15 +1,13 @@
-"""The records of studies: a paper's tables and figures as measured here, and what every comparison of a suite could see
-at its size. All that shows them is rendered from them."""
+"""The records of studies: a paper's tables and figures as measured here, and what the checks of a suite can decide
+on its images. All that shows them is rendered from them."""
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from fairgate.records.parts import DatasetInfo, Environment, ModelInfo, Number, RecordPart
-from fairgate.records.run import BaselineInfo
 
 FileName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
@@ -112,73 +110,42 @@ class StudyRecord(RecordPart):
     seconds: float
 
 
-class GroupPower(RecordPart):
-    """One group of a check (None: a check without groups), in the unit of its metric.
+class CheckPower(RecordPart):
+    """What a regression check of a suite can decide on its images.
 
-    `detectable` is the smallest regression that fails with the odds at the present sets; `sets_needed` for the wished
-    one, both counted in sets that hold the group. Absent is infinite: too few sets to fail whatever happens, or a wish
-    that lies within the margin. `curve` holds the detectable regression at the check's `sizes`, of which the group has
-    the present share.
+    `passes` is the share of simulated runs in which a harmless change passes it; `loss` the smallest loss of a group at
+    which it fails in nine runs of ten (None: none was seen). `needed` is the number of units of
+    each group with which a harmless change would pass (None: it does now, or no number helps).
     """
 
-    group: str | None
-    n_sets: int
-    standard_error: float
-    detectable: Number
-    sets_needed: int | None
-    curve: list[Number]
-
-
-class CheckPower(RecordPart):
-    """One `no_worse_than` check on one subject. `unavailable` says why nothing could be computed."""
-
     id: str
-    subject: str | None
     metric: str
-    k: int | None = None
     over: str | None
-    unit: str
+    tier: Literal["gate", "watch"]
     margin: float
-    wanted: float
-    n_sets: int
-    sizes: list[int] = Field(default_factory=list)
-    groups: list[GroupPower] = Field(default_factory=list)
-    unavailable: str | None = None
-
-    @property
-    def item(self) -> str:
-        """The check's name in tables."""
-        return self.id if self.subject is None else f"{self.id}[{self.subject}]"
-
-    @property
-    def hardest(self) -> GroupPower | None:
-        """The group whose regressions are the hardest to see."""
-        return max(
-            self.groups, key=lambda group: math.inf if group.detectable is None else group.detectable, default=None
-        )
+    passes: float
+    loss: Number
+    needed: int | None
 
 
 class PowerRecord(RecordPart):
-    """The versioned answer to "how small a regression can this suite see?": power.json."""
+    """The versioned answer to "what can this suite decide?": power.json.
 
-    schema_version: Literal[1] = 1
+    `units` of the largest group are there. `changes` are the harmless changes that were measured; `together` is the
+    share of simulated runs in which all checks that decide pass one.
+    """
+
+    schema_version: Literal[2] = 2
     suite: str
     suite_digest: str
     dataset: DatasetInfo
     model: ModelInfo
-    baseline: BaselineInfo
-    alpha: float
-    correction: str
-    comparisons: int
-    odds: float
-    seed: int
-    draws: int
+    changes: list[str]
+    runs: int
+    unit: str
+    units: int
+    together: float
     checks: list[CheckPower]
     environment: Environment
     command: str
     created_at: str
-
-    @property
-    def alpha_each(self) -> float:
-        """What the correction leaves to one comparison in the worst case."""
-        return self.alpha / self.comparisons

@@ -23,6 +23,7 @@ from .formatting import null_words as null_words
 from .formatting import share_words as share_words
 from .formatting import tie_words as tie_words
 from .formatting import totals as totals
+from .formatting import unit_of as unit_of
 from .formatting import verdict_words as verdict_words
 from .history_page import draw as draw
 from .history_page import history_html as history_html
@@ -37,9 +38,8 @@ from .output_registry import rendered as rendered
 from .outputs import Occasion as Occasion
 from .outputs import Output as Output
 from .outputs import OutputContext as OutputContext
-from .power_page import power_html as power_html
-from .power_page import power_lines as power_lines
-from .power_page import power_table as power_table
+from .power_text import power_lines as power_lines
+from .power_text import power_table as power_table
 from .results import flat_metrics as flat_metrics
 from .results import read_results as read_results
 from .results import render_metrics as render_metrics

@@ -196,7 +196,7 @@ def _unlooked(record: RunRecord) -> Iterator[str]:
     known = escape(", ".join(record.dataset.attributes) or "none", _CLIP)
     yield f"any attribute but {known}; people, scenes, prompts and uses that the dataset and the probes do not show"
     yield (
-        "the smallest regression that this run would have seen is not in its record: `fairgate power SUITE` computes "
+        "the smallest loss that this run would have failed is not in its record: `fairgate power SUITE` computes "
         "it; here, intervals and the sizes of sets and groups say how much was seen"
     )
 

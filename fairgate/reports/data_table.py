@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table as TextTable
     from rich.text import Text
 
-Look = Literal["heat", "bars", "bars subjects", "bars forest", "bars power", "heat left", "heat left texts"]
+Look = Literal["heat", "bars", "bars subjects", "bars forest", "heat left", "heat left texts"]
 SHADES: Final = 7
 _COLUMNS: Final = 7
 """Columns of numbers that a table has in a terminal."""

@@ -219,11 +219,10 @@ def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None)
     if check.verdict != "inconclusive" or (worst is not None and worst.verdict == "pass"):
         return ""
     small = {id(group) for group in check.small_groups}
-    others = [
-        undecided for undecided in check.undecided_groups if id(undecided) not in small and undecided is not worst
-    ]
+    others = [group for group in check.undecided_groups if id(group) not in small and group is not worst]
     also = listed(worst_first(check, others), lambda group: clean(group.group, 80))
-    words = f"; too few {unit_of(record)}s to tell" if check.sets_needed else _NOT_SETTLED
+    enough = f"about {check.sets_needed or 0:,}{' per group' if any(g.delta is not None for g in check.groups) else ''}"
+    words = f"; too few {unit_of(record)}s to tell ({enough} would)" if check.sets_needed else _NOT_SETTLED
     return f"{words}, nor {also}" if also else words
 
 

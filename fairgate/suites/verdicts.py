@@ -230,12 +230,13 @@ def _unsettled(assessed: Assessed, paired: PairedResult, at: int) -> str:
     outcome = paired.outcome(at)
     if outcome == "pass":
         return ""
-    if paired.clear_alone[at]:
-        return "; clear by itself, and not after the correction over all checks of the suite"
-    per_group = " per group" if assessed.by_group else ""
     needed = paired.sets_to_settle
-    settles = f": about {needed:,} {assessed.cell.unit}{per_group} would settle it" if needed else ""
-    return f"; the interval reaches over the margin{settles}"
+    per_group = " per group" if assessed.by_group and needed else ""
+    many = f"about {needed:,}" if needed else "no number of"
+    settles = f"{many} {assessed.cell.unit}{per_group} would settle it"
+    if paired.clear_alone[at]:
+        return f"; clear by itself, and not after the correction over all checks of the suite: {settles}"
+    return f"; the interval reaches over the margin: {settles}"
 
 
 def _moved(assessed: Assessed, paired: PairedResult, at: int) -> str:

@@ -18,23 +18,18 @@ from example_records import (
 from past import a_run, jobs
 from toy_repository import SUITE, Toy, toy_repository
 
-from fairgate import gate
 from fairgate.records import CheckResult
 from fairgate.records.comparison import AuditRecord
 from fairgate.records.history import History
-from fairgate.records.study import PowerRecord
 from fairgate.reports import render_html
 from fairgate.reports.comparison_files import render_csv, render_latex
 from fairgate.reports.comparison_page import comparison_html as audit_page
 from fairgate.reports.history_page import history_html as history_page
-from fairgate.reports.power_page import power_html as power_page
-from fairgate.studies.power import suite_power
-from fairgate.suites import resolve
 from fairgate.tracking import suite_history
 
 NAMES = (
     *("failed", "passed", "error", "photographs", "team", "hostile team"),
-    *("audit", "hostile audit", "power", "history", "hostile history"),
+    *("audit", "hostile audit", "history", "hostile history"),
 )
 """Every page by name; those before `audit` are report.html."""
 LONG = "a-checkpoint-with-a-name-that-nobody-would-want-to-type-twice-" * 2
@@ -54,7 +49,6 @@ def write_sites(folder: Path) -> Mapping[str, Path]:
         "hostile team": lambda: render_html(vicious_record(), None, example_history(vicious_record())),
         "audit": lambda: audit_page(found),
         "hostile audit": lambda: audit_page(renamed(found)),
-        "power": lambda: power_page(toy_power(toy)),
         "history": lambda: history_page(example_past("v2", "drawn squares")),
         "hostile history": lambda: history_page(example_past(HOSTILE, HOSTILE)),
     }
@@ -98,10 +92,3 @@ def renamed(record: AuditRecord) -> AuditRecord:
         quoted = new.replace("\\", "\\\\").replace('"', '\\"')
         text = text.replace(f'"{old}"', f'"{quoted}"')
     return AuditRecord.model_validate_json(text)
-
-
-def toy_power(toy: Toy) -> PowerRecord:
-    """What the toy suite can see."""
-    prepared = gate.prepare("jobs", toy.root)
-    settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off"})
-    return suite_power(prepared, settings, command="fairgate power jobs")

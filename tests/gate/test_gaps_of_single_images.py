@@ -14,7 +14,6 @@ from imported_photographs import import_images
 from fairgate import gate
 from fairgate.ground.errors import SuiteError
 from fairgate.records import CheckResult, RunRecord
-from fairgate.studies.power import suite_power
 from fairgate.suites import resolve
 
 SUITE = """\
@@ -213,20 +212,3 @@ def test_what_needs_set_mates_or_mixes_families_is_refused(people: Path) -> None
         gate.prepare("people", people)
     assert "a check for each (`over: gender`), or cross them" in caught.value.remedy
     assert str(caught.value.where).startswith("fairness_suites/people.yaml:")
-
-
-def test_power_tells_the_smallest_gap_that_the_gate_sees(people: Path) -> None:
-    prepared, settings = settled(people, "tuned")
-    record = suite_power(prepared, settings, command="fairgate power people")
-    told = next(one for one in record.checks if one.id == "regression")
-    assert told.unit == "images"
-    assert [group.group for group in told.groups] == GROUPS
-    assert [group.n_sets for group in told.groups] == [200, 200, 100, 100, 50, 50]
-    assert told.groups[0].detectable < told.groups[2].detectable < told.groups[4].detectable
-    for group in told.groups:
-        assert 0.03 + group.standard_error < group.detectable < 0.06
-        assert group.curve[told.sizes.index(700)] == pytest.approx(group.detectable)
-    seen = told.groups[4]
-    for times, verdict in ((1.3, "fail"), (0.9 * 0.03 / seen.detectable, "inconclusive")):
-        scores(people, "worse", seed=3, lost={str(seen.group): times * seen.detectable * 6 / 5})
-        assert check(run(people, "worse")).verdict == verdict

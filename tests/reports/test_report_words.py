@@ -61,8 +61,10 @@ def test_an_intersectional_failure_names_the_group_and_how_far_it_fell(record: R
 
 def test_an_unsettled_check_lacks_sets_or_images_only_where_more_of_them_would_settle_it(record: RunRecord) -> None:
     thin = gap_check("pilot", "inconclusive")
-    assert sentence(thin, record).endswith("margin 0.040; too few sets to tell")
-    assert sentence(thin, photographs_record()).endswith("margin 0.040; too few images to tell")
+    assert sentence(thin, record).endswith("margin 0.040; too few sets to tell (about 340 per group would)")
+    assert sentence(thin, photographs_record()).endswith(
+        "margin 0.040; too few images to tell (about 340 per group would)"
+    )
     corrected_away = thin.model_copy(update={"sets_needed": None})
     assert sentence(corrected_away, record).endswith("margin 0.040; not settled")
 

@@ -1,4 +1,4 @@
-"""Uncertainty of metrics: intervals by resampling sets, paired tests at a margin, corrected p-values, power."""
+"""Uncertainty of metrics: intervals by resampling sets, paired tests at a margin, corrected p-values."""
 
 from fairgate.ground.lazy_face import lazy_face
 

@@ -18,10 +18,6 @@ from .paired_result import Design as Design
 from .paired_result import Outcome as Outcome
 from .paired_result import PairedResult as PairedResult
 from .paired_result import not_judged as not_judged
-from .power_analysis import Power as Power
-from .power_analysis import power as power
-from .power_analysis import power_of_draws as power_of_draws
-from .power_analysis import power_of_images as power_of_images
 from .regression import compare_images as compare_images
 from .regression import image_changes as image_changes
 from .resampling import Interval as Interval

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from fairgate.formulas.statistics._limits import SimultaneousLimits, is_mute, limits, mean_evidence
 from fairgate.formulas.statistics.family import MOST_CERTAIN, Evidence, Hypothesis, Side, adjusted
@@ -255,7 +256,11 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
         verdict=verdict,
         overall=overall,
         n_sets=interval.n_sets,
-        sets_needed=np.where(verdict == "inconclusive", _sets_needed(interval, own, design), np.nan),
+        sets_needed=np.where(
+            verdict == "inconclusive",
+            np.where(clear, _in_family(p_worse, interval, design), _sets_needed(interval, own, design)),
+            np.nan,
+        ),
         clear_alone=clear & ~worse,
         gap=np.full(worse.size, np.nan) if own is None else design.sign * own.mean + 0.0,
         margin=margin,
@@ -276,6 +281,15 @@ def _sets_needed(change: SimultaneousLimits, own: SimultaneousLimits | None, des
     fell, behind = change.mean < -margin, own.mean < -margin
     passes = np.minimum(np.where(fell, np.inf, needed), np.where(behind, np.inf, also))
     return np.where(fell & behind, np.maximum(needed, also), passes)
+
+
+def _in_family(p_worse: FloatArray, interval: SimultaneousLimits, design: Design) -> FloatArray:
+    """Per group, the number of sets with which what fails alone fails in the whole family: scores of p grow with their
+    root."""
+    with np.errstate(divide="ignore"):
+        wanted, now = _ODDS - ndtri(design.alpha), np.maximum(-ndtri(np.minimum(p_worse, 1.0)), 0.0)
+        needed = np.ceil((wanted / now) ** 2 * interval.n_sets)
+    return np.where(needed <= _HOPELESS * interval.n_sets, needed, np.inf)
 
 
 def _settles(limits: SimultaneousLimits, design: Design) -> FloatArray:

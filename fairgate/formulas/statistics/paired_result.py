@@ -79,7 +79,7 @@ class PairedResult:
         if self.overall != "inconclusive":
             return None
         open_, falling = self.verdict == "inconclusive", self.harmful > self.margin
-        needed = np.where(self.clear_alone, np.inf, self.sets_needed)  # how many, the rest of the family says
+        needed = self.sets_needed
         answer = needed[open_ & falling].min() if (open_ & falling).any() else needed[open_].max()
         return int(answer) if np.isfinite(answer) else None
 

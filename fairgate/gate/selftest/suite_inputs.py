@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from datetime import date, timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from fairgate.gate.baselines import BaselineSpec, RecordFiles, mismatch, parse_b
 from fairgate.gate.selftest.finding import Finding, of_error, ok, trouble, warning
 from fairgate.ground.errors import BaselineError, FairgateError
 from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
-from fairgate.records import Against, item_name
+from fairgate.records import Against, CheckResult, GroupResult, RunRecord, item_name
 from fairgate.suites import LoadedSuite, Settings, advice, blind_spots, probe_digests
 
 SOON: Final = timedelta(days=14)
@@ -141,7 +142,7 @@ def _record(
                 "again for them in every run, and where it is not to be had, no regression of P(true) passes."
             )
             findings.append(warning(area, what, where=where, remedy=_MAKE))
-        return findings
+        return findings + _undecidable(area, record, where)
     for version in range(METRIC_VERSION - 1, 0, -1):
         then = probe_digests(prepared.loaded.suite, metric_version=version)
         if all(record.probes.get(name) == then[name] for name in compared):
@@ -157,3 +158,30 @@ def _record(
         return [trouble(area, what, where=where, remedy=_MAKE)]
     what = f"the {role}'s checkpoint is scored again in every run: {differs}."
     return [warning(area, what, where=where, remedy=_MAKE)]
+
+
+def _undecidable(area: str, record: RunRecord, where: str) -> list[Finding]:
+    """Checks whose limits reached farther than their margin in the record's own comparison: no change would pass."""
+    from fairgate.reports import unit_of
+
+    findings, unit = [], unit_of(record)
+    for check in record.checks:
+        groups = [group for group in check.groups if group.delta is not None]
+        parts: list[CheckResult | GroupResult] = [*groups] or [check]
+        reach, units = max((_reach(part, check.better), part.n_sets) for part in parts)
+        if check.rule != "no_worse_than" or check.watched or not check.bound or reach <= check.bound:
+            continue
+        what = (
+            f"{check.item} had limits of {reach:.3f} on {units:,} {unit}s in the record's run, and has a margin of "
+            f"{check.bound:g}: a change of 0 would be inconclusive."
+        )
+        more = f"about {math.ceil(units * (reach / check.bound) ** 2):,} {unit}s{' of the group' if groups else ''}"
+        remedy = f"{more}, a wider margin, or `tier: watch`; `fairgate power {record.suite}` simulates what passes"
+        findings.append(warning(area, what, where=where, remedy=remedy))
+    return findings
+
+
+def _reach(part: CheckResult | GroupResult, better: str | None) -> float:
+    """From a change to the limit that has to clear the margin; 0 if there is none."""
+    limit = part.delta_hi if better == "lower" else part.delta_lo
+    return 0.0 if part.delta is None or limit is None or not math.isfinite(limit) else abs(part.delta - limit)

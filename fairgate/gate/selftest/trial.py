@@ -290,7 +290,7 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
     elif all(METRICS[compared[check.id].metric].spec.turns for check in comparing):
         remedy = "these see a loss only where an answer turns: `p_true` or `group_gap` with a margin sees it sooner"
     else:
-        remedy = f"`fairgate power {aim.suite.suite}` tells how small a regression each check sees with these sets"
+        remedy = f"`fairgate power {aim.suite.suite}` tells which loss each check fails with these sets"
     return _finding("trouble", aim, trial, what, remedy)
 
 

@@ -17,6 +17,10 @@ Mlflow = Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)]
 Wandb = Annotated[str | None, typer.Option(help=OPTIONS["wandb"].help)]
 Device = Annotated[str | None, typer.Option(help=OPTIONS["device"].help)]
 Cache = Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)]
+Like = Annotated[
+    list[str] | None,
+    typer.Option(help="URI of a checkpoint that you call harmless, another seed say. Repeatable."),
+]
 AllowPickle = Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")]
 
 

@@ -55,10 +55,7 @@ def new(
         float | None,
         typer.Option(help="Loss that you tolerate, the margin of checks. Default: 0.03 to 0.05, as images can decide."),
     ] = None,
-    like: Annotated[
-        list[str] | None,
-        typer.Option(help="URI of a checkpoint that you call harmless, another seed say. Repeatable."),
-    ] = None,
+    like: options.Like = None,
     measured: Annotated[
         bool | None,
         typer.Option(help="Simulate which checks these images can decide. Default: if there are at most 1,000."),

@@ -8,10 +8,8 @@ of their effects on a group. Every simulated run is decided by the gate's own ru
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,16 +17,17 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fairgate import gate
+from fairgate.data import Dataset
 from fairgate.ground.randomness import stream
 from fairgate.metrics import METRICS, GroupedRows
 from fairgate.probes import ProbeScores
-from fairgate.records import CheckResult, GroupResult
+from fairgate.records import Against, CheckResult, GroupResult
 from fairgate.studies.power.harmless import Change, Scores, taken
-from fairgate.suites import PlannedCheck, Suite, decide
+from fairgate.suites import Check, PlannedCheck, Suite, decide
 
 WANTED = 0.97
 """How often all checks that decide are to pass a harmless change together."""
-RUNS, LOSS_RUNS, SEEN = 200, 60, 0.93
+RUNS, LOSS_RUNS, MISSED = 200, 60, 0.07
 LOSSES = (0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 _DRAWS, _HOPELESS = 1000, 1e7
 
@@ -36,7 +35,8 @@ _DRAWS, _HOPELESS = 1000, 1e7
 @dataclass(frozen=True, slots=True)
 class CheckOutlook:
     """What a check can decide here: how often it passes a harmless change, the smallest loss of a group that it fails
-    nine times in ten (None: no loss was seen, or none was tried), and how many units of each group it needs to pass."""
+    nine times in ten (None: no loss was seen, or none was tried), and how many units of each group it needs to pass
+    (None: it passes, or no number helps)."""
 
     id: str
     decides: bool
@@ -47,13 +47,14 @@ class CheckOutlook:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Every check's, in the order of the suite, and how often all that decide pass a harmless change together; `units`
-    of the largest group of a check are there."""
+    """Every check's, in the order of the suite, and how often all that decide pass a harmless change together, of so
+    many simulated runs; `units` of the largest group of a check are there."""
 
     checks: tuple[CheckOutlook, ...]
     together: float
     unit: str
     units: int
+    runs: int
 
     def of(self, id_: str) -> CheckOutlook:
         """A check's."""
@@ -89,8 +90,10 @@ class _DrawnRows:
 class Simulation:
     """Runs of a suite on images that are drawn again, with harmless changes and losses."""
 
-    def __init__(self, prepared: gate.Prepared, changes: Sequence[Change], seed: int = 0) -> None:
-        self._prepared, self._changes, self._seed = prepared, changes, seed
+    def __init__(
+        self, prepared: gate.Prepared, changes: Sequence[Change], progress: gate.Progress | None = None
+    ) -> None:
+        self._prepared, self._changes, self._progress = prepared, changes, progress
         index = prepared.dataset.index
         _, self._set = np.unique(index.set_id, return_inverse=True)
         keys = zip(index.subject.tolist(), *(column.tolist() for column in index.attributes.values()), strict=True)
@@ -117,10 +120,14 @@ class Simulation:
         """Whether images form sets."""
         return len(self._rows) < len(self._set)
 
-    def results(self, suite: Suite, runs: int, loss: tuple[str, str, float] | None = None) -> list[list[CheckResult]]:
-        """Every run's results; with a `loss`, (attribute, group, size), that group of the candidate loses so much."""
-        rng = stream(self._seed, "harmless", *map(str, loss or ()))
-        return [self._run(suite, rng, loss) for _ in range(runs)]
+    def runs(self, suite: Suite, runs: int, loss: tuple[str, str, float] | None = None) -> Iterator[list[CheckResult]]:
+        """The results of every run; with a `loss`, (attribute, group, size), that group of the candidate loses it."""
+        rng = stream(0, "harmless", *map(str, loss or ()))
+        what = "runs with a harmless change" if loss is None else f"runs with a loss of {loss[2]:g} for {loss[1]}"
+        for run in range(runs):
+            yield self._run(suite, rng, loss)
+            if self._progress is not None:
+                self._progress(what, run + 1, runs)
 
     def _run(self, suite: Suite, rng: np.random.Generator, loss: tuple[str, str, float] | None) -> list[CheckResult]:
         index = self._prepared.dataset.index
@@ -129,30 +136,31 @@ class Simulation:
         names = np.repeat(np.arange(len(drawn)), [len(self._rows[code]) for code in drawn]).astype(str)
         attributes = {name: column[rows] for name, column in index.attributes.items()}
         seen = _DrawnRows(names, index.member[rows], index.subject[rows], attributes, index, rows)
-        at, other = (int(place) for place in rng.choice(len(self._changes), 2, replace=False))
-        new, old = (self._changes[place].scores for place in (at, other))
-        planned = [_replanned(check, suite) for check in self._prepared.planned if _kept(check, suite)]
-        tempered = {name: taken(scores, rows) for name, scores in self._at(at, other).items()}
-        candidate = {name: taken(scores, rows) for name, scores in new.items()}
-        baseline = {name: taken(scores, rows) for name, scores in old.items()}
+        planned = replanned(self._prepared.planned, suite)
+        against: list[Against] = ["baseline", "anchor"] if any(c.against == "anchor" for c in planned) else ["baseline"]
+        at, *places = (int(place) for place in rng.choice(len(self._changes), 1 + len(against), replace=False))
+        others = {side: _of(self._changes[place].scores, rows) for side, place in zip(against, places, strict=True)}
+        candidate = _of(self._changes[at].scores, rows)
+        tempered = {side: _of(self._at(at, place), rows) for side, place in zip(against, places, strict=True)}
         if loss is not None:
             attribute, group, size = loss
             inside = attributes[attribute] == group
-            candidate, tempered = (
-                {name: lose(scores, inside, size, rng) for name, scores in side.items()}
-                for side in (candidate, tempered)
+            candidate, *lost = (
+                {name: lose(scores, inside, size, rng) for name, scores in answers.items()}
+                for answers in (candidate, *tempered.values())
             )
-        others: dict[Any, Scores] = {"baseline": baseline}
-        return decide(planned, seen, suite, candidate, others, self._prepared.null, {"baseline": tempered})
+            tempered = dict(zip(against, lost, strict=True))
+        return decide(planned, seen, suite, candidate, others, self._prepared.null, tempered)
 
 
-def _kept(check: PlannedCheck, suite: Suite) -> bool:
-    return check.against != "anchor" and any(check.check.id == own.id for own in suite.checks)
+def _of(scores: Scores, rows: NDArray[np.int64]) -> Scores:
+    return {name: taken(answers, rows) for name, answers in scores.items()}
 
 
-def _replanned(check: PlannedCheck, suite: Suite) -> PlannedCheck:
-    """The planned check with the suite's own margin and tier."""
-    return replace(check, check=next(own for own in suite.checks if own.id == check.check.id))
+def replanned(planned: Sequence[PlannedCheck], suite: Suite) -> list[PlannedCheck]:
+    """The planned checks that the suite has, with its own margins and tiers."""
+    own = {check.id: check for check in suite.checks}
+    return [replace(each, check=own[each.check.id]) for each in planned if each.check.id in own]
 
 
 def lose(scores: ProbeScores, inside: NDArray[np.bool_], size: float, rng: np.random.Generator) -> ProbeScores:
@@ -169,18 +177,21 @@ def lose(scores: ProbeScores, inside: NDArray[np.bool_], size: float, rng: np.ra
     return replace(scores, value=value, correct=correct, contests=())
 
 
-def outlook(simulation: Simulation, suite: Suite) -> Outlook:
-    """Which checks decide here, chosen so that all pass a harmless change together `WANTED` of the time."""
-    runs = simulation.results(_short(suite), RUNS)
+def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Outlook:
+    """Which checks decide here, chosen so that all pass a harmless change together `WANTED` of the time; without
+    `choose`, those of the gate's tier, however often they pass."""
+    runs = list(simulation.runs(_short(suite), RUNS))
     ids = [check.id for check in suite.checks]
     passed = {id_: np.array([all(c.verdict == "pass" for c in run if c.id == id_) for run in runs]) for id_ in ids}
     chosen, together = set[str](), np.ones(RUNS, dtype=bool)
     for id_ in sorted(ids, key=lambda id_: _first(suite, id_)):
-        if (together & passed[id_]).mean() >= WANTED:
+        if (together & passed[id_]).mean() >= WANTED if choose else _check(suite, id_).tier == "gate":
             chosen.add(id_)
             together &= passed[id_]
-    checks = tuple(CheckOutlook(id_, id_ in chosen, float(passed[id_].mean()), None, _needed(runs, id_)) for id_ in ids)
-    return Outlook(checks, float(together.mean()), "set" if simulation.in_sets else "image", _units(runs))
+    often = {id_: float(passed[id_].mean()) for id_ in ids}
+    needed = {id_: _needed(runs, id_) if often[id_] < WANTED or id_ not in chosen else None for id_ in ids}
+    checks = tuple(CheckOutlook(id_, id_ in chosen, often[id_], None, needed[id_]) for id_ in ids)
+    return Outlook(checks, float(together.mean()), "set" if simulation.in_sets else "image", _units(runs), RUNS)
 
 
 def _units(runs: Sequence[Sequence[CheckResult]]) -> int:
@@ -191,9 +202,13 @@ def _short(suite: Suite) -> Suite:
     return suite.model_copy(update={"decision": suite.decision.model_copy(update={"draws": _DRAWS})})
 
 
+def _check(suite: Suite, id_: str) -> Check:
+    return next(check for check in suite.checks if check.id == id_)
+
+
 def _first(suite: Suite, id_: str) -> int:
     """Bounds come first, which every run meets alike; then groups against themselves, gaps, and the rest."""
-    check = next(check for check in suite.checks if check.id == id_)
+    check = _check(suite, id_)
     spec = METRICS[check.metric].spec
     if check.no_worse_than is None:
         return 0
@@ -206,31 +221,52 @@ def with_tiers(suite: Suite, deciding: set[str]) -> Suite:
     return suite.model_copy(update={"checks": checks})
 
 
+def smallest_groups(data: Dataset) -> list[tuple[str, str]]:
+    """The two smallest groups of the attributes: (attribute, group)."""
+    index = data.index
+    sizes = {
+        (name, group): int((index.attributes[name] == group).sum())
+        for name, groups in data.manifest.attributes.items()
+        for group in groups
+    }
+    return sorted((key for key, size in sizes.items() if size), key=lambda key: sizes[key])[:2]
+
+
 def with_losses(measured: Outlook, simulation: Simulation, suite: Suite, groups: Sequence[tuple[str, str]]) -> Outlook:
-    """The outlook with the smallest loss at which each check that decides fails, naming the group that lost, in nine
-    runs of ten, whichever of the `groups` (attribute, group) it is."""
-    suite = with_tiers(_short(suite), {check.id for check in measured.checks if check.decides})
-    compared = [check.id for check in suite.checks if check.no_worse_than and check.over and check.tier == "gate"]
-    seen: dict[int, dict[str, float]] = {}
-
-    def fails(id_: str, at: int) -> bool:
-        if at not in seen:
-            runs = [simulation.results(suite, LOSS_RUNS, (*group, LOSSES[at])) for group in groups]
-            seen[at] = {
-                id_: min(
-                    float(np.mean([any(c.id == id_ and _names(c, group) for c in run) for run in of_group]))
-                    for (_, group), of_group in zip(groups, runs, strict=True)
-                )
-                for id_ in compared
-            }
-        return seen[at][id_] >= SEEN
-
-    places = {id_: bisect_left(range(len(LOSSES)), True, key=partial(fails, id_)) for id_ in compared}
-    losses = {id_: LOSSES[at] for id_, at in places.items() if at < len(LOSSES)}
+    """The outlook with the smallest loss at which each check that decides fails in nine runs of ten, whichever of the
+    `groups` (attribute, group) loses it; a check over groups has to name that one."""
+    deciding = {check.id for check in measured.checks if check.decides}
+    checks = [check for check in suite.checks if check.no_worse_than and check.id in deciding]
+    suite = with_tiers(_short(suite).model_copy(update={"checks": checks}), deciding)  # one family: bounds are none
+    between = {check.id: (0, len(LOSSES)) for check in checks if groups}
+    while open_ := [id_ for id_, (low, high) in between.items() if low < high]:
+        at = sum(between[open_[0]]) // 2
+        asked = [id_ for id_ in open_ if between[id_][0] <= at < between[id_][1]]
+        seen = _seen(simulation, suite, asked, groups, LOSSES[at])
+        between |= {id_: (between[id_][0], at) if id_ in seen else (at + 1, between[id_][1]) for id_ in asked}
+    losses = {id_: LOSSES[at] for id_, (at, _) in between.items() if at < len(LOSSES)}
     return replace(measured, checks=tuple(replace(check, loss=losses.get(check.id)) for check in measured.checks))
 
 
-def _names(check: CheckResult, group: str) -> bool:
+def _seen(
+    simulation: Simulation, suite: Suite, asked: Sequence[str], groups: Sequence[tuple[str, str]], loss: float
+) -> set[str]:
+    """Those of the checks that fail often enough, whichever group loses so much."""
+    seen = set(asked)
+    for attribute, group in groups:
+        missed = dict.fromkeys(seen, 0)
+        for run in simulation.runs(suite, LOSS_RUNS, (attribute, group, loss)):
+            for id_ in seen:
+                missed[id_] += not any(check.id == id_ and _fails(check, group) for check in run)
+            if min(missed.values(), default=LOSS_RUNS) > MISSED * LOSS_RUNS:
+                break
+        seen = {id_ for id_ in seen if missed[id_] <= MISSED * LOSS_RUNS}
+    return seen
+
+
+def _fails(check: CheckResult, group: str) -> bool:
+    if check.over is None:
+        return check.verdict == "fail"
     return any(group in failing.group.split(" × ") for failing in check.failing_groups)
 
 

@@ -13,8 +13,13 @@ from fairgate import gate
 from fairgate.data import Dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.metrics import METRICS
+<<<<<<< HEAD
 from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, with_losses
 from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, turned
+=======
+from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, smallest_groups, with_losses
+from fairgate.studies.power.harmless import base_scores, harmless_changes
+>>>>>>> 9f204558 (Power is what the gate's own rules decide: harmless changes and losses are simulated, for existing suites as for new ones)
 from fairgate.suites import FOLDER, TOLERATES, Suite, annotated, load_text, resolve
 
 Write = Callable[[float], str]
@@ -61,10 +66,10 @@ def measured_suite(
             continue
         text, tried = write(margin), margin
         here = prepared(text)
-        simulation = Simulation(here, changes)
+        simulation = Simulation(here, changes, progress)
         measured = outlook(simulation, here.loaded.suite)
         if not _missing(here.loaded.suite, measured):
-            measured = with_losses(measured, simulation, here.loaded.suite, _groups(data))
+            measured = with_losses(measured, simulation, here.loaded.suite, smallest_groups(data))
             notes = {check.id: (_note(check, measured.unit), check.decides) for check in measured.checks}
             of = f"{len(data.index):,} images and {len(changes)} harmless changes"
             together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"
@@ -97,17 +102,6 @@ def _by_group(measured: Outlook, suite: Suite) -> list[CheckOutlook]:
     by_group = [check for check in suite.checks if check.no_worse_than and check.over]
     own = [check for check in by_group if METRICS[check.metric].spec.utility] or by_group
     return [measured.of(check.id) for check in own]
-
-
-def _groups(data: Dataset) -> list[tuple[str, str]]:
-    """The two smallest groups of the attributes: (attribute, group)."""
-    index = data.index
-    sizes = {
-        (name, group): int((index.attributes[name] == group).sum())
-        for name, groups in data.manifest.attributes.items()
-        for group in groups
-    }
-    return sorted((key for key, size in sizes.items() if size), key=lambda key: sizes[key])[:2]
 
 
 def _missing(suite: Suite, measured: Outlook) -> list[str]:

@@ -90,7 +90,7 @@ def harmless_changes(
 
 def _size_of_noise(noisy: Callable[[float, int], Change], most: float) -> tuple[float, list[Change]]:
     """Noise of a size that turns a few answers between two changes, and these two."""
-    size, few, many = most / 4, 0.0, math.inf  # noise that turned too few answers, and too many
+    size, few, many = most / 2, 0.0, math.inf  # noise that turned too few answers, and too many
     for _ in range(_TRIES):
         pair = [noisy(size, seed) for seed in (0, 1)]
         share = turned(*(change.scores for change in pair))

@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import ttest_1samp
+from scipy.stats import norm, ttest_1samp
 
-from fairgate.formulas.statistics import paired_statistic_test, paired_test, set_counts, weighted_median
+from fairgate.formulas.statistics import (
+    Design,
+    PairedComparison,
+    compare_means,
+    decided,
+    paired_statistic_test,
+    paired_test,
+    set_counts,
+    weighted_median,
+)
 from fairgate.ground.errors import StatisticsError
 from fairgate.ground.randomness import stream
 
@@ -66,6 +75,21 @@ def test_the_first_failing_group_sets_how_many_more_are_needed() -> None:
     result = paired_test(difference, np.zeros((30, 2)), margin=0.02, rng=rng)
     assert result.overall == "inconclusive"
     assert 30 < result.sets_to_settle < 500  # of the group at -0.05, not of the one at 0.001
+
+
+def test_what_fails_alone_and_not_in_its_family_needs_sets_as_the_root_of_its_score() -> None:
+    def comparison(difference: np.ndarray, seed: int) -> PairedComparison:
+        return compare_means(difference, 0 * difference, design=Design(0.0, 0.05, "lower"), rng=stream(seed))
+
+    fell = stream(4, "family").normal(0, 0.1, (100, 1))
+    fell -= fell.mean(axis=0) + 0.02
+    others = [comparison(stream(at, "other").normal(0, 0.1, (100, 6)), at) for at in range(6, 9)]
+    assert decided([comparison(fell, 5)])[0].overall == "fail"
+    result = decided([comparison(fell, 5), *others])[0]
+    assert result.overall == "inconclusive"
+    assert result.clear_alone.all()
+    score = norm.isf(result.p_adjusted[0])
+    assert result.sets_to_settle == np.ceil(((1.28 + norm.isf(0.05)) / score) ** 2 * 100)
 
 
 def test_an_estimate_on_the_margin_is_settled_by_no_number_of_sets() -> None:

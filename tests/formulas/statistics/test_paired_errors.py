@@ -10,9 +10,6 @@ from fairgate.formulas.statistics import (
     image_changes,
     paired_statistic_test,
     paired_test,
-    power,
-    power_of_draws,
-    power_of_images,
 )
 from fairgate.ground.errors import StatisticsError
 from fairgate.ground.randomness import stream
@@ -38,23 +35,6 @@ def rng() -> np.random.Generator:
 
 
 REFUSALS = {
-    "the power of one group of images": Refusal(lambda: power_of_images([RUN[:, 0]], margin=0.1, rng=rng()), SAMPLES),
-    "the power of a group of one image": Refusal(
-        lambda: power_of_images([RUN[:, 0], [0.1]], margin=0.1, rng=rng()), SAMPLES
-    ),
-    "the power of a table of images": Refusal(
-        lambda: power_of_images([RUN[:, 0], RUN], margin=0.1, rng=rng()), SAMPLES
-    ),
-    "the power of changes without end": Refusal(
-        lambda: power_of_images([RUN[:, 0], [0.1, np.inf]], margin=0.1, rng=rng()), SAMPLES
-    ),
-    "the power of images that all moved alike": Refusal(
-        lambda: power_of_images([np.full(9, 0.5), np.full(7, 0.25)], margin=0.1, rng=rng()), TWO_CHECKPOINTS
-    ),
-    "the power of images of which hardly one moved": Refusal(
-        lambda: power_of_images([np.arange(12.0), np.append(np.zeros(8), np.arange(1.0, 8.0))], margin=0.1, rng=rng()),
-        TWO_CHECKPOINTS,
-    ),
     "a margin below 0": Refusal(lambda: paired_test([0.1, 0.2], [0.1, 0.2], margin=-0.1, rng=rng()), DESIGN),
     "a margin without end": Refusal(lambda: paired_test([0.1, 0.2], [0.1, 0.2], margin=np.inf, rng=rng()), DESIGN),
     "an alpha of 0": Refusal(lambda: paired_test([0.1, 0.2], [0.1, 0.2], margin=0.1, rng=rng(), alpha=0.0), DESIGN),
@@ -111,17 +91,6 @@ REFUSALS = {
     "a group of one image": Refusal(
         lambda: image_changes([0.1, 0.2, 0.3], [0.1, 0.2, 0.3], np.array([0, 0, 1]), groups=2),
         "leave out groups below the suite's min_sets (label their images -1), and report them as not tested",
-    ),
-    "odds under a half": Refusal(lambda: power(RUN, margin=0.1, rng=rng(), odds=0.4), ODDS),
-    "certain odds": Refusal(lambda: power(RUN, margin=0.1, rng=rng(), odds=1.0), ODDS),
-    "nothing wanted": Refusal(lambda: power(RUN, margin=0.1, rng=rng(), wanted=0.0), ODDS),
-    "an endless wish": Refusal(lambda: power(RUN, margin=0.1, rng=rng(), wanted=np.inf), ODDS),
-    "a curve of one set": Refusal(lambda: power(RUN, margin=0.1, rng=rng()).at([2, 1]), "give whole numbers from 2"),
-    "a curve of half sets": Refusal(lambda: power(RUN, margin=0.1, rng=rng()).at(2.5), "give whole numbers from 2"),
-    "a curve of two axes": Refusal(lambda: power(RUN, margin=0.1, rng=rng()).at([[2]]), "give whole numbers from 2"),
-    "differences that do not vary": Refusal(lambda: power(np.full(9, 0.1), margin=0.1, rng=rng()), TWO_CHECKPOINTS),
-    "draws that do not vary": Refusal(
-        lambda: power_of_draws(0.1, np.full(100, 0.1), n_sets=9, margin=0.1), TWO_CHECKPOINTS
     ),
 }
 

@@ -18,8 +18,6 @@ from fairgate.formulas.statistics import (
     holm,
     moods_median_test,
     paired_statistic_test,
-    power,
-    power_of_draws,
     set_counts,
     weighted_median,
 )
@@ -111,21 +109,6 @@ def test_two_sets_and_two_groups_are_the_fewest_and_the_method_is_said() -> None
 
 
 # Power
-
-
-def test_a_curve_starts_at_two_sets_which_can_never_fail() -> None:
-    found = power(stream(0, "noise").normal(size=(30, 2)), margin=0.1, rng=stream(0, "power"))
-    assert found.at(2).tolist() == [np.inf, np.inf]
-    assert found.at([2, 3]).shape == (2, 2)
-
-
-@pytest.mark.parametrize("odd", [-1.0, 1.0])
-def test_one_draw_that_differs_is_a_spread(odd: float) -> None:
-    draws = np.zeros(400)
-    draws[7] = odd
-    found = power_of_draws(0.0, draws, n_sets=50, margin=0.1)
-    assert found.standard_error == pytest.approx([draws.std(ddof=1)])
-    assert power_of_draws(0.0, draws, n_sets=5, margin=0.1).reach.tolist() == [np.inf]
 
 
 # Sign flips

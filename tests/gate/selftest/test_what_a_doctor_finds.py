@@ -273,6 +273,31 @@ def test_a_record_without_answer_entropies_is_told(toy: Toy) -> None:
     assert "fairgate baseline update" in (one.remedy or "")
 
 
+def test_a_margin_that_the_records_own_comparison_could_not_clear_is_told_with_the_sets_it_takes(toy: Toy) -> None:
+    kept = kept_baseline(toy)
+    record = read_results(kept / "results.json")
+
+    def with_limit(delta_lo: float, tier: str = "gate") -> None:
+        checks = [
+            check.model_copy(
+                update={"rule": "no_worse_than", "delta": 0.01, "delta_lo": delta_lo, "bound": 0.03, "tier": tier}
+            )
+            if check.id == "no-regression"
+            else check
+            for check in record.checks
+        ]
+        write_results(record.model_copy(update={"checks": checks}), kept)
+
+    with_limit(-0.0499)  # twice the margin below the change takes four times the sets
+    one = only(models(toy, baseline="file:kept"), "warning")
+    assert "no-regression had limits of 0.060 on 80 sets" in one.what
+    assert "a change of 0 would be inconclusive" in one.what
+    assert "about 319 sets, a wider margin" in (one.remedy or "")
+    for limit, tier in ((-0.05, "watch"), (-0.015, "gate")):
+        with_limit(limit, tier)
+        assert clear(models(toy, baseline="file:kept"))
+
+
 def test_a_baseline_in_mlflow_needs_mlflow(toy: Toy) -> None:
     assert "MLflow is off" in only(models(toy, baseline="mlflow:latest"), "trouble").what
 
