@@ -131,8 +131,8 @@ class CheckPower(RecordPart):
 class PowerRecord(RecordPart):
     """The versioned answer to "what can this suite decide?": power.json.
 
-    `units` of the largest group are there. `changes` are the harmless changes that were measured; `together` is the
-    share of simulated runs in which all checks that decide pass one.
+    `units` of the largest group are there. `changes` are the harmless changes that were measured, and `left_out` why
+    others are not among them; `together` is the share of simulated runs in which all checks that decide pass one.
     """
 
     schema_version: Literal[2] = 2
@@ -141,6 +141,7 @@ class PowerRecord(RecordPart):
     dataset: DatasetInfo
     model: ModelInfo
     changes: list[str]
+    left_out: list[str]
     runs: int
     unit: str
     units: int

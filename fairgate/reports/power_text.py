@@ -32,7 +32,7 @@ def power_lines(record: PowerRecord) -> list[str]:
     """What all checks together let pass, a warning for each check that does not, what was simulated, and the notice."""
     lines = [f"all regression checks that decide pass a harmless change {record.together:.0%} of the time"]
     unsure = [check for check in record.checks if check.tier == "gate" and check.passes < PASSES]
-    lines += [_warning(check, record) for check in unsure]
+    lines += [_warning(check, record) for check in unsure] + [clean(why, 400) for why in record.left_out]
     lines += [
         f"harmless: {clean(', '.join(dict.fromkeys(record.changes)), 300)}; {record.runs} simulated runs each draw the "
         f"{record.unit}s again ({record.units:,} of the largest group)",

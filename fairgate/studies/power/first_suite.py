@@ -13,13 +13,8 @@ from fairgate import gate
 from fairgate.data import Dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.metrics import METRICS
-<<<<<<< HEAD
-from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, with_losses
-from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, turned
-=======
 from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, smallest_groups, with_losses
-from fairgate.studies.power.harmless import base_scores, harmless_changes
->>>>>>> 9f204558 (Power is what the gate's own rules decide: harmless changes and losses are simulated, for existing suites as for new ones)
+from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, turned
 from fairgate.suites import FOLDER, TOLERATES, Suite, annotated, load_text, resolve
 
 Write = Callable[[float], str]
@@ -59,7 +54,7 @@ def measured_suite(
     margins = TOLERATES if tolerates is None else (tolerates,)
     first = prepared(write(margins[0]))
     settings = resolve(first.loaded.suite, {"mlflow": "off", "baseline": "none"})
-    changes = harmless_changes(first, settings, base_scores(first, settings, progress), like, progress)
+    changes, left_out = harmless_changes(first, settings, base_scores(first, settings, progress), like, progress)
     here, measured, tried = first, None, margins[0]
     for margin in margins:
         if measured is not None and _hopeless(measured, here.loaded.suite, tried / margin):
@@ -73,7 +68,7 @@ def measured_suite(
             notes = {check.id: (_note(check, measured.unit), check.decides) for check in measured.checks}
             of = f"{len(data.index):,} images and {len(changes)} harmless changes"
             together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"
-            lines = [f"margin {margin:g}; {together}"]
+            lines = [f"margin {margin:g}; {together}", *left_out]
             if margin > margins[0]:
                 lines.append(f"margin {margins[0]:g} cannot be decided on these images")
             head = "".join(f"# {line}\n" for line in (f"Measured on {of}", *_described(changes), *lines))

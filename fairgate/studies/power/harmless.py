@@ -19,7 +19,8 @@ from fairgate import gate
 from fairgate.ground.randomness import stream
 from fairgate.models import local_paths, log_softmax
 from fairgate.probes import Contest, ProbeScores
-from fairgate.suites import Settings
+from fairgate.records import Against
+from fairgate.suites import Settings, decide
 
 Scores = Mapping[str, ProbeScores]
 
@@ -50,8 +51,9 @@ def harmless_changes(
     base: Scores,
     like: Sequence[str] = (),
     progress: gate.Progress | None = None,
-) -> list[Change]:
-    """At least eight changes: the checkpoints `like` (URIs) with the model itself, and noise on it for the rest.
+) -> tuple[list[Change], list[str]]:
+    """At least eight changes: the checkpoints `like` (URIs) with the model itself, and noise on it for the rest; and
+    why a named checkpoint is left out: it fails a check of the suite against the model.
 
     Noise is added to the weights if these are safetensors files at hand, else to the label probabilities; answers of a
     table change places. Its size is set so that 2 to 5% of the answers differ between two such changes, and it has a
@@ -66,12 +68,15 @@ def harmless_changes(
         done += 1
         return Change(name, base_scores(prepared, changed))
 
-    changes = [
-        *([Change("the model itself", base)] if like else []),
-        *(scored(uri, replace(settings, model=uri)) for uri in like),
-    ]
+    changes, left_out = [Change("the model itself", base)] if like else [], []
+    for uri in like:
+        change = scored(uri, replace(settings, model=uri))
+        if harm := _harm(prepared, base, change.scores):
+            left_out.append(f"{uri} is left out, since it is not harmless: it fails {harm}")
+        else:
+            changes.append(change)
     if len(changes) >= FEWEST:
-        return changes
+        return changes, left_out
     with tempfile.TemporaryDirectory(prefix="fairgate-noise-") as folder:
 
         def noisy(size: float, seed: int) -> Change:
@@ -85,12 +90,22 @@ def harmless_changes(
         has_weights = with_noise(settings.model, prepared.root, Path(folder), 0.0, 0) is not None
         size, pair = _size_of_noise(noisy, MOST_NOISE["weights" if has_weights else "answers"])
         seeds = range(2, FEWEST - len(changes))
-        return [*changes, *pair[: FEWEST - len(changes)], *(noisy(size, seed) for seed in seeds)]
+        return [*changes, *pair[: FEWEST - len(changes)], *(noisy(size, seed) for seed in seeds)], left_out
+
+
+def _harm(prepared: gate.Prepared, base: Scores, scores: Scores) -> str:
+    """The regression checks that scores fail against the model's own, with their groups; empty if there are none."""
+    planned = [check for check in prepared.planned if check.against == "baseline"]
+    tempered: dict[Against, Scores] = {"baseline": gate.at_temperature_of(base, planned, scores)}
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    results = decide(planned, index, suite, scores, {"baseline": base}, prepared.null, tempered)
+    failing = {c.item: ", ".join(group.group for group in c.failing_groups) for c in results if c.verdict == "fail"}
+    return ", ".join(f"{item} ({groups})" if groups else item for item, groups in failing.items())
 
 
 def _size_of_noise(noisy: Callable[[float, int], Change], most: float) -> tuple[float, list[Change]]:
     """Noise of a size that turns a few answers between two changes, and these two."""
-    size, few, many = most / 2, 0.0, math.inf  # noise that turned too few answers, and too many
+    size, few, many = most / 4, 0.0, math.inf  # noise that turned too few answers, and too many
     for _ in range(_TRIES):
         pair = [noisy(size, seed) for seed in (0, 1)]
         share = turned(*(change.scores for change in pair))

@@ -36,7 +36,7 @@ def suite_power(
             remedy="add a check with `no_worse_than: baseline` and a margin",
         )
     scored = gate.score(prepared, replace(settings, baseline="none"), progress)
-    changes = harmless_changes(prepared, settings, scored.scores, like, progress)
+    changes, left_out = harmless_changes(prepared, settings, scored.scores, like, progress)
     simulation = Simulation(prepared, changes, progress)
     compared = [check for check in suite.checks if check.no_worse_than]
     suite = suite.model_copy(update={"checks": compared})
@@ -61,6 +61,7 @@ def suite_power(
         dataset=gate.dataset_info(prepared.dataset),
         model=scored.model,
         changes=[change.name for change in changes],
+        left_out=left_out,
         runs=measured.runs,
         unit=measured.unit,
         units=measured.units,

@@ -132,6 +132,17 @@ def test_checkpoints_that_are_called_harmless_are_among_the_eight_changes(power_
     assert len(record.changes) == 8
 
 
+def test_a_checkpoint_that_harms_a_group_is_left_out_by_name(power_toy: Toy) -> None:
+    biased = "scores:biased.csv?values=logit"
+    record = power_of(power_toy.root, like=[biased, LIKE[0]])
+    assert biased not in record.changes
+    assert record.changes[:2] == ["the model itself", LIKE[0]]
+    (why,) = record.left_out
+    assert why.startswith(f"{biased} is left out, since it is not harmless: it fails ")
+    assert "gaps[doctor] (dark × female)" in why
+    assert why in power_lines(record)
+
+
 def test_an_anchor_takes_its_part_of_the_family(toy: Toy, toy_power: PowerRecord) -> None:
     toy.write_suite(SUITE.replace("baseline: model", "anchor: model:scores:base.csv?values=logit\nbaseline: model"))
     record = power_of(toy.root)
