@@ -21,6 +21,7 @@ from .probing import probe_digests as probe_digests
 from .probing import prompt_count as prompt_count
 from .probing import run_probes as run_probes
 from .probing import without_views as without_views
+from .question_scaffold import new_question_suite as new_question_suite
 from .repository_files import IGNORED as IGNORED
 from .repository_files import Gate as Gate
 from .repository_files import find_branch as find_branch

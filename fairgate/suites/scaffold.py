@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -49,8 +50,8 @@ def new_suite(
     """
     labels, true_to = _labels(dataset, truth)
     labels |= _further(labels, distractors)
-    compared = _compared(dataset, index)
-    return _rendered(
+    compared = compared_groups(dataset, index)
+    return rendered(
         "new_suite.yaml.j2",
         name=name,
         dataset=dataset.name,
@@ -86,14 +87,14 @@ def new_prediction_suite(
     Raises SuiteError where no attribute of the dataset has enough sets of every group, or there is nothing to predict.
     """
     labels, true_to = _labels(dataset, truth)
-    return _rendered(
+    return rendered(
         "new_prediction_suite.yaml.j2",
         name=name,
         dataset=dataset.name,
         model=model,
         baseline=baseline,
         truth=true_to or "subject",
-        overs=_compared(dataset, index).overs,
+        overs=compared_groups(dataset, index).overs,
         margin=f"{margin:g}",
         more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",
     )
@@ -113,8 +114,8 @@ def new_detection_suite(
 
     Raises SuiteError where no attribute of the dataset has enough sets of every group.
     """
-    compared = _compared(dataset, index)
-    return _rendered(
+    compared = compared_groups(dataset, index)
+    return rendered(
         "new_detection_suite.yaml.j2",
         name=name,
         dataset=dataset.name,
@@ -136,13 +137,14 @@ def annotated(text: str, notes: Mapping[str, tuple[str, bool]]) -> str:
     return text
 
 
-def _rendered(template: str, **values: object) -> str:
+def rendered(template: str, **values: object) -> str:
+    """A template of this folder with its values."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(  # noqa: S701 - YAML, not HTML
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
     )
-    environment.filters["quoted"] = _quoted
+    environment.filters |= {"quoted": _quoted, "json": partial(json.dumps, ensure_ascii=False)}
     text = Path(__file__).with_name(template).read_text(encoding="utf-8")
     return environment.from_string(text).render(**values)
 
@@ -157,7 +159,8 @@ class _Compared:
     by_subject: bool
 
 
-def _compared(dataset: DatasetFacts, index: GroupedRows) -> _Compared:
+def compared_groups(dataset: DatasetFacts, index: GroupedRows) -> _Compared:
+    """The groups with enough sets. Raises SuiteError if no attribute has them of every group."""
     enough = [name for name in dataset.attributes if _fewest(dataset, index, [name]) >= FEWEST]
     if not enough:
         raise _too_few(dataset, index)

@@ -164,7 +164,7 @@ def _text(
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
     from fairgate.ground.errors import SettingsError
     from fairgate.models import require_capability, schemes
-    from fairgate.suites import new_detection_suite, new_prediction_suite, new_suite
+    from fairgate.suites import new_detection_suite, new_prediction_suite, new_question_suite, new_suite
 
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
     if not data.manifest.attributes:
@@ -184,6 +184,11 @@ def _text(
             what = "a suite of predictions has the model's own labels."
             raise SettingsError(what, where=model, remedy="leave out --beside")
         return new_prediction_suite(name, data.manifest, data.index, truth=truth, **given)
+    if (answers := getattr(opened, "answers", None)) is not None:
+        if truth is not None or beside:
+            what = "a suite of answers has the options that the table answers."
+            raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
+        return new_question_suite(name, data.manifest, data.index, answers=answers, **given)
     if "answer" in can and "log_probabilities" not in can:
         what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
         remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"

@@ -64,7 +64,9 @@ def measured_suite(
         simulation = Simulation(here, changes, progress)
         measured = outlook(simulation, here.loaded.suite)
         if not _missing(here.loaded.suite, measured):
-            measured = with_losses(measured, simulation, here.loaded.suite, smallest_groups(data))
+            if any("abstained" not in scores.more for scores in changes[0].scores.values()):
+                # No loss is simulated in answers to questions.
+                measured = with_losses(measured, simulation, here.loaded.suite, smallest_groups(data))
             notes = {check.id: (_note(check, measured.unit), check.decides) for check in measured.checks}
             of = f"{len(data.index):,} images and {len(changes)} harmless changes"
             together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"

@@ -118,12 +118,15 @@ def _size_of_noise(noisy: Callable[[float, int], Change], most: float) -> tuple[
 
 
 def turned(base: Scores, other: Scores) -> float | None:
-    """The share of right-or-wrong answers that differ, of the probe in which most do; None if there are none."""
+    """The share of answers that differ, of the probe in which most do: right or wrong ones, or, if nothing is right,
+    the answers; None if there are none."""
     shares = []
     for name, scores in base.items():
         now = other[name]
         if scores.correct is not None and now.correct is not None:
             shares.append(float((scores.correct != now.correct).mean()))
+        elif scores.predicted is not None and now.predicted is not None:
+            shares.append(float((scores.predicted != now.predicted).mean()))
     return max(shares, default=None)
 
 

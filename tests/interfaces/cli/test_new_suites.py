@@ -6,7 +6,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from scratch_git import scratch_git
 from toy_repository import Toy, members, rows, toy_repository
@@ -14,7 +16,9 @@ from typer.testing import CliRunner
 
 from fairgate import gate
 from fairgate.data import write_dataset
+from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli.main import app
+from fairgate.suites import load_suite, new_question_suite, resolve
 
 
 def new(root: Path, *words: str) -> tuple[int, str]:
@@ -338,3 +342,47 @@ def test_noise_that_turns_no_answer_is_stated_and_a_refusal_gives_the_margin_tha
     assert code == 4, output
     assert "at a margin of 0.01" in output
     assert re.search(r"needs about [\d,]+ sets of each group", output)
+
+
+def test_a_table_of_answers_gets_a_suite_that_decides_without_a_right_answer(tmp_path: Path) -> None:
+    """2 groups of 600; the answers of every other person are yes."""
+    people = [
+        {"set_id": f"{n:04d}", "member": "0", "subject": "person", "gender": ("male", "female")[n % 2]}
+        for n in range(1200)
+    ]
+    options = {"name": "people", "version": "v1", "attributes": {"gender": ["male", "female"]}, "recipe": {"name": "x"}}
+    write_dataset(tmp_path / "datasets/people/v1", people, licence="CC0-1.0", counterfactual=False, **options)
+
+    def table(name: str, women: str) -> None:
+        said = [women if n % 8 == 1 else ("Yes.", "No, I would not.")[n // 2 % 2] for n in range(1200)]
+        rows = [f'{n:04d},0,"{answer}"' for n, answer in enumerate(said)]
+        (tmp_path / name).write_text("\n".join(["set_id,member,answer", *rows]), encoding="utf-8")
+
+    table("before.csv", "Yes.")
+    table("biased.csv", "No.")
+    words = ["suite", "new", "admit", "--dataset", "people", "--model", "answers:before.csv", "--measured"]
+    words += ["--tolerates", "0.1", "--baseline", "model:answers:before.csv", "--root", str(tmp_path)]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.output
+    suite = load_suite(tmp_path / "fairness_suites/admit.yaml", tmp_path).suite
+    assert {check.metric: check.tier for check in suite.checks} == dict.fromkeys(
+        ["answer_agreement", "answered_share", "answer_gap"], "gate"
+    )
+    prepared = gate.prepare("admit", tmp_path)
+    settings = resolve(prepared.loaded.suite, {"model": "answers:biased.csv", "mlflow": "off", "cache": "off"})
+    checks = {check.item: check for check in gate.evaluate(prepared, settings).record.checks}
+    assert checks["no-gender-gap-grows"].verdict == "fail"
+    assert checks["still-useful"].verdict == "fail"
+    assert checks["still-answers"].verdict == "pass"
+
+
+@pytest.mark.parametrize("answer", ["a very long story of person {}", "{} is unlikely to be anything"])
+def test_answers_in_free_words_are_refused_with_a_page_to_copy(tmp_path: Path, answer: str) -> None:
+    given = {(n, ""): answer.format("abcdefghijklmnopqrstuvwxyz"[n]) for n in range(26)}
+    facts = SimpleNamespace(name="people", attributes={"gender": ["a"]}, subjects=["person"])
+    index = SimpleNamespace(
+        attributes={"gender": np.array(["a"] * 60)}, set_id=np.arange(60), subject=np.array(["person"] * 60)
+    )
+    with pytest.raises(SettingsError, match="26 different texts") as caught:
+        new_question_suite("admit", facts, index, model="answers:a.csv", baseline="none", answers=given)  # type: ignore[arg-type]
+    assert "docs/use/questions.md" in str(caught.value.remedy)
