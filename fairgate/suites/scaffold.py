@@ -28,7 +28,7 @@ TOLERATES = (0.03, 0.04, 0.05)
 """Margins that a suite tries, the smallest that its images can decide; a wider one only if somebody names it."""
 
 
-def new_suite(
+def new_suite(  # noqa: PLR0913 - the choices of a user
     name: str,
     dataset: DatasetFacts,
     index: GroupedRows,
@@ -40,13 +40,14 @@ def new_suite(
     searches: bool = True,
     template: str = "a photo of {a_label}",
     margin: float = TOLERATES[0],
+    views: int = 1,
 ) -> str:
     """The text of a suite that makes sense on a dataset: a classification, and checks of use, bounds and regressions.
 
     The labels are the dataset's subjects, or the groups of the attribute `truth`, and `distractors`, which no image
-    shows; `searches` says whether the model can rank, and `template` how it is shown a label. There is no check that
-    the dataset has too few sets for. Raises SuiteError where no attribute has enough, and where there is only one
-    subject and no `truth`: a classification needs two labels.
+    shows; `searches` says whether the model can rank, `template` how it is shown a label, and `views` how many views of
+    each image are scored. There is no check that the dataset has too few sets for. Raises SuiteError where no attribute
+    has enough, and where there is only one subject and no `truth`: a classification needs two labels.
     """
     labels, true_to = _labels(dataset, truth)
     labels |= _further(labels, distractors)
@@ -64,6 +65,7 @@ def new_suite(
         overs=compared.overs,
         searches=searches and true_to is None,
         margin=f"{margin:g}",
+        views=views,
         more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",  # half way between chance and certainty
         counterfactual=dataset.counterfactual,
         gaps=compared.gaps,
@@ -81,6 +83,7 @@ def new_prediction_suite(
     baseline: str,
     truth: str | None,
     margin: float = TOLERATES[0],
+    views: int = 1,
 ) -> str:
     """The text of a suite for a model that predicts the attribute `truth`, or, without one, the subject.
 
@@ -96,6 +99,7 @@ def new_prediction_suite(
         truth=true_to or "subject",
         overs=compared_groups(dataset, index).overs,
         margin=f"{margin:g}",
+        views=views,
         more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",
     )
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 _ANSWERING = frozenset({"vlm", "captions"})
 """Families that continue a prompt of their URI with a label: what the suite shows is the answer, and no caption."""
 
-MEASURED = 1000
-"""A suite for no more images is measured if nobody says otherwise: more can decide nearly all checks."""
-
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
 
@@ -39,7 +36,7 @@ def schema(out: Annotated[Path | None, typer.Option(help="Write to this file ins
 
 
 @suite_app.command()
-def new(
+def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     name: Annotated[str, typer.Argument(help="Name of the suite, and of its file in fairness_suites/.")],
     dataset: Annotated[str, typer.Option(help="A dataset in datasets/, for example `faces` or `faces@v1`.")],
     model: Annotated[str, typer.Option(help="URI of the checkpoint to judge, such as open_clip:ARCH@FILE.")],
@@ -56,6 +53,9 @@ def new(
         typer.Option(help="Loss that you tolerate, the margin of checks. Default: 0.03 to 0.05, as images can decide."),
     ] = None,
     like: options.Like = None,
+    views: Annotated[
+        int, typer.Option(min=1, max=64, help="Views of each single image, whose mean shows smaller losses: 16, say.")
+    ] = 1,
     measured: Annotated[
         bool | None,
         typer.Option(help="Simulate which checks these images can decide. Default: if there are at most 1,000."),
@@ -77,6 +77,7 @@ def new(
         beside or (),
         tolerates=tolerates,
         like=like or (),
+        views=views,
         measured=measured,
     )
     anchor = _anchor_line(name, root, baseline)
@@ -159,6 +160,7 @@ def _text(
     baseline: str,
     truth: str | None,
     beside: Sequence[str],
+    views: int,
     margin: float,
 ) -> str:
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
@@ -177,8 +179,12 @@ def _text(
         if truth is not None or beside:
             what = "a detector's suite has no labels."
             raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
+        if views > 1:
+            what = "a detector's suite is written without views."
+            raise SettingsError(what, where=model, remedy="leave out --views, and write `views:` at a probe yourself")
         boxes = data.index.boxes() is not None
         return new_detection_suite(name, data.manifest, data.index, boxes=boxes, **given)
+    given["views"] = views
     if "predict" in can and "log_probabilities" not in can:
         if beside:
             what = "a suite of predictions has the model's own labels."
@@ -202,7 +208,7 @@ def _text(
     return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **given)
 
 
-def first_suite(
+def first_suite(  # noqa: PLR0913 - the options of `suite new`
     name: str,
     root: Path,
     dataset: str,
@@ -213,6 +219,7 @@ def first_suite(
     *,
     tolerates: float | None = None,
     like: Sequence[str] = (),
+    views: int = 1,
     measured: bool | None = False,
 ) -> str:
     """The text of a first suite, checked against the dataset, and `measured` on the checkpoint if that is at hand.
@@ -223,7 +230,7 @@ def first_suite(
     from fairgate.gate.baselines import parse_baseline
     from fairgate.ground.errors import SuiteError
     from fairgate.models import local_paths, open_scorer, require_uri
-    from fairgate.studies.power import measured_suite
+    from fairgate.studies.power import MEASURED, measured_suite
     from fairgate.suites import FOLDER, TOLERATES, leaves, load_text, plan_checks, require_inside
 
     path = root / FOLDER / f"{name}.yaml"
@@ -238,7 +245,7 @@ def first_suite(
     named = local_paths("" if fetched else model)
     outside = any(leaves(each, root) for each in named)  # `require_inside` says so below
     opened = None if fetched or outside else open_scorer(model, data, device="cpu", base=root)
-    write = partial(_text, name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside)
+    write = partial(_text, name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside, views=views)
     text = write(margin=tolerates or TOLERATES[0])
     loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
     require_inside(loaded.suite, loaded.source, root)

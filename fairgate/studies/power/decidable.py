@@ -238,7 +238,7 @@ def with_losses(measured: Outlook, simulation: Simulation, suite: Suite, groups:
     deciding = {check.id for check in measured.checks if check.decides}
     checks = [check for check in suite.checks if check.no_worse_than and check.id in deciding]
     suite = with_tiers(_short(suite).model_copy(update={"checks": checks}), deciding)  # one family: bounds are none
-    between = {check.id: (0, len(LOSSES)) for check in checks if groups}
+    between = {check.id: (0, len(LOSSES)) for check in checks if groups and simulation.loses}
     while open_ := [id_ for id_, (low, high) in between.items() if low < high]:
         at = sum(between[open_[0]]) // 2
         asked = [id_ for id_ in open_ if between[id_][0] <= at < between[id_][1]]

@@ -14,9 +14,11 @@ from fairgate.data import Dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.metrics import METRICS
 from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, smallest_groups, with_losses
-from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, turned
-from fairgate.suites import FOLDER, TOLERATES, Suite, annotated, load_text, resolve
+from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, has_weights, turned
+from fairgate.suites import FOLDER, TOLERATES, Settings, Suite, annotated, load_text, resolve
 
+MEASURED = 1000
+"""A suite for no more images is measured if nobody says otherwise: more can decide nearly all checks."""
 Write = Callable[[float], str]
 """From a margin to the text of a suite with it."""
 
@@ -64,10 +66,9 @@ def measured_suite(
         simulation = Simulation(here, changes, progress)
         measured = outlook(simulation, here.loaded.suite)
         if not _missing(here.loaded.suite, measured):
-            if any("abstained" not in scores.more for scores in changes[0].scores.values()):
-                # No loss is simulated in answers to questions.
-                measured = with_losses(measured, simulation, here.loaded.suite, smallest_groups(data))
-            notes = {check.id: (_note(check, measured.unit), check.decides) for check in measured.checks}
+            measured = with_losses(measured, simulation, here.loaded.suite, smallest_groups(data))
+            views = _proposal(here, settings)
+            notes = {check.id: (_note(check, measured.unit, views), check.decides) for check in measured.checks}
             of = f"{len(data.index):,} images and {len(changes)} harmless changes"
             together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"
             lines = [f"margin {margin:g}; {together}", *left_out]
@@ -77,7 +78,7 @@ def measured_suite(
             told = [f"{id_}: {note}" for id_, (note, _) in notes.items()]
             return FirstSuite(head + annotated(text, notes), (*lines, *told))
     assert measured is not None
-    raise _undecidable(name, here.loaded.suite, measured, tried)
+    raise _undecidable(name, here.loaded.suite, measured, tried, _proposal(here, settings))
 
 
 def _described(changes: Sequence[Change]) -> list[str]:
@@ -109,16 +110,23 @@ def _missing(suite: Suite, measured: Outlook) -> list[str]:
     return [*["does a group lose"] * (not by_group), *["is the model still of use"] * (not useful)]
 
 
-def _note(check: CheckOutlook, unit: str) -> str:
+def _proposal(prepared: gate.Prepared, settings: Settings) -> str:
+    """What more views of the same images may do: of single images, few enough, that a checkpoint at hand scores."""
+    few = not prepared.dataset.manifest.counterfactual and len(prepared.dataset.index) <= MEASURED
+    without = all(probe.views == 1 for probe in prepared.loaded.suite.probes.values())
+    return ", or `--views 16`" if few and without and has_weights(settings.model, prepared.root) else ""
+
+
+def _note(check: CheckOutlook, unit: str, views: str) -> str:
     if not check.decides:
-        needed = "" if check.needed is None else f"; about {check.needed:,} {unit}s of each group would decide it"
-        return f"watched: a harmless change passes {check.passes:.0%} of the time{needed}"
+        enough = f"; about {check.needed or 0:,} {unit}s of each group{views} would decide it"
+        return f"watched: a harmless change passes {check.passes:.0%} of the time{enough if check.needed else ''}"
     if check.loss is not None:
         return f"fails a group's loss of {check.loss:.2f} or more (9 of 10 times)"
     return f"passes a harmless change {check.passes:.0%} of the time"
 
 
-def _undecidable(name: str, suite: Suite, measured: Outlook, margin: float) -> SuiteError:
+def _undecidable(name: str, suite: Suite, measured: Outlook, margin: float, views: str) -> SuiteError:
     nearest = max(_by_group(measured, suite), key=lambda check: check.passes, default=None)
     what = " and ".join(f'"{question}?"' for question in _missing(suite, measured))
     needs = ""
@@ -129,6 +137,6 @@ def _undecidable(name: str, suite: Suite, measured: Outlook, margin: float) -> S
     return SuiteError(
         f"these images cannot decide {what} A harmless change would not pass at a margin of {margin:g}{needs}.",
         where=f"{FOLDER}/{name}.yaml",
-        remedy="bring more images, name checkpoints that are harmless with --like, or name a larger loss that you "
-        "tolerate with --tolerates",
+        remedy=f"bring more images{views}, name checkpoints that are harmless with --like, or name a larger loss that "
+        "you tolerate with --tolerates",
     )

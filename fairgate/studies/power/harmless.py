@@ -87,8 +87,8 @@ def harmless_changes(
                 return scored(f"noise of {size:.3g} standard deviations on the weights", changed)
             return Change("noise on the answers", {name: _shaken(scores, size, seed) for name, scores in base.items()})
 
-        has_weights = with_noise(settings.model, prepared.root, Path(folder), 0.0, 0) is not None
-        size, pair = _size_of_noise(noisy, MOST_NOISE["weights" if has_weights else "answers"])
+        what = "weights" if has_weights(settings.model, prepared.root) else "answers"
+        size, pair = _size_of_noise(noisy, MOST_NOISE[what])
         seeds = range(2, FEWEST - len(changes))
         return [*changes, *pair[: FEWEST - len(changes)], *(noisy(size, seed) for seed in seeds)], left_out
 
@@ -130,13 +130,17 @@ def turned(base: Scores, other: Scores) -> float | None:
     return max(shares, default=None)
 
 
+def has_weights(uri: str, root: Path) -> bool:
+    """Whether a URI names a safetensors file that is here."""
+    return any(file.suffix == ".safetensors" for path in local_paths(uri) for file in _files(root / path))
+
+
 def with_noise(uri: str, root: Path, folder: Path, size: float, seed: int) -> str | None:
     """The URI of a copy in `folder` whose matrices have noise of `size` standard deviations of their own; None if the
     URI names no safetensors file that is here."""
-    named = [(path, root / path) for path in local_paths(uri)]
-    if not any(file.suffix == ".safetensors" for _, place in named for file in _files(place)):
+    if not has_weights(uri, root):
         return None
-    for at, (path, place) in enumerate(named):
+    for at, (path, place) in enumerate((path, root / path) for path in local_paths(uri)):
         copy = folder / f"{at}-{place.name}"
         if place.is_dir():
             shutil.copytree(place, copy, dirs_exist_ok=True)

@@ -18,6 +18,7 @@ from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli.main import app
+from fairgate.studies.power import first_suite, harmless
 from fairgate.suites import load_suite, new_question_suite, resolve
 
 
@@ -321,6 +322,28 @@ def test_images_that_can_decide_nothing_get_no_suite_and_are_told_what_is_missin
     assert "'no-group-loses' passes one 0% of the time, and needs about " in output
     assert "--like" in output
     assert not (toy.root / "fairness_suites" / "first.yaml").exists()
+
+
+def test_views_are_written_for_single_images_and_refused_where_a_check_is_no_mean(toy: Toy) -> None:
+    single_images(toy.root, subject=None)
+    assert new(toy.root, "alone", "--dataset", "people", "--views", "16")[0] == 0
+    assert gate.prepare("alone", toy.root).loaded.suite.probes["labels"].views == 16
+    code, output = new(toy.root, "first", "--dataset", "toy", "--views", "16")
+    assert (code, "fairness is no mean" in output) == (4, True), output
+
+
+def test_few_single_images_of_a_checkpoint_at_hand_are_told_of_views(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    single_images(toy.root, subject=None)
+    lines = (toy.root / "tuned.csv").read_text(encoding="utf-8").splitlines()
+    table = [",".join([f"image-{at}", *line.split(",")[1:]]) for at, line in enumerate(lines[1:])]
+    (toy.root / "alone.csv").write_text("\n".join([lines[0], *table]), encoding="utf-8")
+    words = ["--dataset", "people", "--model", "scores:alone.csv?values=logit", "--tolerates", "0.001", "--measured"]
+    told = "bring more images, or `--views 16`, name checkpoints"
+    assert told not in new(toy.root, "alone", *words)[1]  # of a table nobody can score views
+    monkeypatch.setattr(first_suite, "has_weights", lambda *_: True)
+    monkeypatch.setattr(harmless, "has_weights", lambda *_: False)
+    code, output = new(toy.root, "alone", *words)
+    assert (code, told in output) == (4, True), output
 
 
 @pytest.mark.nightly
