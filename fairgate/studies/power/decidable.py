@@ -120,6 +120,11 @@ class Simulation:
         """Whether images form sets."""
         return len(self._rows) < len(self._set)
 
+    @property
+    def loses(self) -> bool:
+        """Whether a loss can be simulated: not in answers to questions alone."""
+        return any("abstained" not in scores.more for scores in self._changes[0].scores.values())
+
     def runs(self, suite: Suite, runs: int, loss: tuple[str, str, float] | None = None) -> Iterator[list[CheckResult]]:
         """The results of every run; with a `loss`, (attribute, group, size), that group of the candidate loses it."""
         rng = stream(0, "harmless", *map(str, loss or ()))
