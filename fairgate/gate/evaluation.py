@@ -134,7 +134,7 @@ def evaluate(
             *weighed.notices,
         ],
         needs_approval=weighed.open,
-        warnings=[*(_mismatches(scored, place) if scored else []), *_dependent(checks), *_unseen(judged, scores)],
+        warnings=[*(_mismatches(scored, place) if scored else []), *_dependent(checks), *_unseen(judged, scored)],
         command=command or command_line(suite.suite, settings),
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
@@ -315,11 +315,16 @@ def _mismatches(scored: Scored, place: Environment) -> list[str]:
     return lines
 
 
-def _unseen(prepared: Prepared, scores: Scores) -> list[str]:
-    """What the checks cannot see on this dataset, and in these answers."""
-    loaded, index = prepared.loaded, prepared.dataset.index
-    hints = [*blind_spots(loaded, prepared.dataset.manifest, index), *unseen_in_answers(loaded, index, scores)]
-    return [f"{hint.where}: {hint.problem} Remedy: {hint.remedy}." for hint in hints]
+def _unseen(prepared: Prepared, scored: Scored | None) -> list[str]:
+    """What a definition's checks cannot see on this dataset, and in its answers: a check that a change adds hides no
+    warning of the base's."""
+    manifest, index, lines = prepared.dataset.manifest, prepared.dataset.index, dict[str, str]()
+    for place, definition in enumerate(prepared.definitions):
+        own = scored.answers[place].readings[0].scores if scored else {}
+        loaded = definition.loaded
+        for hint in (*blind_spots(loaded, manifest, index), *unseen_in_answers(loaded, index, own)):
+            lines.setdefault(hint.problem, f"{hint.where}: {hint.problem} Remedy: {hint.remedy}.")
+    return list(lines.values())
 
 
 def _coverage(prepared: Prepared, scores: Scores) -> Coverage:

@@ -44,7 +44,7 @@ def new_question_suite(
     Raises SuiteError if no attribute has enough sets of every group, and SettingsError for answers in free words of
     which no options can be read.
     """
-    by_prompt: dict[str, list[str]] = {}
+    by_prompt: dict[str, list[str]] = {} if answers else {_UNNAMED: []}
     for (_, prompt), answer in answers.items():
         by_prompt.setdefault(prompt, []).append(answer)
     compared, questions = compared_groups(dataset, index), []

@@ -102,7 +102,8 @@ def advice(loaded: LoadedSuite, model: str = "") -> list[SuiteError]:
         bounds = [check for check in suite.checks if check.probe == name and _is_open(check)]
         alone = suite.baseline == "none"  # then a bound on P(true) sees it, and nothing where no label is true
         rule = "at_least" if alone else "no_worse_than"
-        seen = any((check.probe, check.metric, check.rule) == (name, metric, rule) for check in suite.checks)
+        deciding = [check for check in suite.checks if check.tier == "gate"]
+        seen = any((check.probe, check.metric, check.rule) == (name, metric, rule) for check in deciding)
         if not bounds or seen or (alone and metric != "p_true"):
             continue
         words = [metric.replace("_", "-"), *([name] if len(suite.probes) > 1 else []), "floor" if alone else "no-worse"]

@@ -147,6 +147,8 @@ def thin_reason(assessed: Assessed, wanted: int) -> str:
     if assessed.n_sets < wanted or not now.groups:
         lacking = f" {now.evidence or 'with a number'}, of {cell.n_sets:,}" if assessed.n_sets < cell.n_sets else ""
         return f"only {_count(assessed.n_sets, cell)}{lacking}; the suite judges from {wanted} (groups.min_sets)"
+    if not _small_positions(now, wanted):
+        return "no group has another one to be held against"
     return f"{_too_small(cell, now, wanted)}; the suite judges from {wanted} (groups.min_sets)"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 
 from fairgate import gate
 from fairgate.data import open_dataset, write_dataset, write_prompts
+from fairgate.gate.preparation import planned_on
 from fairgate.ground.errors import ModelError, SuiteError
 from fairgate.ground.hashing import digest
 from fairgate.interfaces.cli.main import app
@@ -436,6 +438,20 @@ def test_a_refusal_in_a_table_is_told_and_is_no_picture_that_nobody_can_be_seen_
     )
     refusals = {check.item: check for check in bounded.checks}["refusals"]
     assert (refusals.value, refusals.equal_pictures, bounded.warnings) == (0.2, 120, [equal])
+
+
+def test_a_bound_on_refusals_that_a_change_adds_hides_no_warning_of_its_base(jobs: Path) -> None:
+    table(jobs, [("woman", "")] * 50 + [("man", "")] * 50 + [("refused", "")] * 50)
+    text = LABELLED.replace(", picture: file", "")
+    base = load_text(text.encode(), jobs / "fairness_suites/jobs.yaml", shown="jobs.yaml of main")
+    anything = "  - {id: refusals, probe: painted, metric: refusal_rate, at_most: 1}\n"
+    (jobs / "fairness_suites" / "jobs.yaml").write_text(f"{text}{anything}", encoding="utf-8")
+    prepared = gate.prepare("jobs", jobs)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off"}, environment={})
+    assert gate.evaluate(prepared, settings, command="").record.warnings == []
+    others = (planned_on(base, prepared.dataset, "merge base"),)
+    (told,) = gate.evaluate(replace(prepared, others=others), settings, command="").record.warnings
+    assert told.startswith("jobs.yaml of main:7: 100 of 300 pictures of 'painted' were refused")
 
 
 def test_equal_pictures_of_different_seeds_count_and_their_number_is_told(jobs: Path) -> None:

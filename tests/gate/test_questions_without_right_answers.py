@@ -139,6 +139,24 @@ def test_a_first_run_is_inconclusive_and_shows_agreement_with_itself(root: Path)
     assert (first.value, first.delta, first.verdict) == (1.0, None, "inconclusive")
 
 
+def test_a_gap_of_a_group_without_others_is_inconclusive_and_says_so(tmp_path: Path) -> None:
+    """All are men; or there are three women, too few to hold the men against."""
+    for women in (0, 3):
+        root = tmp_path / str(women)
+        people = [
+            {"set_id": f"{n:03d}", "member": "0", "subject": "person", "gender": "female" if n < women else "male"}
+            for n in range(IMAGES)
+        ]
+        groups = sorted({person["gender"] for person in people})
+        facts = {"name": "people", "version": "v1", "attributes": {"gender": groups}, "recipe": {"name": "x"}}
+        write_dataset(root / "datasets/people/v1", people, licence="CC0-1.0", counterfactual=False, **facts)
+        (root / "fairness_suites").mkdir()
+        gap = checks(root, nearly)["gap"]
+        assert gap.verdict == "inconclusive"
+        lone = "no group has another one to be held against"
+        assert gap.reason.startswith("female is in only 3 images" if women else lone), gap.reason
+
+
 def test_a_bound_on_agreement_is_refused(root: Path) -> None:
     bound = USE.replace("no_worse_than: baseline, margin: 0.10", "at_least: 0.9")
     with pytest.raises(SuiteError, match="compares two runs") as caught:

@@ -172,6 +172,8 @@ def test_a_bound_that_a_temperature_can_meet_is_warned_of_and_never_refused(toy:
     assert "id: p-true-labels-no-worse" in (warned.remedy or "")
     toy.write_suite(SUITE + SURE)
     assert advice(gate.prepare("jobs", toy.root).loaded) == []
+    toy.write_suite(SUITE + SURE.replace("{id: ", "{tier: watch, id: "))
+    assert len(advice(gate.prepare("jobs", toy.root).loaded)) == 1
     toy.write_suite(SUITE.replace("baseline: model:scores:base.csv?values=logit", "baseline: none"))
     (found,) = advice(gate.prepare("jobs", toy.root).loaded)
     assert found.remedy == "add `- {id: p-true-labels-floor, probe: labels, metric: p_true, at_least: 0.50}`"

@@ -184,17 +184,20 @@ def _text(
             raise SettingsError(what, where=model, remedy="leave out --views, and write `views:` at a probe yourself")
         boxes = data.index.boxes() is not None
         return new_detection_suite(name, data.manifest, data.index, boxes=boxes, **given)
+    if (answers := getattr(opened, "answers", None)) is not None:
+        if truth is not None or beside:
+            what = "a suite of answers has the options that the table answers."
+            raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
+        if views > 1:
+            what = "a table has no answers about views."
+            raise SettingsError(what, where=model, remedy="leave out --views, or name the model itself")
+        return new_question_suite(name, data.manifest, data.index, answers=answers, **given)
     given["views"] = views
     if "predict" in can and "log_probabilities" not in can:
         if beside:
             what = "a suite of predictions has the model's own labels."
             raise SettingsError(what, where=model, remedy="leave out --beside")
         return new_prediction_suite(name, data.manifest, data.index, truth=truth, **given)
-    if (answers := getattr(opened, "answers", None)) is not None:
-        if truth is not None or beside:
-            what = "a suite of answers has the options that the table answers."
-            raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
-        return new_question_suite(name, data.manifest, data.index, answers=answers, **given)
     if "answer" in can and "log_probabilities" not in can:
         what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
         remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"

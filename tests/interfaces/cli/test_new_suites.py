@@ -385,6 +385,8 @@ def test_a_table_of_answers_gets_a_suite_that_decides_without_a_right_answer(tmp
     table("biased.csv", "No.")
     words = ["suite", "new", "admit", "--dataset", "people", "--model", "answers:before.csv", "--measured"]
     words += ["--tolerates", "0.1", "--baseline", "model:answers:before.csv", "--root", str(tmp_path)]
+    viewed = CliRunner().invoke(app, [*words, "--views", "4"])
+    assert (viewed.exit_code, "a table has no answers about views" in viewed.output) == (4, True)
     done = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
     assert done.exit_code == 0, done.output
     suite = load_suite(tmp_path / "fairness_suites/admit.yaml", tmp_path).suite
@@ -409,3 +411,5 @@ def test_answers_in_free_words_are_refused_with_a_page_to_copy(tmp_path: Path, a
     with pytest.raises(SettingsError, match="26 different texts") as caught:
         new_question_suite("admit", facts, index, model="answers:a.csv", baseline="none", answers=given)  # type: ignore[arg-type]
     assert "docs/use/questions.md" in str(caught.value.remedy)
+    with pytest.raises(SettingsError, match="the answers are 0 different texts"):
+        new_question_suite("admit", facts, index, model="answers:a.csv", baseline="none", answers={})  # type: ignore[arg-type]
