@@ -215,16 +215,11 @@ def answers(
     losses = [float(number) for number in re.findall(r"fails a group's loss of ([0-9.]+)", text)]
     planned = [check for check in replanned(prepared.planned, suite) if check.against != "anchor"]
     at_base = {name: gate.at_temperature_of(base, planned, scores) for name, scores in changed.items()}
-    nothing = (None, 0.0)
-    kinds: dict[str, tuple[tuple[str | None, float], tuple[str | None, float]]] = {
-        "harmless": (nothing, nothing),
-        "loss": ((groups[0], min(losses)), nothing),
-        "gap closes": (nothing, (groups[0], 0.14)),
-    }
+    kinds = {"harmless": (0.0, 0.0), "loss": (min(losses), 0.0), "gap closes": (0.0, 0.14)}  # losses now, and before
     for kind, (now, before) in kinds.items():
         rng, opened, failed, named = stream(1, "runs", world, kind), 0, 0, 0
         for run in range(RUNS):
-            name = list(changed)[run % len(changed)]
+            name, who = list(changed)[run % len(changed)], groups[run % len(groups)]
             rows = np.concatenate(
                 [rng.choice(np.flatnonzero(index.attributes[attribute] == group), size) for group in groups]
             )
@@ -232,12 +227,10 @@ def answers(
             ids = np.arange(len(rows)).astype(str)
             seen: Any = _DrawnRows(ids, index.member[rows], index.subject[rows], own, index, rows)
 
-            def of(scores: Mapping[str, ProbeScores], who: tuple[str | None, float]) -> dict[str, ProbeScores]:
+            def of(scores: Mapping[str, ProbeScores], loss: float) -> dict[str, ProbeScores]:
                 some = {key: taken(value, rows) for key, value in scores.items()}  # noqa: B023
-                if who[0] is None:
-                    return some
-                inside = own[attribute] == who[0]  # noqa: B023
-                return {key: lose(value, inside, who[1], rng) for key, value in some.items()}  # noqa: B023
+                inside = own[attribute] == who  # noqa: B023
+                return {key: lose(value, inside, loss, rng) if loss else value for key, value in some.items()}  # noqa: B023
 
             results = decide(
                 planned, seen, suite, of(changed[name], now), {"baseline": of(base, before)}, prepared.null,
@@ -247,7 +240,7 @@ def answers(
             opened += all(check.verdict == "pass" for check in deciding)
             failing = [check for check in deciding if check.verdict == "fail"]
             failed += bool(failing)
-            named += any(group.group == groups[0] for check in failing for group in check.failing_groups)
+            named += any(group.group == who for check in failing for group in check.failing_groups)
         questions = {"harmless": {"passes": opened, "fails": failed}, "gap closes": {"passes": opened, "fails": failed}}
         wanted = questions.get(kind, {f"of {min(losses):.2f} fails, the group named": named})
         for question, yes in wanted.items():

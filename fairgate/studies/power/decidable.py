@@ -48,13 +48,15 @@ class CheckOutlook:
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """Every check's, in the order of the suite, and how often all that decide pass a harmless change together, of so
-    many simulated runs; `units` of the largest group of a check are there."""
+    many simulated runs; `units` of the largest group of a check are there. Losses of the `hardest` two groups,
+    (attribute, group), are the last to be seen."""
 
     checks: tuple[CheckOutlook, ...]
     together: float
     unit: str
     units: int
     runs: int
+    hardest: tuple[tuple[str, str], ...]
 
     def of(self, id_: str) -> CheckOutlook:
         """A check's."""
@@ -114,6 +116,11 @@ class Simulation:
             new, old = (self._changes[place].scores for place in (at, other))
             self._tempered[at, other] = gate.at_temperature_of(old, self._prepared.planned, new)
         return self._tempered[at, other]
+
+    @property
+    def data(self) -> Dataset:
+        """Whose images are drawn again."""
+        return self._prepared.dataset
 
     @property
     def in_sets(self) -> bool:
@@ -196,7 +203,8 @@ def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Out
     often = {id_: float(passed[id_].mean()) for id_ in ids}
     needed = {id_: _needed(runs, id_) if often[id_] < WANTED or id_ not in chosen else None for id_ in ids}
     checks = tuple(CheckOutlook(id_, id_ in chosen, often[id_], None, needed[id_]) for id_ in ids)
-    return Outlook(checks, float(together.mean()), "set" if simulation.in_sets else "image", _units(runs), RUNS)
+    unit, hardest = "set" if simulation.in_sets else "image", _hardest(runs, simulation.data)
+    return Outlook(checks, float(together.mean()), unit, _units(runs), RUNS, hardest)
 
 
 def _units(runs: Sequence[Sequence[CheckResult]]) -> int:
@@ -226,28 +234,33 @@ def with_tiers(suite: Suite, deciding: set[str]) -> Suite:
     return suite.model_copy(update={"checks": checks})
 
 
-def smallest_groups(data: Dataset) -> list[tuple[str, str]]:
-    """The two smallest groups of the attributes: (attribute, group)."""
-    index = data.index
-    sizes = {
-        (name, group): int((index.attributes[name] == group).sum())
-        for name, groups in data.manifest.attributes.items()
-        for group in groups
-    }
-    return sorted((key for key, size in sizes.items() if size), key=lambda key: sizes[key])[:2]
+def _hardest(runs: Sequence[Sequence[CheckResult]], data: Dataset) -> tuple[tuple[str, str], ...]:
+    """The two groups (attribute, group) whose limits reach farthest from their changes, in margins: losses of others
+    are easier to see."""
+    reaches: dict[tuple[str, str], list[float]] = {}
+    named = [(name, group) for name, groups in data.manifest.attributes.items() for group in groups]
+    for check in (check for run in runs for check in run if check.rule == "no_worse_than" and check.bound):
+        for part in check.groups:
+            limit = part.delta_hi if check.better == "lower" else part.delta_lo
+            if part.delta is not None and limit is not None and check.bound:
+                for key in named:
+                    if key[1] in part.group.split(" × "):
+                        reaches.setdefault(key, []).append(abs(part.delta - limit) / check.bound)
+    far = {key: float(np.median(values)) for key, values in reaches.items()}
+    return tuple(sorted(far, key=lambda key: -far[key])[:2])
 
 
-def with_losses(measured: Outlook, simulation: Simulation, suite: Suite, groups: Sequence[tuple[str, str]]) -> Outlook:
+def with_losses(measured: Outlook, simulation: Simulation, suite: Suite) -> Outlook:
     """The outlook with the smallest loss at which each check that decides fails in nine runs of ten, whichever of the
-    `groups` (attribute, group) loses it; a check over groups has to name that one."""
+    hardest groups loses it; a check over groups has to name that one."""
     deciding = {check.id for check in measured.checks if check.decides}
     checks = [check for check in suite.checks if check.no_worse_than and check.id in deciding]
     suite = with_tiers(_short(suite).model_copy(update={"checks": checks}), deciding)  # one family: bounds are none
-    between = {check.id: (0, len(LOSSES)) for check in checks if groups and simulation.loses}
+    between = {check.id: (0, len(LOSSES)) for check in checks if simulation.loses and measured.hardest}
     while open_ := [id_ for id_, (low, high) in between.items() if low < high]:
         at = sum(between[open_[0]]) // 2
         asked = [id_ for id_ in open_ if between[id_][0] <= at < between[id_][1]]
-        seen = _seen(simulation, suite, asked, groups, LOSSES[at])
+        seen = _seen(simulation, suite, asked, measured.hardest, LOSSES[at])
         between |= {id_: (between[id_][0], at) if id_ in seen else (at + 1, between[id_][1]) for id_ in asked}
     losses = {id_: LOSSES[at] for id_, (at, _) in between.items() if at < len(LOSSES)}
     return replace(measured, checks=tuple(replace(check, loss=losses.get(check.id)) for check in measured.checks))

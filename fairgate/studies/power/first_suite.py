@@ -13,7 +13,7 @@ from fairgate import gate
 from fairgate.data import Dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.metrics import METRICS
-from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, smallest_groups, with_losses
+from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, with_losses
 from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, has_weights, turned
 from fairgate.suites import FOLDER, TOLERATES, Settings, Suite, annotated, load_text, resolve
 
@@ -66,7 +66,7 @@ def measured_suite(
         simulation = Simulation(here, changes, progress)
         measured = outlook(simulation, here.loaded.suite)
         if not _missing(here.loaded.suite, measured):
-            measured = with_losses(measured, simulation, here.loaded.suite, smallest_groups(data))
+            measured = with_losses(measured, simulation, here.loaded.suite)
             views = _proposal(here, settings)
             notes = {check.id: (_note(check, measured.unit, views), check.decides) for check in measured.checks}
             of = f"{len(data.index):,} images and {len(changes)} harmless changes"

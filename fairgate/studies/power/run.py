@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from fairgate import gate
 from fairgate.ground.errors import SuiteError
 from fairgate.records import CheckPower, PowerRecord
-from fairgate.studies.power.decidable import Simulation, outlook, smallest_groups, with_losses
+from fairgate.studies.power.decidable import Simulation, outlook, with_losses
 from fairgate.studies.power.harmless import harmless_changes
 from fairgate.suites import Settings
 from fairgate.tracking import environment
@@ -40,8 +40,7 @@ def suite_power(
     simulation = Simulation(prepared, changes, progress)
     compared = [check for check in suite.checks if check.no_worse_than]
     suite = suite.model_copy(update={"checks": compared})
-    passes = outlook(simulation, suite, choose=False)
-    measured = with_losses(passes, simulation, suite, smallest_groups(prepared.dataset))
+    measured = with_losses(outlook(simulation, suite, choose=False), simulation, suite)
     checks = [
         CheckPower(
             id=check.id,

@@ -18,8 +18,15 @@ from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli.main import app
-from fairgate.studies.power import first_suite, harmless
+from fairgate.studies.power import decidable, first_suite, harmless
 from fairgate.suites import load_suite, new_question_suite, resolve
+
+
+@pytest.fixture(autouse=True)
+def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of the simulated runs: what is asserted here is far from chance."""
+    monkeypatch.setattr(decidable, "RUNS", 60)
+    monkeypatch.setattr(decidable, "LOSS_RUNS", 20)
 
 
 def new(root: Path, *words: str) -> tuple[int, str]:
@@ -297,13 +304,13 @@ def test_a_release_of_prompts_is_sent_to_the_page_of_generators(toy: Toy) -> Non
 def test_a_measured_suite_states_the_loss_that_each_check_fails_and_watches_what_it_cannot_decide(
     tmp_path: Path,
 ) -> None:
-    toy = toy_repository(tmp_path, sets=100)
+    toy = toy_repository(tmp_path, sets=40)
     seeds = [f"scores:{name}.csv?values=logit" for name in ("tuned", "base")]
     words = ["--dataset", "toy", "--model", seeds[0], "--baseline", f"model:{seeds[1]}", "--like", seeds[1]]
     code, output = new(toy.root, "first", *words, "--tolerates", "0.1", "--measured")
     assert code == 0, output
     text = (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
-    assert text.startswith("# Measured on 800 images and 8 harmless changes")
+    assert text.startswith("# Measured on 320 images and 8 harmless changes")
     assert "of answers differ between two):" in text
     suite = gate.prepare("first", toy.root).loaded.suite
     tiers = {check.id: check.tier for check in suite.checks}
@@ -339,6 +346,7 @@ def test_few_single_images_of_a_checkpoint_at_hand_are_told_of_views(toy: Toy, m
     (toy.root / "alone.csv").write_text("\n".join([lines[0], *table]), encoding="utf-8")
     words = ["--dataset", "people", "--model", "scores:alone.csv?values=logit", "--tolerates", "0.001", "--measured"]
     told = "bring more images, or `--views 16`, name checkpoints"
+    monkeypatch.setattr(decidable, "RUNS", 15)
     assert told not in new(toy.root, "alone", *words)[1]  # of a table nobody can score views
     monkeypatch.setattr(first_suite, "has_weights", lambda *_: True)
     monkeypatch.setattr(harmless, "has_weights", lambda *_: False)

@@ -106,6 +106,7 @@ def test_a_check_that_a_harmless_change_cannot_pass_is_a_warning_with_the_sets_i
     assert "`tier: watch`" in warning
 
 
+@pytest.mark.nightly
 def test_so_many_sets_let_a_harmless_change_pass(tmp_path: Path) -> None:
     few = toy_repository(tmp_path / "few", sets=40)
     few.write_suite(SUITE.replace("margin: 0.04", "margin: 0.025"))
@@ -143,6 +144,7 @@ def test_a_checkpoint_that_harms_a_group_is_left_out_by_name(power_toy: Toy) -> 
     assert why in power_lines(record)
 
 
+@pytest.mark.nightly
 def test_an_anchor_takes_its_part_of_the_family(toy: Toy, toy_power: PowerRecord) -> None:
     toy.write_suite(SUITE.replace("baseline: model", "anchor: model:scores:base.csv?values=logit\nbaseline: model"))
     record = power_of(toy.root)
