@@ -16,7 +16,7 @@ from fairgate.gate.baselines import environment_warnings
 from fairgate.gate.reading import Scores
 from fairgate.ground.errors import BaselineError, clean
 from fairgate.metrics import GroupedRows
-from fairgate.probes import ProbeScores, mean_entropies
+from fairgate.probes import ProbeScores, further_numbers, mean_entropies
 from fairgate.records import DatasetInfo, Environment, ModelInfo, RunRecord
 
 BOUND = 1e-3
@@ -51,7 +51,7 @@ def differences(then: Mapping[str, ProbeScores], now: Mapping[str, ProbeScores],
     beyond, moved = list[tuple[float, str]](), list[tuple[float, str]]()
     largest = 0.0
     for name in (name for name in now if name in then):
-        if then[name].more.keys() != now[name].more.keys():
+        if then[name].more.keys() != further_numbers(now[name].more).keys():
             beyond.append((np.inf, f"{name}: the columns are {', '.join(then[name].more) or 'none'}"))
             moved.append(beyond[-1])
             continue
@@ -127,7 +127,7 @@ def require_reproduced(beyond: Sequence[str], elsewhere: Sequence[str], where: s
 
 def _numbers(then: ProbeScores, now: ProbeScores) -> list[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
     """Pairs of columns of numbers, by name."""
-    return [("value", then.value, now.value), *((key, then.more[key], now.more[key]) for key in now.more)]
+    return [("value", then.value, now.value), *((key, then.more[key], now.more[key]) for key in then.more)]
 
 
 def _apart(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:

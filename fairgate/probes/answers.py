@@ -109,7 +109,13 @@ def _digests(probe_scores: ProbeScores) -> list[str | None]:
         columns.append(sha256_bytes(probe_scores.rank.astype("<i8").tobytes()))
     if probe_scores.truth is not None:
         columns.append(digest(["truth", *(str(label) for label in probe_scores.truth)]))
-    return [*columns, *(digest([name, _numbers_digest(probe_scores.more[name])]) for name in sorted(probe_scores.more))]
+    more = further_numbers(probe_scores.more)
+    return [*columns, *(digest([name, _numbers_digest(more[name])]) for name in sorted(more))]
+
+
+def further_numbers(more: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """Further numbers, as a file holds them: without columns in which no image has a number."""
+    return {name: numbers for name, numbers in more.items() if not np.isnan(numbers).all()}
 
 
 def _numbers_digest(numbers: NDArray[np.float64]) -> str:
@@ -254,8 +260,7 @@ def _aligned(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> Prob
     if any(entry is None for column in stored.values() for entry in column.tolist()):
         raise ScoresError(f"probe '{name}' has columns with gaps.", where=str(path), remedy="run the baseline again")
     kinds: dict[str, Any] = {"predicted": object, "correct": bool, "rank": np.int64, "truth": object}
-    further = {key.removeprefix(MORE): columns[key][back] for key in columns if key.startswith(MORE)}
-    more = {key: numbers for key, numbers in further.items() if not np.isnan(numbers).all()}
+    more = further_numbers({key.removeprefix(MORE): columns[key][back] for key in columns if key.startswith(MORE)})
     if any(np.isinf(numbers).any() for numbers in more.values()):
         raise ScoresError(f"probe '{name}' has infinite numbers.", where=str(path), remedy="run the baseline again")
     return ProbeScores(value, **{key: column.astype(kinds[key]) for key, column in stored.items()}, more=more)

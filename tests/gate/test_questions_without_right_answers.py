@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scratch_git import scratch_git
+from typer.testing import CliRunner
 
 from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.ground.errors import SuiteError
+from fairgate.interfaces.cli.main import app
 from fairgate.metrics import METRICS
 from fairgate.probes import ProbeScores
 from fairgate.records import CheckResult
@@ -137,6 +140,27 @@ def test_agreement_is_symmetric_and_whole_with_oneself(first: list[str], second:
 def test_a_first_run_is_inconclusive_and_shows_agreement_with_itself(root: Path) -> None:
     first = checks(root, half, baseline="none")["still-useful"]
     assert (first.value, first.delta, first.verdict) == (1.0, None, "inconclusive")
+
+
+def test_a_kept_baseline_is_read_again_and_reproduces(root: Path) -> None:
+    """No image has a right answer: a column without any number, which no file of scores has."""
+    table(root, "now.csv", half)
+    written(root, (BARE + USE).replace('baseline: "model:answers:before.csv"\n', ""))
+    scratch_git(root, ignore="")
+    options = ["--root", str(root), "--cache", "off"]
+    words = ["baseline", "update", "asked", "--reason", "the first", "--mlflow", "off", *options]
+    made = CliRunner().invoke(app, words, env={"CI": "", "FAIRGATE_BASE": ""})
+    assert made.exit_code == 0, made.output
+    verified = CliRunner().invoke(app, ["baseline", "verify", *options])
+    assert (verified.exit_code, "asked: it reproduces" in verified.output) == (0, True), verified.output
+    prepared = gate.prepare("asked", root)
+    typed = {"mlflow": "off", "cache": "off", "baseline": "file:fairness_suites/baselines/asked"}
+    settings = resolve(prepared.loaded.suite, typed, environment={})
+    for now, agreed, told in ((nearly, 237 / 240, 0), (lambda n: half(n).upper(), 1, 1)):
+        table(root, "now.csv", now)
+        record = gate.evaluate(prepared, settings).record
+        assert {check.id: check.value for check in record.checks}["still-useful"] == pytest.approx(agreed)
+        assert len([line for line in record.notices if "every answer is that of the baseline" in line]) == told
 
 
 def test_a_gap_of_a_group_without_others_is_inconclusive_and_says_so(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fairgate.data import difference, skeleton
 from fairgate.gate.baselines.git import Repository
 from fairgate.gate.baselines.tracked import check_out, is_tracked
 from fairgate.ground.errors import BaselineError, disk_errors, suggestion
-from fairgate.probes import LISTED_AGAIN, ProbeScores
+from fairgate.probes import LISTED_AGAIN, ProbeScores, further_numbers
 from fairgate.records import RESULTS, SCORES, DatasetInfo, Environment, RecordFiles, RunRecord
 
 Kind = Literal["git", "file", "mlflow", "model", "none"]
@@ -257,7 +257,7 @@ def _counts_words(scores: ProbeScores) -> bool:
 
 def _answered(scores: ProbeScores) -> dict[str, NDArray[np.float64]]:
     """The further numbers that are answers: rows that a table repeats are none."""
-    return {name: numbers for name, numbers in scores.more.items() if name != LISTED_AGAIN}
+    return {name: numbers for name, numbers in further_numbers(scores.more).items() if name != LISTED_AGAIN}
 
 
 def _same(own: ProbeScores, other: ProbeScores) -> bool:
