@@ -173,8 +173,9 @@ class Recall(Right):
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """1 where an image's own subject's query is among the k nearest."""
         rank, k = answers[0].rank, _k(r.settings)
-        if within(k) in answers[0].more:
-            return answers[0].more[within(k)][cell.rows]
+        known = [at for at in range(1, k + 1) if within(at) in answers[0].more]
+        if known:  # no view is farther than the last of these
+            return answers[0].more[within(known[-1])][cell.rows]
         if rank is None:
             raise ScoresError(
                 f"the kept scores of probe '{r.probe}' hold no ranks, which recall_at_k needs.",

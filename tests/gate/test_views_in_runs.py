@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +16,9 @@ from toy_repository import SUITE, Toy, toy_repository
 
 from fairgate import gate
 from fairgate.ground.errors import SuiteError
+from fairgate.metrics import METRICS
 from fairgate.models import Capability, Views, log_softmax, open_scorer
-from fairgate.probes import match_entropies, mean_entropies
+from fairgate.probes import ProbeScores, match_entropies, mean_entropies, mean_over_views
 from fairgate.records import RunRecord
 from fairgate.suites import changes_between, load_suite, resolve, run_probes, weaker
 
@@ -107,6 +109,17 @@ def test_each_view_is_answered_alone_and_their_mean_is_the_images_number(toy: To
     hot = np.exp(sharper.beta["chef"] * own)
     assert sharper.beta["chef"] > 1
     assert sharper.scores.value[0] == pytest.approx((hot[:, 0] / hot.sum(axis=1)).mean())
+
+
+def test_recall_among_more_than_any_view_needs_is_whole() -> None:
+    """Of two images, no view has its own query farther than second; among three all are found."""
+    scores = mean_over_views(ProbeScores(np.zeros(8), rank=np.array([1, 1, 2, 1, 1, 1, 1, 1])), 4)
+    recall, cell = METRICS["recall_at_k"], SimpleNamespace(rows=np.arange(2))
+    shares = [
+        recall.right(SimpleNamespace(settings=recall.Settings(k=k)), cell, [scores]).tolist()  # type: ignore[attr-defined]
+        for k in (1, 2, 3)
+    ]
+    assert shares == [[0.75, 1], [1, 1], [1, 1]]
 
 
 @pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="no embedded release here: run `dvc pull`")
