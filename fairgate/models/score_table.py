@@ -58,7 +58,10 @@ class ScoreTable:
         return values
 
     def labels(self, attribute: str) -> NDArray[np.object_]:
-        """A column of text, (images,), empty where a cell is. Raises ScoresError: unknown, numbers, giants."""
+        """A column of text, or of whole numbers (such as seeds) as text, (images,), empty where a cell is. Raises
+        ScoresError: unknown, other numbers, giants."""
+        import pyarrow as pa
+
         if attribute not in self.prompts:
             raise ScoresError(
                 f"the table has no column of labels for '{attribute}'.",
@@ -66,6 +69,8 @@ class ScoreTable:
                 remedy=did_you_mean(attribute, self.prompts) or f"its columns: {_some(self.prompts)}",
             )
         column = self._arrow.column(attribute)
+        if pa.types.is_integer(column.type):
+            column = column.cast(pa.string())
         if not is_text(column.type):
             raise ScoresError(
                 f"column '{attribute}' does not hold labels, but values of type {column.type}.",

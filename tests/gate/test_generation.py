@@ -370,6 +370,9 @@ def test_a_picture_that_is_listed_again_counts_once_and_is_reported(jobs: Path) 
     assert "'painted': 150 rows of its table repeat another one and count once" in once.warnings
     assert not any("repeat" in warning for warning in often.warnings)
     assert read(once.model_dump(mode="json"), "repeats", 75)
+    table(jobs, [*((who, str(seed)) for seed, (who, _) in enumerate(cells[:50])), *[("man", "99")] * 100])
+    numbered = judged_labels(jobs, text.replace("picture: file", "picture: file, repeat: file"))  # seeds are numbers
+    assert {check.item: check for check in numbered.checks}["women[doctor]"].value == pytest.approx(50 / 51)
 
 
 def read(record: dict[str, Any], field: str, wanted: int) -> bool:
