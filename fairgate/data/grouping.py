@@ -90,7 +90,8 @@ class Bins:
             f"{what}, and the bins are {', '.join(self.written)}.",
             remedy="write decimals with a point"
             if re.fullmatch(r"-?\d+,\d+", text)
-            else "give a bin for every number, and other values as a further bin (`--bin age=0-19,20-,unknown`)",
+            else "give a bin for every number, and other values as a further bin (`--bin age=0-19,20-,unknown`); of a "
+            "column of groups (`20-29`), put some together with --merge",
         )
 
     def _require_ascending(self) -> None:

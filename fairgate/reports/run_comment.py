@@ -184,7 +184,7 @@ def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -
     """Every check that is waived (until when, and why) or watched and did not pass; the numbers of all on demand."""
     lines = [
         f"- {SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {check.verdict}, "
-        f"{escape(excuse_words(check), detail.clip)}"
+        f"{escape(excuse_words(check, record), 3 * detail.clip)}"
         for check in waived
         if check.verdict != "pass"
     ]

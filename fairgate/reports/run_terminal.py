@@ -130,8 +130,9 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report:
     else:
         first, *rest = map(clean, cause.splitlines() or [""])
         lines += [f"! nothing could be computed: {first}", *(f"  {line}" for line in rest)]
+    told = None if first_baseline else record
     excused = [
-        f"{SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, {excuse_words(check)}"
+        f"{SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, {excuse_words(check, told)}"
         for check in waived
         if check.verdict != "pass"
     ]

@@ -295,12 +295,12 @@ def change_cells(change: DefinitionChange, limit: int) -> tuple[str, str, str]:
     return clean(change.what, limit), before, now
 
 
-def excuse_words(check: CheckResult) -> str:
-    """`waived until 2027-03-01: reason`, or that a check is watched; of a waiver that waives nothing, why; nothing if
-    none is needed."""
+def excuse_words(check: CheckResult, record: RunRecord | None = None) -> str:
+    """`waived until 2027-03-01: reason`, or that a check is watched, with its sentence if its `record` is given; of a
+    waiver that waives nothing, why; nothing if none is needed."""
     waiver = check.waiver
     if check.watched:
-        return "watched, and decides nothing"
+        return "watched, and decides nothing" + ("" if record is None else f": {sentence(check, record)}")
     if waiver is None or check.verdict == "pass":
         return ""
     until, reason = clean(waiver.until, 24), clean(waiver.reason, _REASON)

@@ -35,7 +35,9 @@ def test_a_watched_check_fails_without_closing_the_gate_and_is_named(toy: Toy) -
     fairness = next(check for check in failing if check.watched)
     assert f"{fairness.item}: fail, watched, and decides nothing" in "\n".join(terminal_summary(record))
     assert "Waived or watched" in render_comment(record)
-    assert "watched, and decides nothing" in render_html(record, lambda _: {})
+    loss = "watched, and decides nothing: "
+    for text in ("\n".join(terminal_summary(record)), render_comment(record), render_html(record, lambda _: {})):
+        assert any(fairness.subject in line.split(loss)[1] for line in text.splitlines() if loss in line)
 
 
 def test_watched_checks_alone_cannot_pass_a_run() -> None:
