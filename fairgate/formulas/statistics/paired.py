@@ -105,6 +105,7 @@ def compare_means(
     """The comparison of `paired_test`, before its family is decided; of values that are means over views, `farthest`
     is the largest size of a difference."""
     difference = design.sign * differences(candidate, baseline)
+    farthest = farthest if np.nan_to_num(difference).any() else None  # the same values give exactly 0
     now = design.sign * np.asarray(candidate, dtype=np.float64).reshape(difference.shape)
     evidence, own = (
         mean_evidence(values, alpha=design.alpha, draws=draws, rng=rng, farthest=farthest) if wanted else None
@@ -231,6 +232,8 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
     # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
     still = (interval.mean == 0) & (interval.below == 0) & (interval.above == 0)
     not_worse = ~worse & ((p_not_worse <= design.alpha) | still)
+    alone = adjusted(comparison.harms)
+    p_alone: FloatArray = np.min(alone, axis=0) if own is None else np.max(alone, axis=0)
     verdict = np.where(worse, "fail", np.where(not_worse, "pass", "inconclusive"))
     overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
     low, high = interval.mean - interval.below, interval.mean + interval.above
@@ -258,7 +261,7 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
         n_sets=interval.n_sets,
         sets_needed=np.where(
             verdict == "inconclusive",
-            np.where(clear, _in_family(p_worse, interval, design), _sets_needed(interval, own, design)),
+            np.where(clear, _in_family(p_worse, p_alone, interval, design), _sets_needed(interval, own, design)),
             np.nan,
         ),
         clear_alone=clear & ~worse,
@@ -283,12 +286,12 @@ def _sets_needed(change: SimultaneousLimits, own: SimultaneousLimits | None, des
     return np.where(fell & behind, np.maximum(needed, also), passes)
 
 
-def _in_family(p_worse: FloatArray, interval: SimultaneousLimits, design: Design) -> FloatArray:
-    """Per group, the number of sets with which what fails alone fails in the whole family: scores of p grow with their
-    root."""
+def _in_family(p_worse: FloatArray, p_alone: FloatArray, interval: SimultaneousLimits, design: Design) -> FloatArray:
+    """Per group, the number of sets with which what fails alone fails in the whole family: the score of p alone grows
+    with their root, and the family corrects it as now."""
     with np.errstate(divide="ignore"):
-        wanted, now = _ODDS - ndtri(design.alpha), np.maximum(-ndtri(np.minimum(p_worse, 1.0)), 0.0)
-        needed = np.ceil((wanted / now) ** 2 * interval.n_sets)
+        wanted = _ODDS - ndtri(design.alpha * np.minimum(p_alone / p_worse, 1.0))
+        needed = np.ceil((wanted / np.maximum(-ndtri(p_alone), 0.0)) ** 2 * interval.n_sets)
     return np.where(needed <= _HOPELESS * interval.n_sets, needed, np.inf)
 
 

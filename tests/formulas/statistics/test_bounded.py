@@ -69,3 +69,15 @@ def test_a_large_loss_of_few_images_fails_and_a_loss_that_few_images_may_hide_do
     assert outcome(drawn(7, 20)) == "fail"
     assert outcome(drawn(2, 30, 1 / 16)) == "inconclusive"
     assert outcome(drawn(2, 200, 1 / 16)) == "pass"
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_the_same_means_over_views_give_exactly_0_and_pass(gap: bool) -> None:
+    same = np.full((20, 2), [0.75, -0.25])
+    design, rng = Design(0.0, 0.05, "lower"), np.random.default_rng(0)
+    result = decided([compare_means(same, same, design=design, rng=rng, draws=500, gap=gap, farthest=1.0)])[0]
+    assert result.overall == "pass"
+    assert (result.lo.tolist(), result.hi.tolist()) == ([0.0, 0.0], [0.0, 0.0])
+    worse = same - np.r_[0.5, np.zeros(19)][:, None] * [1.0, 0.0]
+    result = decided([compare_means(worse, same, design=design, rng=rng, draws=500, gap=gap, farthest=1.0)])[0]
+    assert result.verdict.tolist() != ["pass", "pass"]

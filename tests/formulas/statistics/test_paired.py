@@ -77,19 +77,29 @@ def test_the_first_failing_group_sets_how_many_more_are_needed() -> None:
     assert 30 < result.sets_to_settle < 500  # of the group at -0.05, not of the one at 0.001
 
 
-def test_what_fails_alone_and_not_in_its_family_needs_sets_as_the_root_of_its_score() -> None:
+@pytest.mark.parametrize("checks", [3, 60])
+def test_what_fails_alone_needs_the_sets_with_which_it_would_fail_in_its_family(checks: int) -> None:
     def comparison(difference: np.ndarray, seed: int) -> PairedComparison:
-        return compare_means(difference, 0 * difference, design=Design(0.0, 0.05, "lower"), rng=stream(seed))
+        rng = stream(seed)
+        return compare_means(difference, 0 * difference, design=Design(0.0, 0.05, "lower"), rng=rng, draws=1000)
 
-    fell = stream(4, "family").normal(0, 0.1, (100, 1))
-    fell -= fell.mean(axis=0) + 0.02
-    others = [comparison(stream(at, "other").normal(0, 0.1, (100, 6)), at) for at in range(6, 9)]
-    assert decided([comparison(fell, 5)])[0].overall == "fail"
-    result = decided([comparison(fell, 5), *others])[0]
+    def fell(sets: int) -> np.ndarray:
+        """A loss of 0.025 in noise of 0.1: a score of 2.5 in 100 sets."""
+        noise = norm.ppf((np.arange(sets) + 0.5) / sets)[:, None]
+        return 0.1 * noise / noise.std(ddof=1) - 0.025
+
+    others = [comparison(stream(at, "other").normal(0, 0.1, (100, 6)), at) for at in range(6, 6 + checks)]
+    alone = decided([comparison(fell(100), 5)])[0]
+    assert alone.overall == "fail"
+    result = decided([comparison(fell(100), 5), *others])[0]
     assert result.overall == "inconclusive"
     assert result.clear_alone.all()
-    score = norm.isf(result.p_adjusted[0])
-    assert result.sets_to_settle == np.ceil(((1.28 + norm.isf(0.05)) / score) ** 2 * 100)
+    needed = result.sets_to_settle
+    assert needed is not None
+    p, family = alone.p_adjusted[0], result.p_adjusted[0] / alone.p_adjusted[0]
+    assert needed == np.ceil(((1.28 + norm.isf(0.05 / family)) / norm.isf(p)) ** 2 * 100)
+    assert decided([comparison(fell(needed), 5), *others])[0].overall == "fail"
+    assert needed < 500
 
 
 def test_an_estimate_on_the_margin_is_settled_by_no_number_of_sets() -> None:
