@@ -33,7 +33,7 @@ from fairgate.metrics.contract import (
     register,
 )
 from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups
-from fairgate.probes import RANKS, DatasetFacts, within
+from fairgate.probes import RANKS, DatasetFacts, ProbeScores, within
 from fairgate.records import CROSS, MetricSpec
 
 
@@ -92,6 +92,11 @@ class Right(OfWorstGroup):
         return 1 / labels
 
 
+def _right(answer: ProbeScores) -> Floats:
+    """1 where the answer is right, (images,); of several views, the share that are."""
+    return answer.more["right"] if answer.correct is None else answer.correct.astype(np.float64)
+
+
 @register
 class Accuracy(Right):
     """Share of images whose most probable label is the true one."""
@@ -107,9 +112,7 @@ class Accuracy(Right):
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """1 where the answer is right; of several views, the share that are."""
-        correct = answers[0].correct
-        right = answers[0].more["right"] if correct is None else correct.astype(np.float64)
-        return right[cell.rows]
+        return _right(answers[0])[cell.rows]
 
 
 @register
@@ -292,8 +295,8 @@ class AccuracyGap(GroupGap):
     )
 
     def of_images(self, answers: Answers) -> Floats:
-        """1 where the answer is right."""
-        return np.asarray(answers[0].correct).astype(np.float64)
+        """1 where the answer is right; of several views, the share that are."""
+        return _right(answers[0])
 
 
 def _require_groups_apart(r: MetricRequest, cell: Cell) -> None:

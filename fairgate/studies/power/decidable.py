@@ -177,7 +177,7 @@ def replanned(planned: Sequence[PlannedCheck], suite: Suite) -> list[PlannedChec
 
 def lose(scores: ProbeScores, inside: NDArray[np.bool_], size: float, rng: np.random.Generator) -> ProbeScores:
     """Answers with a loss of `size` in some images (images,): each one's number shrinks by the same share, and so many
-    right answers become wrong."""
+    right answers become wrong, of several views in all of an image's. So many images no longer find their query."""
     value, correct = scores.value.copy(), scores.correct
     mean = float(value[inside].mean()) if inside.any() else 0.0
     if mean > 0:
@@ -186,7 +186,14 @@ def lose(scores: ProbeScores, inside: NDArray[np.bool_], size: float, rng: np.ra
         correct = correct.copy()
         share = min(size / max(float(correct[inside].mean()), 1e-9), 1.0)
         correct[inside & (rng.random(len(correct)) < share)] = False
-    return replace(scores, value=value, correct=correct, contests=())
+    more, rank = dict(scores.more), scores.rank
+    for name in more if inside.any() and "abstained" not in more else ():
+        if name == "right" or name.startswith("within_"):
+            share = min(size / max(float(more[name][inside].mean()), 1e-9), 1.0)
+            more[name] = np.where(inside & (rng.random(len(value)) < share), 0.0, more[name])
+    if rank is not None:
+        rank = np.where(inside & (rng.random(len(value)) < size), np.iinfo(rank.dtype).max, rank)
+    return replace(scores, value=value, correct=correct, rank=rank, contests=(), more=more)
 
 
 def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Outlook:

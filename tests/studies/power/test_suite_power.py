@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from toy_repository import SUITE, Toy, toy_repository
 
 from fairgate import gate
 from fairgate.ground.errors import SuiteError
+from fairgate.probes import ProbeScores
 from fairgate.records import CheckPower, PowerRecord
 from fairgate.records.schemas import schema_file, schema_of, schema_text
 from fairgate.reports import power_lines
@@ -172,3 +174,18 @@ def test_the_record_comes_back_from_its_file_and_fits_the_shipped_schema(toy_pow
     assert PowerRecord.model_validate_json(text).model_dump_json() == text
     assert schema_file("power").read_text(encoding="utf-8") == schema_text("power"), "run `make generate`"
     Draft202012Validator(schema_of("power")).validate(json.loads(text))
+
+
+def test_a_loss_takes_so_many_right_answers_of_several_views_and_images_from_their_query() -> None:
+    inside, rng = np.arange(20_000) < 10_000, np.random.default_rng(0)
+    right = rng.integers(8, 17, inside.size) / 16
+    before = ProbeScores(np.full(inside.size, 0.8), rank=np.ones(inside.size, dtype=np.int64), more={"right": right})
+    after = decidable.lose(before, inside, 0.06, rng)
+    lost = right - after.more["right"]
+    assert lost[inside].mean() == pytest.approx(0.06, abs=0.008)
+    assert after.rank is not None
+    assert (after.rank[inside] > 1).mean() == pytest.approx(0.06, abs=0.008)
+    assert not lost[~inside].any()
+    assert (after.rank[~inside] == 1).all()
+    asked = ProbeScores(np.ones(20), more={"right": np.ones(20), "abstained": np.zeros(20)})
+    assert decidable.lose(asked, np.ones(20, dtype=bool), 0.5, rng).more["right"].all()  # answers to questions stay
