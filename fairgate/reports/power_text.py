@@ -36,8 +36,7 @@ def power_lines(record: PowerRecord) -> list[str]:
     lines += [
         f"harmless: {clean(', '.join(dict.fromkeys(record.changes)), 300)}; {record.runs} simulated runs each draw the "
         f"{record.unit}s again ({record.units:,} of the largest group)",
-        "a loss: one group's answers lose so much, whichever of the two groups that are hardest to see, and the check "
-        "fails and names it 9 of 10 times",
+        "a loss: one group's answers lose so much, whichever it is, and the check fails and names it 9 of 10 times",
         f"reproduce: {clean(record.command)}",
     ]
     if record.dataset.notice:

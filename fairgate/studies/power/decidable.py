@@ -29,6 +29,7 @@ WANTED = 0.97
 """How often all checks that decide are to pass a harmless change together."""
 RUNS, LOSS_RUNS, MISSED = 200, 60, 0.07
 LOSSES = (0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+MOST_GROUPS = 12
 _DRAWS, _HOPELESS = 1000, 1e7
 
 
@@ -48,15 +49,15 @@ class CheckOutlook:
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """Every check's, in the order of the suite, and how often all that decide pass a harmless change together, of so
-    many simulated runs; `units` of the largest group of a check are there. Losses of the `hardest` two groups,
-    (attribute, group), are the last to be seen."""
+    many simulated runs; `units` of the largest group of a check are there, and `groups` (attribute, group), the
+    smallest first."""
 
     checks: tuple[CheckOutlook, ...]
     together: float
     unit: str
     units: int
     runs: int
-    hardest: tuple[tuple[str, str], ...]
+    groups: tuple[tuple[str, str], ...]
 
     def of(self, id_: str) -> CheckOutlook:
         """A check's."""
@@ -210,8 +211,8 @@ def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Out
     often = {id_: float(passed[id_].mean()) for id_ in ids}
     needed = {id_: _needed(runs, id_) if often[id_] < WANTED or id_ not in chosen else None for id_ in ids}
     checks = tuple(CheckOutlook(id_, id_ in chosen, often[id_], None, needed[id_]) for id_ in ids)
-    unit, hardest = "set" if simulation.in_sets else "image", _hardest(runs, simulation.data)
-    return Outlook(checks, float(together.mean()), unit, _units(runs), RUNS, hardest)
+    unit, groups = "set" if simulation.in_sets else "image", _smallest(simulation.data)
+    return Outlook(checks, float(together.mean()), unit, _units(runs), RUNS, groups)
 
 
 def _units(runs: Sequence[Sequence[CheckResult]]) -> int:
@@ -241,33 +242,24 @@ def with_tiers(suite: Suite, deciding: set[str]) -> Suite:
     return suite.model_copy(update={"checks": checks})
 
 
-def _hardest(runs: Sequence[Sequence[CheckResult]], data: Dataset) -> tuple[tuple[str, str], ...]:
-    """The two groups (attribute, group) whose limits reach farthest from their changes, in margins: losses of others
-    are easier to see."""
-    reaches: dict[tuple[str, str], list[float]] = {}
+def _smallest(data: Dataset) -> tuple[tuple[str, str], ...]:
+    """The groups (attribute, group) that images show, the smallest first: at most `MOST_GROUPS`."""
     named = [(name, group) for name, groups in data.manifest.attributes.items() for group in groups]
-    for check in (check for run in runs for check in run if check.rule == "no_worse_than" and check.bound):
-        for part in check.groups:
-            limit = part.delta_hi if check.better == "lower" else part.delta_lo
-            if part.delta is not None and limit is not None and check.bound:
-                for key in named:
-                    if key[1] in part.group.split(" × "):
-                        reaches.setdefault(key, []).append(abs(part.delta - limit) / check.bound)
-    far = {key: float(np.median(values)) for key, values in reaches.items()}
-    return tuple(sorted(far, key=lambda key: -far[key])[:2])
+    sizes = {key: int((data.index.attributes[key[0]] == key[1]).sum()) for key in named}
+    return tuple(sorted((key for key in named if sizes[key]), key=lambda key: sizes[key])[:MOST_GROUPS])
 
 
 def with_losses(measured: Outlook, simulation: Simulation, suite: Suite) -> Outlook:
-    """The outlook with the smallest loss at which each check that decides fails in nine runs of ten, whichever of the
-    hardest groups loses it; a check over groups has to name that one."""
+    """The outlook with the smallest loss at which each check that decides fails in nine runs of ten, whichever group
+    loses it; a check over groups has to name that one."""
     deciding = {check.id for check in measured.checks if check.decides}
     checks = [check for check in suite.checks if check.no_worse_than and check.id in deciding]
     suite = with_tiers(_short(suite).model_copy(update={"checks": checks}), deciding)  # one family: bounds are none
-    between = {check.id: (0, len(LOSSES)) for check in checks if simulation.loses and measured.hardest}
+    between = {check.id: (0, len(LOSSES)) for check in checks if simulation.loses and measured.groups}
     while open_ := [id_ for id_, (low, high) in between.items() if low < high]:
         at = sum(between[open_[0]]) // 2
         asked = [id_ for id_ in open_ if between[id_][0] <= at < between[id_][1]]
-        seen = _seen(simulation, suite, asked, measured.hardest, LOSSES[at])
+        seen = _seen(simulation, suite, asked, measured.groups, LOSSES[at])
         between |= {id_: (between[id_][0], at) if id_ in seen else (at + 1, between[id_][1]) for id_ in asked}
     losses = {id_: LOSSES[at] for id_, (at, _) in between.items() if at < len(LOSSES)}
     return replace(measured, checks=tuple(replace(check, loss=losses.get(check.id)) for check in measured.checks))
