@@ -50,10 +50,16 @@ def require_utility(
     )
 
 
+def _by_group(check: Check, suite: Suite) -> bool:
+    """Whether a check is about groups: over an attribute, inside sets, or of one of the groups that a probe paints."""
+    painted = check.settings.counted in getattr(suite.probes.get(check.probe), "groups", ())
+    return check.over is not None or METRICS[check.metric].spec.counterfactual or painted
+
+
 def _require_gate_by_group(suite: Suite, source: Source) -> None:
     """Raise SuiteError for a suite that only watches what happens to groups."""
     watched = [check for check in suite.checks if check.tier == "watch"]
-    by_group = [check for check in suite.checks if check.over is not None or METRICS[check.metric].spec.counterfactual]
+    by_group = [check for check in suite.checks if _by_group(check, suite)]
     if watched and not any(check.tier == "gate" and check.no_worse_than for check in by_group):
         raise SuiteError(
             "checks are watched here, and none that decides compares a group with the baseline.",

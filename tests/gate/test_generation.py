@@ -353,6 +353,18 @@ def judged_labels(root: Path, text: str) -> Any:
     return gate.evaluate(prepared, settings, command="").record
 
 
+def test_a_watched_check_of_a_generator_needs_a_painted_group_that_is_compared(jobs: Path) -> None:
+    table(jobs, [("man" if seed % 2 else "woman", f"{seed}.png") for seed in range(SEEDS)])
+    watched = LABELLED.replace("decide: interval}", "decide: interval, tier: watch}")
+    with pytest.raises(SuiteError, match="none that decides compares a group"):
+        judged_labels(jobs, watched)
+    share = (
+        "  - {id: no-loss, probe: painted, metric: perceived_share, group: woman, no_worse_than: baseline, margin: 0.1}"
+    )
+    judged = judged_labels(jobs, watched.replace('"none"', '"model:labels:now.csv"') + share + "\n")
+    assert {check.tier for check in judged.checks if check.id == "women"} == {"watch"}
+
+
 def test_a_picture_that_is_listed_again_counts_once_and_is_reported(jobs: Path) -> None:
     """Of 150 rows a word, 50 pictures of women, and 25 of men that are listed four times each."""
     cells = [("woman", f"w{seed}") for seed in range(50)] + [("man", f"m{seed // 4}") for seed in range(100)]
