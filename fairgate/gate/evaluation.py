@@ -40,11 +40,11 @@ from fairgate.suites import (
     LabelTemperature,
     Settings,
     advice,
-    blind_spots,
     command_line,
     confusions,
     probe_digests,
     prompt_count,
+    silent_checks,
     stricter,
     stricter_on_other_data,
     temperature_notices,
@@ -134,7 +134,7 @@ def evaluate(
             *weighed.notices,
         ],
         needs_approval=weighed.open,
-        warnings=[*(_mismatches(scored, place) if scored else []), *_dependent(checks), *_unseen(judged, scored)],
+        warnings=[*(_mismatches(scored, place) if scored else []), *_unseen(judged, scored, checks)],
         command=command or command_line(suite.suite, settings),
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
@@ -315,16 +315,16 @@ def _mismatches(scored: Scored, place: Environment) -> list[str]:
     return lines
 
 
-def _unseen(prepared: Prepared, scored: Scored | None) -> list[str]:
+def _unseen(prepared: Prepared, scored: Scored | None, checks: list[CheckResult]) -> list[str]:
     """What a definition's checks cannot see on this dataset, and in its answers: a check that a change adds hides no
     warning of the base's."""
     manifest, index, lines = prepared.dataset.manifest, prepared.dataset.index, dict[str, str]()
     for place, definition in enumerate(prepared.definitions):
         own = scored.answers[place].readings[0].scores if scored else {}
-        loaded = definition.loaded
-        for hint in (*blind_spots(loaded, manifest, index), *unseen_in_answers(loaded, index, own)):
+        for hint in unseen_in_answers(definition.loaded, manifest, index, own):
             lines.setdefault(hint.problem, f"{hint.where}: {hint.problem} Remedy: {hint.remedy}.")
-    return list(lines.values())
+    same = {name for name, other in (scored.others if scored else {}).items() if other.info.unchanged}
+    return [*_dependent(checks), *lines.values(), *silent_checks(checks, same, manifest)]
 
 
 def _coverage(prepared: Prepared, scores: Scores) -> Coverage:

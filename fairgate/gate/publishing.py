@@ -237,10 +237,10 @@ def refuse_update(reason: str | None) -> None:
 
 
 def first_baseline(prepared: Prepared, settings: Settings, named: str | None) -> bool:
-    """Whether an update makes the suite's first baseline, which is compared with nothing: there is none, and no
-    baseline was `named` for the run. To a `git:` baseline of the suite, one counts that its base has."""
+    """Whether an update makes the suite's first baseline, which is compared with nothing: there is none, and the run
+    has no `named` baseline, or a `git:` one. To a `git:` baseline, one counts that its base has."""
     folder = baseline_folder(prepared.loaded.name)
-    if named is not None or not (prepared.root / folder / RESULTS).exists():
+    if (prepared.root / folder / RESULTS).exists() == (named is not None):
         return named is None
     spec, repository = parse_baseline(settings.baseline), Repository(prepared.root)
     if spec.kind != "git" or not repository.has_commits():

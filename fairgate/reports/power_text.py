@@ -35,8 +35,9 @@ def power_lines(record: PowerRecord) -> list[str]:
     lines += [_warning(check, record) for check in unsure] + [clean(why, 400) for why in record.left_out]
     lines += [
         f"harmless: {clean(', '.join(dict.fromkeys(record.changes)), 300)}; {record.runs} simulated runs each draw the "
-        f"{record.unit}s again ({record.units:,} of the largest group)",
-        "a loss: one group's answers lose so much, whichever it is, and the check fails and names it 9 of 10 times",
+        f"{record.unit}s again{f' ({record.units:,} of the largest group)' if record.units else ''}",
+        "a loss: one group's answers lose so much, whichever it is (P(true) alike in all its images), and the check "
+        "fails and names it 9 of 10 times",
         f"reproduce: {clean(record.command)}",
     ]
     if record.dataset.notice:

@@ -1,4 +1,5 @@
 from .blind_spots import blind_spots as blind_spots
+from .blind_spots import silent_checks as silent_checks
 from .blind_spots import unseen_in_answers as unseen_in_answers
 from .deciding import decide as decide
 from .load import FOLDER as FOLDER

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,10 +13,13 @@ from numpy.typing import NDArray
 from fairgate.ground.errors import SuiteError, listed
 from fairgate.metrics import GroupedRows
 from fairgate.probes import REFUSAL, DatasetFacts, GenerationProbe, Probe, ProbeScores
+from fairgate.records import CheckResult, GroupResult
 from fairgate.suites.load import LoadedSuite
 
 FEW_SEEDS: Final = 100
 """Fewer pictures leave a share of one half uncertain by 0.1 or more."""
+RARE: Final = 0.05
+"""A chance that is small enough to rely on."""
 SHARE: Final = "perceived_share"
 _NAMED: Final = 3
 _EVERYBODY: Final = "everybody"
@@ -71,12 +76,14 @@ def _of_generator(
     return warnings
 
 
-def unseen_in_answers(loaded: LoadedSuite, index: GroupedRows, scores: dict[str, ProbeScores]) -> list[SuiteError]:
-    """What a model's answers leave unmeasured: options that none names, and groups about which all are abstentions.
+def unseen_in_answers(
+    loaded: LoadedSuite, dataset: DatasetFacts, index: GroupedRows, scores: dict[str, ProbeScores]
+) -> list[SuiteError]:
+    """What is known before, and what answers leave unmeasured: options that none names, groups that always abstain.
 
     Both in at least `min_sets` sets: fewer answers may be so by chance. To abstain if that is right is no such answer.
     """
-    warnings = list[SuiteError]()
+    warnings = blind_spots(loaded, dataset, index)
     for name, probe in loaded.suite.probes.items():
         for key in (key for key in probe.names(name) if key in scores):
             answers, where = scores[key], loaded.where("probes", name)
@@ -133,3 +140,24 @@ def _always_abstaining(loaded: LoadedSuite, index: GroupedRows, answers: ProbeSc
 
 def _enough(loaded: LoadedSuite, index: GroupedRows, images: NDArray[np.bool_]) -> bool:
     return len(set(index.set_id[images].tolist())) >= loaded.suite.groups.min_sets
+
+
+def silent_checks(checks: Sequence[CheckResult], same: Collection[str], dataset: DatasetFacts) -> list[str]:
+    """Comparisons that pass because nothing changed, on so few images that a loss of the margin would often change
+    nothing: it misses all of n with a chance of (1 - margin)^n, if images lose all or nothing. Checks against what is
+    the `same` checkpoint are left out."""
+    warnings, unit = [], "image" if dataset.n_sets == dataset.n_rows else "set"
+    for check in checks:
+        groups, margin = [group for group in check.groups if group.delta is not None], check.bound or 0.0
+        parts: list[CheckResult | GroupResult] = [*groups] or [check]
+        still = all((part.delta, part.delta_lo, part.delta_hi) == (0, 0, 0) for part in parts)
+        units = min(part.n_sets for part in parts)
+        if check.against in {None, *same} or check.verdict != "pass" or not still or not 0 < margin < 1:
+            continue
+        if (chance := (1 - margin) ** units) > RARE:
+            enough = math.ceil(math.log(RARE) / math.log1p(-margin))
+            warnings.append(
+                f"{check.item} passes since nothing changed: on {units:,} {unit}s a loss of {margin:g} can change "
+                f"nothing {chance:.0%} of the time; on {enough:,}{' of each group' if groups else ''}, {RARE:.0%}."
+            )
+    return warnings

@@ -146,3 +146,22 @@ def test_a_label_that_no_image_has_is_named_where_an_attribute_is_the_truth(root
         "Remedy: add images of it to the dataset, or leave it out: it can only be a wrong answer."
     )
     assert run(root, LABELS.replace("ATTRIBUTE", "subject"), lambda _, subject, __: subject, "subject").warnings == []
+
+
+@pytest.mark.parametrize(("margin", "warns"), [(0.05, True), (0.2, False)])
+def test_a_check_that_passes_since_nothing_changed_states_what_so_few_sets_can_miss(
+    root: Path, margin: float, warns: bool
+) -> None:
+    """Of 20 nurses, at a margin of 0.05: 0.95^20 = 36%; 59 sets would do. At 0.2 it is 1%."""
+    compared = "  - {id: kept, probe: reads, metric: accuracy, by: subject, no_worse_than: baseline, margin: MARGIN}\n"
+    suite = LABELS.replace("ATTRIBUTE", "gender").replace('"none"', '"model:labels:then.csv"')
+    suite += compared.replace("MARGIN", str(margin))
+    right: Says = lambda _, __, sex: sex  # noqa: E731
+    slip: Says = lambda number, _, sex: "male" if number == 0 else sex  # noqa: E731 - about one doctor, then
+    run(root, LABELS.replace("ATTRIBUTE", "gender"), slip, "gender")
+    (root / "now.csv").rename(root / "then.csv")
+    record = run(root, suite, right, "gender")
+    nurses = next(check for check in record.checks if check.item == "kept[nurse]")
+    assert (nurses.verdict, nurses.delta) == ("pass", 0)
+    told = "kept[nurse] passes since nothing changed: on 20 sets a loss of 0.05 can change nothing 36% of the time"
+    assert [f"{told}; on 59, 5%."] * warns == record.warnings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -68,7 +69,11 @@ def measured_suite(
         if not _missing(here.loaded.suite, measured):
             measured = with_losses(measured, simulation, here.loaded.suite)
             views = _proposal(here, settings)
-            notes = {check.id: (_note(check, measured.unit, views), check.decides) for check in measured.checks}
+            alike = {check.id for check in here.loaded.suite.checks if METRICS[check.metric].spec.tempered}
+            notes = {
+                check.id: (_note(check, measured.unit, views, alike=check.id in alike), check.decides)
+                for check in measured.checks
+            }
             of = f"{len(data.index):,} images and {len(changes)} harmless changes"
             together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"
             lines = [f"margin {margin:g}; {together}", *left_out]
@@ -86,7 +91,9 @@ def _described(changes: Sequence[Change]) -> list[str]:
     shares = [turned(old.scores, new.scores) for old, new in pairwise(changes)]
     known = [share for share in shares if share is not None]
     differ = f"; {np.mean(known):.1%} of answers differ between two" if known else ""
-    return [f"({changes[-1].name}{differ}):"]
+    times = Counter(change.name for change in changes)
+    names = ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in times.items())
+    return [f"({names}{differ}):"]
 
 
 def _hopeless(measured: Outlook, suite: Suite, narrower: float) -> bool:
@@ -117,12 +124,14 @@ def _proposal(prepared: gate.Prepared, settings: Settings) -> str:
     return ", or `--views 16`" if few and without and has_weights(settings.model, prepared.root) else ""
 
 
-def _note(check: CheckOutlook, unit: str, views: str) -> str:
+def _note(check: CheckOutlook, unit: str, views: str, *, alike: bool) -> str:
+    """What a check can decide; a loss of P(true) is simulated `alike` in all images of a group."""
     if not check.decides:
         enough = f"; about {check.needed or 0:,} {unit}s of each group{views} would decide it"
         return f"watched: a harmless change passes {check.passes:.0%} of the time{enough if check.needed else ''}"
     if check.loss is not None:
-        return f"fails a group's loss of {check.loss:.2f} or more (9 of 10 times)"
+        spread = ", alike in all its images" if alike else ""
+        return f"fails a group's loss of {check.loss:.2f} or more{spread} (9 of 10 times)"
     return f"passes a harmless change {check.passes:.0%} of the time"
 
 
@@ -137,6 +146,6 @@ def _undecidable(name: str, suite: Suite, measured: Outlook, margin: float, view
     return SuiteError(
         f"these images cannot decide {what} A harmless change would not pass at a margin of {margin:g}{needs}.",
         where=f"{FOLDER}/{name}.yaml",
-        remedy=f"bring more images{views}, name checkpoints that are harmless with --like, or name a larger loss that "
-        "you tolerate with --tolerates",
+        remedy=f"bring more images{views}; or name harmless checkpoints with --like, or a larger loss that you "
+        "tolerate with --tolerates",
     )

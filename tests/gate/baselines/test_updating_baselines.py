@@ -67,6 +67,11 @@ def test_a_first_baseline_proposes_the_bad_end_of_the_worst_interval(toy: Toy) -
     assert "bounds" not in run(toy, "update", "--reason", "again", "--baseline", "none")[1]
 
 
+def test_a_first_baseline_may_name_the_branch_that_has_none_yet(toy: Toy) -> None:
+    code, output = run(toy, "update", "--reason", REASON, "--baseline", "git:main")
+    assert (code, "first baseline" in output) == (0, True), output
+
+
 def test_written_bounds_are_stricter_and_a_change_of_the_definition(toy: Toy) -> None:
     before = load_suite(toy.suite, toy.root).suite
     code, output = run(toy, "update", "--reason", REASON, "--propose")

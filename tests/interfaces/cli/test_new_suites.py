@@ -311,11 +311,12 @@ def test_a_measured_suite_states_the_loss_that_each_check_fails_and_watches_what
     assert code == 0, output
     text = (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
     assert text.startswith("# Measured on 320 images and 8 harmless changes")
+    assert f"(the model itself, {seeds[1]}, noise on the answers (6 times); " in text
     assert "of answers differ between two):" in text
     suite = gate.prepare("first", toy.root).loaded.suite
     tiers = {check.id: check.tier for check in suite.checks}
     assert tiers["no-group-loses"] == "gate"
-    assert "# fails a group's loss of 0." in text
+    assert re.search(r"# fails a group's loss of 0\.\d\d or more, alike in all its images \(9 of 10 times\)", text)
     watched = [line for line in text.splitlines() if line.lstrip().startswith("# watched: a harmless change passes ")]
     assert len(watched) == list(tiers.values()).count("watch")
     assert {check.margin for check in suite.checks if check.metric in ("p_true", "group_gap")} == {0.1}
@@ -345,7 +346,7 @@ def test_few_single_images_of_a_checkpoint_at_hand_are_told_of_views(toy: Toy, m
     table = [",".join([f"image-{at}", *line.split(",")[1:]]) for at, line in enumerate(lines[1:])]
     (toy.root / "alone.csv").write_text("\n".join([lines[0], *table]), encoding="utf-8")
     words = ["--dataset", "people", "--model", "scores:alone.csv?values=logit", "--tolerates", "0.001", "--measured"]
-    told = "bring more images, or `--views 16`, name checkpoints"
+    told = "bring more images, or `--views 16`; or name harmless checkpoints"
     monkeypatch.setattr(decidable, "RUNS", 15)
     assert told not in new(toy.root, "alone", *words)[1]  # of a table nobody can score views
     monkeypatch.setattr(first_suite, "has_weights", lambda *_: True)
