@@ -1,10 +1,11 @@
 """How often means over views of images are judged wrongly, at the margin: the numbers of docs/evidence/views.md.
 
-    python -m benchmarks.views --write docs/evidence     # views.csv, about a quarter of an hour
+    python -m benchmarks.views --write docs/evidence     # views.csv, about twenty minutes
 
 An image's difference is a multiple of 1/16. "Rare": it is lost whole with the probability of the margin, or does not
 change. "With noise": besides, 30% of the images differ by 1/16 either way. So every group's true change is the margin,
-where each verdict is wrong: a run errs if any group passes, or if any fails.
+where each verdict is wrong: a run errs if any group passes, or if any fails. A cell whose upper limit is above 6.5% is
+run again, five times as often, the same runs first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fairgate.ground.randomness import stream
 
 CELLS = [(2, 126), (7, 36), (14, 50), (8, 300)]
 MARGINS = (0.03, 0.1)
-RUNS, DRAWS = 1000, 500
+RUNS, DRAWS, ALLOWED = 1000, 500, 0.065
 
 
 def differences(rng: np.random.Generator, groups: int, images: int, margin: float, *, noise: bool) -> np.ndarray:
@@ -57,6 +58,8 @@ def rows(runs: int) -> Iterator[tuple[object, ...]]:
         for margin in MARGINS:
             for noise in (False, True):
                 row = cell_row(groups, images, margin, noise=noise, runs=runs)
+                if max(float(str(row[6])), float(str(row[8]))) > ALLOWED:
+                    row = cell_row(groups, images, margin, noise=noise, runs=5 * runs)
                 print(*row, flush=True)
                 yield row
 

@@ -4,11 +4,11 @@ pytest and the command line both come here, so that they cannot disagree.
 """
 
 from fairgate.gate.bases import suites_of_bases
+from fairgate.gate.bound_proposals import proposal_lines, proposed_bounds
 from fairgate.gate.definitions import hold
 from fairgate.gate.edited_records import verify_record
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.preparation import Prepared, planned_on, prepare, require_intact, settings_of
-from fairgate.gate.proposed_bounds import proposal_lines, proposed_bounds
 from fairgate.gate.publishing import clear_report, first_baseline, keep_baseline, publish, refuse_update
 from fairgate.gate.reading import needs_entropy
 from fairgate.gate.runs import Progress, at_temperature_of, dataset_info, open_model

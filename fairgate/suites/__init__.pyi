@@ -1,6 +1,3 @@
-from .blind_spots import blind_spots as blind_spots
-from .blind_spots import silent_checks as silent_checks
-from .blind_spots import unseen_in_answers as unseen_in_answers
 from .deciding import decide as decide
 from .load import FOLDER as FOLDER
 from .load import LoadedSuite as LoadedSuite
@@ -61,4 +58,7 @@ from .suite_diff import with_subjects_of as with_subjects_of
 from .temperature import LabelTemperature as LabelTemperature
 from .temperature import advice as advice
 from .temperature import temperature_notices as temperature_notices
+from .unseen import blind_spots as blind_spots
+from .unseen import silent_checks as silent_checks
+from .unseen import unseen_in_answers as unseen_in_answers
 from .utility import require_utility as require_utility

@@ -80,7 +80,7 @@ def test_every_regression_check_has_its_row_and_bounds_have_none(toy_power: Powe
 def test_the_loss_that_is_stated_fails_the_gate_by_name_and_half_of_the_margin_passes(toy: Toy) -> None:
     loss = check_of(power_of(toy.root), "gaps").loss
     assert loss is not None
-    assert 0.04 < loss <= 0.12
+    assert 0.04 < loss <= 0.2
     verdicts = {}
     for size in (loss, 0.02):
         prepared = gate.prepare("jobs", toy.root)
