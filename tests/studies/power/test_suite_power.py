@@ -33,10 +33,14 @@ def _few_runs() -> Iterator[None]:
         yield
 
 
-def power_of(root: Path, like: Sequence[str] = ()) -> PowerRecord:
+def power_of(root: Path, like: Sequence[str] = (), *, losses: bool = False) -> PowerRecord:
+    """Without `losses`, none is looked for, which takes most of the time."""
     prepared = gate.prepare("jobs", root)
     settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off"})
-    return suite_power(prepared, settings, command="fairgate power jobs", like=like)
+    with pytest.MonkeyPatch.context() as patch:
+        if not losses:
+            patch.setattr(decidable, "LOSSES", ())
+        return suite_power(prepared, settings, command="fairgate power jobs", like=like)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +51,7 @@ def power_toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture(scope="session")
 def toy_power(power_toy: Toy) -> PowerRecord:
-    return power_of(power_toy.root)
+    return power_of(power_toy.root, losses=True)
 
 
 def check_of(record: PowerRecord, id_: str) -> CheckPower:
@@ -78,7 +82,7 @@ def test_every_regression_check_has_its_row_and_bounds_have_none(toy_power: Powe
 
 
 def test_the_loss_that_is_stated_fails_the_gate_by_name_and_half_of_the_margin_passes(toy: Toy) -> None:
-    loss = check_of(power_of(toy.root), "gaps").loss
+    loss = check_of(power_of(toy.root, losses=True), "gaps").loss
     assert loss is not None
     assert 0.04 < loss <= 0.2
     verdicts = {}
@@ -149,7 +153,7 @@ def test_a_checkpoint_that_harms_a_group_is_left_out_by_name(power_toy: Toy) -> 
 @pytest.mark.nightly
 def test_an_anchor_takes_its_part_of_the_family(toy: Toy, toy_power: PowerRecord) -> None:
     toy.write_suite(SUITE.replace("baseline: model", "anchor: model:scores:base.csv?values=logit\nbaseline: model"))
-    record = power_of(toy.root)
+    record = power_of(toy.root, losses=True)
     assert [check.id for check in record.checks] == ["no-regression", "gaps", "useful"]
     assert record.together <= toy_power.together
     before, now = (check_of(each, "gaps").loss for each in (toy_power, record))
@@ -166,7 +170,7 @@ def test_a_suite_that_compares_nothing_is_refused(toy: Toy) -> None:
 
 def test_a_loss_that_nothing_shows_is_stated_nowhere(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decidable, "LOSSES", (0.001, 0.002))
-    assert {check.loss for check in power_of(toy.root).checks} == {None}
+    assert {check.loss for check in power_of(toy.root, losses=True).checks} == {None}
 
 
 def test_the_record_comes_back_from_its_file_and_fits_the_shipped_schema(toy_power: PowerRecord) -> None:
