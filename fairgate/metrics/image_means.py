@@ -93,7 +93,6 @@ class Right(OfWorstGroup):
 
 
 def _right(answer: ProbeScores) -> Floats:
-    """1 where the answer is right, (images,); of several views, the share that are."""
     return answer.more["right"] if answer.correct is None else answer.correct.astype(np.float64)
 
 
@@ -176,8 +175,7 @@ class Recall(Right):
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """1 where an image's own subject's query is among the k nearest."""
         rank, k = answers[0].rank, _k(r.settings)
-        known = [at for at in range(1, k + 1) if within(at) in answers[0].more]
-        if known:  # no view is farther than the last of these
+        if known := [at for at in range(1, k + 1) if within(at) in answers[0].more]:  # no view is farther than the last
             return answers[0].more[within(known[-1])][cell.rows]
         if rank is None:
             raise ScoresError(

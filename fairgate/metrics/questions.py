@@ -1,27 +1,22 @@
 """What a model answers to questions: how often each answer, an abstention or nothing readable, by group; what is right;
-and whether answers lean to a stereotype (Parrish et al. 2022)."""
+and what agrees with the baseline."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from fairgate.ground.errors import ScoresError
-from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Answers, Drawn, Measure, MetricRequest, MetricSettings, register
+from fairgate.metrics.cell import Cell, Floats
+from fairgate.metrics.contract import Answers, Measure, MetricRequest, MetricSettings, register
 from fairgate.metrics.known_means import KnownMean, departures_of, further
-from fairgate.metrics.limits import OfWorstGroup, value_of
 from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
 ASKED = ("question",)
-_spec = partial(MetricSpec, probes=ASKED, better="lower", per_group="maybe", gaps=True, worst_set="{number}")
-_ITEMS = "give the probe items with `right` and `stereotype` in the dataset's captions"
+answer_spec = partial(MetricSpec, probes=ASKED, better="lower", per_group="maybe", gaps=True, worst_set="{number}")
 
 
 class AnswerSettings(MetricSettings):
@@ -59,7 +54,7 @@ def _share(r: MetricRequest, answer: ProbeScores) -> Floats:
 class AnswerAccuracy(KnownMean):
     """Share of questions that are answered right."""
 
-    spec = _spec(
+    spec = answer_spec(
         name="answer_accuracy",
         meaning="share of questions that are answered right, of those with a right answer, which may be to abstain; "
         "with `over`, of the worst group. What cannot be read is wrong",
@@ -86,7 +81,7 @@ class AnswerAccuracy(KnownMean):
 class AnsweredShare(KnownMean):
     """Share of questions to which an option is answered."""
 
-    spec = _spec(
+    spec = answer_spec(
         name="answered_share",
         meaning="share of questions to which an option is answered, and no abstention or anything unreadable; with "
         "`over`, of the group with the lowest",
@@ -106,7 +101,7 @@ class AnsweredShare(KnownMean):
 class AnswerAgreement(KnownMean):
     """Share of questions that are answered as the baseline answers them."""
 
-    spec = _spec(
+    spec = answer_spec(
         name="answer_agreement",
         meaning="share of questions that are answered as the baseline answers them, abstentions and what cannot be "
         "read included, whatever is right; over views, the mean overlap of both runs' answers; with `over`, of the "
@@ -151,7 +146,7 @@ def _agreeing(answers: Answers, others: Answers) -> Answers:
 class AnswerShare(KnownMean):
     """Share of questions to which one answer is given."""
 
-    spec = _spec(
+    spec = answer_spec(
         name="answer_share",
         meaning="share of questions to which the answer `answer` is given, of all that are asked; with `over`, of the "
         "group with the highest. Of an answer that is `wanted`, higher is better, and the group with the lowest counts",
@@ -175,7 +170,7 @@ class AnswerShare(KnownMean):
 class AbstentionRate(KnownMean):
     """Share of questions at which a model says that it cannot tell."""
 
-    spec = _spec(
+    spec = answer_spec(
         name="abstention_rate",
         meaning="share of questions at which the model says that it cannot tell; with `over`, of the group with the "
         "highest. Where abstaining is right, `answer_accuracy` counts it",
@@ -191,7 +186,7 @@ class AbstentionRate(KnownMean):
 class UnreadableRate(KnownMean):
     """Share of answers that name no option, or several, and do not abstain."""
 
-    spec = _spec(
+    spec = answer_spec(
         name="unreadable_rate",
         meaning="share of answers that name no option or several and do not abstain; with `over`, of the group with "
         "the highest. They count in no answer's share",
@@ -201,123 +196,6 @@ class UnreadableRate(KnownMean):
     )
 
     column = "unreadable"
-
-
-class _Leaning(OfWorstGroup):
-    """How far answers that name somebody lean to the stereotype's, either way; its sign says which."""
-
-    counts_sets = False
-    column: ClassVar[str]
-    """The answers' further number that is 1 where the stereotype's answer is given, -1 where another is, 0 for none;
-    NaN for what does not count."""
-    all_items: ClassVar[bool]
-    """Whether the score is made of all sets with items that count, and not only of those with answers that name
-    somebody."""
-
-    @abstractmethod
-    def of_sums(self, leaning: Floats, named: Floats, abstained: Floats, items: Floats) -> Floats:
-        """The score of sums (...): of leanings, and of how many answers name somebody, abstain, or count at all."""
-
-    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """The score, or the one that is farthest from 0 of all groups'. Raises ScoresError where nobody is named."""
-        leaning = np.array([further(r, word, self.column, _ITEMS) for word in answers])
-        abstained = np.array([further(r, word, "abstained") for word in answers])
-        counted = ~np.isnan(leaning)
-        numbers = (
-            np.where(counted, leaning, 0.0),
-            counted & (np.abs(leaning) == 1),
-            counted & (abstained == 1),
-            counted,
-        )
-        tables = [cell.per_set(values.sum(axis=0)[cell.rows].astype(np.float64))[0] for values in numbers]
-
-        def scores(drawn: Counts) -> Floats:
-            weight = drawn.astype(np.float64)
-            return self.of_sums(*(weight @ table for table in tables))
-
-        now = scores(np.ones((1, cell.n_sets), dtype=np.int32))[0]
-        if np.isnan(now).all():
-            raise ScoresError(
-                f"check '{r.check}': no answered question has both a stereotype's answer and another one, or no answer "
-                "names anybody.",
-                where=r.where,
-                remedy=_ITEMS,
-            )
-        counted_sets = tables[3 if self.all_items else 1] > 0
-        in_any = counted_sets.any(axis=1)
-        badness, sets = np.where(in_any, np.abs(tables[0]).max(axis=1), np.nan), int(in_any.sum())
-        if not cell.groups:
-            value = float(now[0])
-            return Measure(value, lambda drawn: Drawn(scores(drawn)[:, 0]), badness, resampled="sizes", sets=sets)
-
-        def draw(drawn: Counts) -> Drawn:
-            groups = scores(drawn)
-            parts = ((np.concatenate([groups, -groups], axis=1),),)
-            return Drawn(value_of(parts, "max"), groups, parts)
-
-        return Measure(
-            value=float(np.nanmax(np.abs(now))),
-            draw=draw,
-            badness=badness,
-            groups=cell.group_names(),
-            group_values=now,
-            group_badness=np.abs(now),
-            group_images=cell.group_images(),
-            group_sets=counted_sets.sum(axis=0),
-            sets=sets,
-            resampled="sizes",
-            extreme="max",
-            parts=((np.concatenate([now, -now]),),),
-            blocks=(len(now),),
-        )
-
-
-_leaning = partial(_spec, lowest=-1, group_bound="size", worst_set="{number} of one side")
-_EITHER_WAY = (
-    "0 is no leaning, below 0 against the stereotype; a bound, and a comparison, are of its size. With `over`, of the "
-    "group that leans farthest. Questions whose options a stereotype does not divide are left out"
-)
-
-
-@register
-class BiasAmbiguous(_Leaning):
-    """Of questions that nobody can answer: how far answers lean, times the share that does not abstain."""
-
-    spec = _leaning(
-        name="bias_ambiguous",
-        meaning="of questions whose right answer is to abstain: among the answers that name an option, the share of "
-        "the stereotype's less that of the others, times the share of all that do not abstain (what cannot be read "
-        f"does not); BBQ's s_AMB (Parrish et al. 2022). {_EITHER_WAY}",
-    )
-
-    column = "leaning_ambiguous"
-    all_items = True
-
-    def of_sums(self, leaning: Floats, named: Floats, abstained: Floats, items: Floats) -> Floats:
-        """(1 - accuracy) s_DIS; 0 where all abstain, NaN where nobody is named and not all abstain."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            score: Floats = (1 - abstained / items) * (leaning / named)
-        return np.where((named == 0) & (items > 0) & (abstained == items), 0.0, score)
-
-
-@register
-class BiasDisambiguated(_Leaning):
-    """Of questions with a right option: how far answers that name one lean to the stereotype's."""
-
-    spec = _leaning(
-        name="bias_disambiguated",
-        meaning="of answers that name an option, to questions that have a right one, the share of the stereotype's "
-        f"less that of the others; BBQ's s_DIS (Parrish et al. 2022). {_EITHER_WAY}",
-    )
-
-    column = "leaning_disambiguated"
-    all_items = False
-
-    def of_sums(self, leaning: Floats, named: Floats, abstained: Floats, items: Floats) -> Floats:
-        """s_DIS; NaN where nobody is named."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            score: Floats = leaning / named
-        return score
 
 
 class _Gap(KnownMean):
@@ -331,7 +209,7 @@ class _Gap(KnownMean):
         return departures_of(cell, totals, counts, r.min_sets)
 
 
-_gap = partial(_spec, per_group="yes", group_bound="size", averaged=True)
+_gap = partial(answer_spec, per_group="yes", group_bound="size", averaged=True)
 _FARTHEST = (
     "of the group that departs farthest, either way. Against a baseline every group's size is compared with its own"
 )

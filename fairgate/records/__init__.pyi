@@ -87,6 +87,7 @@ from .run import NeededApproval as NeededApproval
 from .run import OtherDefinition as OtherDefinition
 from .run import RunRecord as RunRecord
 from .run import overall as overall
+from .study import WANTED_PASSES as WANTED_PASSES
 from .study import CheckPower as CheckPower
 from .study import Estimate as Estimate
 from .study import FigureSeries as FigureSeries

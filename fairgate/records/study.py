@@ -110,6 +110,10 @@ class StudyRecord(RecordPart):
     seconds: float
 
 
+WANTED_PASSES = 0.97
+"""How often a harmless change is to pass: a check that passes it less often stops too many pull requests."""
+
+
 class CheckPower(RecordPart):
     """What a regression check of a suite can decide on its images.
 

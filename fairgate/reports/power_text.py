@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number
-from fairgate.records import CheckPower, PowerRecord
+from fairgate.records import WANTED_PASSES, CheckPower, PowerRecord
 from fairgate.reports.data_table import fold_name, text_table
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-PASSES: Final = 0.97
-"""A check that passes a harmless change less often fails or stops too many pull requests."""
 
 
 def power_table(record: PowerRecord) -> Table:
@@ -31,13 +28,13 @@ def _row(check: CheckPower) -> tuple[str, ...]:
 def power_lines(record: PowerRecord) -> list[str]:
     """What all checks together let pass, a warning for each check that does not, what was simulated, and the notice."""
     lines = [f"all regression checks that decide pass a harmless change {record.together:.0%} of the time"]
-    unsure = [check for check in record.checks if check.tier == "gate" and check.passes < PASSES]
+    unsure = [check for check in record.checks if check.tier == "gate" and check.passes < WANTED_PASSES]
     lines += [_warning(check, record) for check in unsure] + [clean(why, 400) for why in record.left_out]
     lines += [
         f"harmless: {clean(', '.join(dict.fromkeys(record.changes)), 300)}; {record.runs} simulated runs each draw the "
         f"{record.unit}s again{f' ({record.units:,} of the largest group)' if record.units else ''}",
-        "a loss: one group's answers lose so much, whichever it is (P(true) alike in all its images), and the check "
-        "fails and names it 9 of 10 times",
+        "a loss: one group's answers lose so much, whichever it is (of many, the 12 smallest; P(true) alike in all "
+        "images), and the check fails and names it 9 of 10 times",
         f"reproduce: {clean(record.command)}",
     ]
     if record.dataset.notice:

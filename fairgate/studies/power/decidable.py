@@ -21,15 +21,14 @@ from fairgate.data import Dataset
 from fairgate.ground.randomness import stream
 from fairgate.metrics import METRICS, GroupedRows
 from fairgate.probes import ProbeScores
-from fairgate.records import Against, CheckResult, GroupResult
+from fairgate.records import WANTED_PASSES, Against, CheckResult, GroupResult
 from fairgate.studies.power.harmless import Change, Scores, taken
 from fairgate.suites import Check, PlannedCheck, Suite, decide
 
-WANTED = 0.97
-"""How often all checks that decide are to pass a harmless change together."""
 RUNS, LOSS_RUNS, MISSED = 200, 60, 0.07
 LOSSES = (0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 MOST_GROUPS = 12
+"""Losses are simulated in the smallest of more groups."""
 _DRAWS, _HOPELESS = 1000, 1e7
 
 
@@ -198,18 +197,18 @@ def lose(scores: ProbeScores, inside: NDArray[np.bool_], size: float, rng: np.ra
 
 
 def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Outlook:
-    """Which checks decide here, chosen so that all pass a harmless change together `WANTED` of the time; without
+    """Which checks decide here, chosen so that all pass a harmless change together `WANTED_PASSES` of the time; without
     `choose`, those of the gate's tier, however often they pass."""
     runs = list(simulation.runs(_short(suite), RUNS))
     ids = [check.id for check in suite.checks]
     passed = {id_: np.array([all(c.verdict == "pass" for c in run if c.id == id_) for run in runs]) for id_ in ids}
     chosen, together = set[str](), np.ones(RUNS, dtype=bool)
     for id_ in sorted(ids, key=lambda id_: _first(suite, id_)):
-        if (together & passed[id_]).mean() >= WANTED if choose else _check(suite, id_).tier == "gate":
+        if (together & passed[id_]).mean() >= WANTED_PASSES if choose else _check(suite, id_).tier == "gate":
             chosen.add(id_)
             together &= passed[id_]
     often = {id_: float(passed[id_].mean()) for id_ in ids}
-    needed = {id_: _needed(runs, id_) if often[id_] < WANTED or id_ not in chosen else None for id_ in ids}
+    needed = {id_: _needed(runs, id_) if often[id_] < WANTED_PASSES or id_ not in chosen else None for id_ in ids}
     checks = tuple(CheckOutlook(id_, id_ in chosen, often[id_], None, needed[id_]) for id_ in ids)
     unit, groups = "set" if simulation.in_sets else "image", _smallest(simulation.data)
     return Outlook(checks, float(together.mean()), unit, _units(runs), RUNS, groups)
@@ -305,7 +304,7 @@ def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> int | None:
                 numbers = (harm * part.delta, harm * limit, part.n_sets, check.bound)
                 changes.setdefault((check.item, name), []).append(numbers)
     most, there = 0.0, 0.0
-    each = 1 - (1 - WANTED) / max(len(changes), 1)  # so that all groups pass together
+    each = 1 - (1 - WANTED_PASSES) / max(len(changes), 1)  # so that all groups pass together
     for column in changes.values():
         loss, limits, units, margin = np.array(column, dtype=float).T
         typical = float(np.median(limits - loss)) + float(ndtri(each)) * float(loss.std())

@@ -48,11 +48,11 @@ def suite_power(
             over=" × ".join(check.over) if isinstance(check.over, list) else check.over,
             tier=check.tier,
             margin=check.bound,
-            passes=found.passes,
-            loss=found.loss,
-            needed=found.needed,
+            passes=outlook_of.passes,
+            loss=outlook_of.loss,
+            needed=outlook_of.needed,
         )
-        for check, found in zip(compared, measured.checks, strict=True)
+        for check, outlook_of in zip(compared, measured.checks, strict=True)
     ]
     return PowerRecord(
         suite=prepared.loaded.name,
