@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairgate import data, gate, reports, suites
 from fairgate.data import Dataset
-from fairgate.data import open_dataset as _open_dataset
 from fairgate.interfaces.installed import use_installed_packages
 from fairgate.records import AuditRecord, CheckResult, GroupResult, RunRecord, Verdict
-from fairgate.suites import LoadedSuite, suite_path
-from fairgate.suites import load_suite as _load_suite
+from fairgate.studies import comparison
+from fairgate.suites import LoadedSuite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,9 +71,8 @@ class Run:
         return pd.DataFrame(rows).astype(numbers)
 
     def _repr_html_(self) -> str:
-        from fairgate.reports import render_html
 
-        return _framed(render_html(self.record, None))
+        return _framed(reports.render_html(self.record, None))
 
 
 _MEASURED = ("value", "lo", "hi", "baseline", "delta", "delta_lo", "delta_hi", "p_adjusted", "n_sets")
@@ -91,14 +90,11 @@ class Comparison:
 
         import pandas as pd
 
-        from fairgate.reports import render_csv
-
-        return pd.read_csv(io.StringIO(render_csv(self.record)))
+        return pd.read_csv(io.StringIO(reports.render_csv(self.record)))
 
     def _repr_html_(self) -> str:
-        from fairgate.reports import comparison_html
 
-        return _framed(comparison_html(self.record))
+        return _framed(reports.comparison_html(self.record))
 
 
 def check(  # noqa: PLR0913 - the options of a command
@@ -123,14 +119,12 @@ def check(  # noqa: PLR0913 - the options of a command
     a folder. A checkpoint that cannot be read is a run with the verdict `error`; a suite or an option that is wrong
     raises FairgateError.
     """
-    from fairgate import gate
-    from fairgate.suites import named_bases
 
     folder = Path(root).resolve()
     where = None if report is None else str(report)
     if where is not None:
         gate.clear_report(suite, folder, where, baseline)
-    prepared = gate.prepare(suite, folder, named_bases(base))
+    prepared = gate.prepare(suite, folder, suites.named_bases(base))
     settings = gate.settings_of(
         prepared,
         model=model,
@@ -162,25 +156,25 @@ def compare(
     allow_pickle: bool = False,
 ) -> Comparison:
     """Compare several models on a suite's probes, as `fairgate audit` does. FairgateError for what cannot be read."""
-    from fairgate import gate
-    from fairgate.studies.comparison import AuditOptions, audit, audited, command_of
 
     prepared = gate.prepare(suite, Path(root).resolve())
     where = None if cache is None else str(cache)
-    settings = audited(prepared, models, device=device, cache=where, allow_pickle=allow_pickle)
-    options = AuditOptions(reference=tuple(reference), margin=margin, k=k)
-    return Comparison(audit(prepared, settings, options, command=command_of([suite], models, options)))
+    settings = comparison.audited(prepared, models, device=device, cache=where, allow_pickle=allow_pickle)
+    options = comparison.AuditOptions(reference=tuple(reference), margin=margin, k=k)
+    return Comparison(
+        comparison.audit(prepared, settings, options, command=comparison.command_of([suite], models, options))
+    )
 
 
 def load_suite(name: str, root: Folder = ".") -> LoadedSuite:
     """A suite of the repository at `root`, read and checked. Raises SuiteError."""
     folder = Path(root).resolve()
-    return _load_suite(suite_path(name, folder), folder)
+    return suites.load_suite(suites.suite_path(name, folder), folder)
 
 
 def open_dataset(name: str, root: Folder = ".") -> Dataset:
     """A released dataset of the repository at `root`: `NAME`, the newest version, or `NAME@vN`. Raises DatasetError."""
-    return _open_dataset(name, Path(root).resolve() / "datasets")
+    return data.open_dataset(name, Path(root).resolve() / "datasets")
 
 
 def import_images(  # noqa: PLR0913 - the options of a command
@@ -207,15 +201,16 @@ def import_images(  # noqa: PLR0913 - the options of a command
     table holds (bytes, or Hugging Face's `{"bytes": ..., "path": ...}`). `bins` makes groups of numbers, `{"age":
     "0-19,20-39,40-"}`, and `merge` one group of several, `{"race": {"Latino_Hispanic": "other"}}`. Raises DatasetError.
     """
-    from fairgate.data import Bins, ColumnGrouping, ImportColumns, plan_import
 
-    grouping = ColumnGrouping({column: Bins.parse(written) for column, written in (bins or {}).items()}, merge or {})
+    grouping = data.ColumnGrouping(
+        {column: data.Bins.parse(written) for column, written in (bins or {}).items()}, merge or {}
+    )
     releases = Path(root).resolve() / "datasets"
     declared = attributes if isinstance(attributes, Mapping) else {attribute: [] for attribute in attributes}
-    columns = ImportColumns(declared, subject, subject_column, image_column, set_column, member_column, cluster)
-    plan = plan_import(labels, None if images is None else Path(images), columns, grouping)
+    columns = data.ImportColumns(declared, subject, subject_column, image_column, set_column, member_column, cluster)
+    plan = data.plan_import(labels, None if images is None else Path(images), columns, grouping)
     plan.write(name, root=releases, version=version, licence=licence)
-    return _open_dataset(f"{name}@{version}", releases)
+    return data.open_dataset(f"{name}@{version}", releases)
 
 
 def _framed(page: str) -> str:

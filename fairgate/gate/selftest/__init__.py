@@ -1,6 +1,5 @@
 """`fairgate doctor`: whether a gate run is possible here, whether anything disables it, and whether bias fails it."""
 
-from fairgate.gate.selftest.finding import Finding, Level, healthy
-from fairgate.gate.selftest.run import SelfTestOptions, examine
+from fairgate.ground.lazy_face import lazy_face
 
-__all__ = ["Finding", "Level", "SelfTestOptions", "examine", "healthy"]
+__getattr__, __all__ = lazy_face(__name__, __file__)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fairgate import reports, suites
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli import options
 
@@ -31,12 +32,10 @@ def approve(
     Adds a line a change to `approvals:` in fairness_suites/SUITE.yaml. Merge that by itself into the default branch,
     then run the gate of the pull request again. An approval of a branch does not count on that branch.
     """
-    from fairgate.reports import read_results
-    from fairgate.suites import add_approvals, suite_path
 
     root = root.resolve()
     folder = report or root / "fairness-report"
-    path, record = suite_path(suite, root), read_results(folder / "results.json")
+    path, record = suites.suite_path(suite, root), reports.read_results(folder / "results.json")
     if record.suite != suite:
         problem = f"the report is of suite '{record.suite}', not of '{suite}'."
         raise SettingsError(problem, where=str(folder), remedy="name its folder with --from DIR")
@@ -45,7 +44,7 @@ def approve(
         kinds = ", ".join(dict.fromkeys(approval.kind for approval in record.needs_approval))
         problem = f"that run needs no approval{' of this kind' if kinds else ''}."
         raise SettingsError(problem, where=str(folder), remedy=f"kinds there: {kinds}" if kinds else "nothing to do")
-    for line in add_approvals(path, wanted, reason=reason.strip(), until=_day(until)):
+    for line in suites.add_approvals(path, wanted, reason=reason.strip(), until=_day(until)):
         typer.echo(f"approved: {line}")
     typer.echo(f"wrote {path.relative_to(root)}: merge it into the default branch by itself, then run the gate again")
 

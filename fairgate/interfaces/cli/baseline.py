@@ -5,16 +5,16 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from fairgate import gate, records, reports, suites
+from fairgate.gate import baselines
+from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import wide_console
-
-if TYPE_CHECKING:
-    from fairgate.records import RunRecord
-
+from fairgate.interfaces.cli.check import gated
+from fairgate.interfaces.cli.console import progress_line, wide_console
 
 baseline_app = typer.Typer(no_args_is_help=True, help="Show, compare and update what checkpoints are compared with.")
 
@@ -29,11 +29,10 @@ def show(
     root: options.Root = Path(),
 ) -> None:
     """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
-    from fairgate.reports import baseline_lines, baseline_table
 
     record = _read(baseline, suite, root.resolve(), mlflow)
-    typer.echo("\n".join(baseline_lines(record)))
-    wide_console(100).print(baseline_table(record))
+    typer.echo("\n".join(reports.baseline_lines(record)))
+    wide_console(100).print(reports.baseline_table(record))
 
 
 @baseline_app.command()
@@ -45,12 +44,11 @@ def diff(
     root: options.Root = Path(),
 ) -> None:
     """How two baselines differ: checkpoint, data, and each check's value. Nothing is decided here."""
-    from fairgate.reports import difference_lines, difference_table
 
     earlier = _read(before, suite, root.resolve(), mlflow)
     other = _read(now, suite, root.resolve(), mlflow)
-    typer.echo("\n".join(difference_lines(earlier, other)))
-    wide_console(100).print(difference_table(earlier, other))
+    typer.echo("\n".join(reports.difference_lines(earlier, other)))
+    wide_console(100).print(reports.difference_table(earlier, other))
 
 
 @baseline_app.command()
@@ -74,10 +72,6 @@ def update(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     Refused in CI, without a reason, and, unless forced, for a run that did not pass. The first baseline of a suite is
     compared with nothing, and proposes bounds from what was measured.
     """
-    from fairgate import gate
-    from fairgate.interfaces.cli.check import gated
-    from fairgate.suites import write_bounds
-
     gate.refuse_update(reason)
     prepared = gate.prepare(suite, root.resolve())
     settings = gate.settings_of(
@@ -93,7 +87,7 @@ def update(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         loaded = prepared.loaded
         bounds = gate.proposed_bounds(evaluation.record, loaded.suite)
         if propose:
-            write_bounds(loaded.path, bounds)
+            suites.write_bounds(loaded.path, bounds)
         typer.echo("\n".join(gate.proposal_lines(bounds, loaded.suite, written=propose)))
 
 
@@ -107,29 +101,25 @@ def anchor(
 
     Writes `anchor: git:REF@HASH` into fairness_suites/SUITE.yaml. The hash decides, also once the tag has moved.
     """
-    from fairgate.gate.baselines import Repository, baseline_folder, parse_baseline
-    from fairgate.ground.errors import BaselineError
-    from fairgate.suites import load_suite, suite_path, write_anchor
-
     root = root.resolve()
-    path, repository = suite_path(suite, root), Repository(root)
+    path, repository = suites.suite_path(suite, root), baselines.Repository(root)
     if ref is None:
-        spec = parse_baseline(load_suite(path, root).suite.baseline or "none")
+        spec = baselines.parse_baseline(suites.load_suite(path, root).suite.baseline or "none")
         ref = spec.target if spec.kind == "git" else "HEAD"
-    commit, folder = repository.tip(ref), baseline_folder(suite)
+    commit, folder = repository.tip(ref), baselines.baseline_folder(suite)
     if repository.read(commit, f"{folder}/results.json") is None:
         raise BaselineError(
             f"{ref} ({commit[:7]}) has no record of suite '{suite}'.",
             where=folder,
             remedy="name a commit that has one; `fairgate baseline update` makes one",
         )
-    write_anchor(path, f"git:{ref}@{commit}")
+    suites.write_anchor(path, f"git:{ref}@{commit}")
     typer.echo(f"{path.relative_to(root)}: anchor: git:{ref}@{commit}")
 
 
 @baseline_app.command()
 def verify(
-    suites: Annotated[list[str] | None, typer.Argument(help="Suites; left out, all that have a record.")] = None,
+    suite: Annotated[list[str] | None, typer.Argument(help="Suites; left out, all that have a record.")] = None,
     device: options.Device = None,
     cache: options.Cache = None,
     root: options.Root = Path(),
@@ -138,21 +128,18 @@ def verify(
 
     Exit code 0: every record is what its checkpoint answers; 1: one is not; 3: one could not be recomputed.
     """
-    from fairgate import gate
-    from fairgate.gate.baselines import RESULTS, baseline_folder
-    from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict
-    from fairgate.interfaces.cli.console import progress_line
-    from fairgate.reports import read_results
-    from fairgate.suites import suite_names
-
     root, codes = root.resolve(), [0]
-    names = suites or [name for name in suite_names(root) if (root / baseline_folder(name) / RESULTS).is_file()]
+    names = suite or [
+        name
+        for name in suites.suite_names(root)
+        if (root / baselines.baseline_folder(name) / baselines.RESULTS).is_file()
+    ]
     if not names:
         raise NoVerdict("no suite has a record.", where=str(root), remedy="`fairgate baseline update` makes one")
     for name in names:
-        folder = baseline_folder(name)
+        folder = baselines.baseline_folder(name)
         try:
-            record, prepared = read_results(root / folder / RESULTS), gate.prepare(name, root)
+            record, prepared = reports.read_results(root / folder / baselines.RESULTS), gate.prepare(name, root)
             settings = gate.settings_of(
                 prepared, model=record.model.uri, baseline="none", mlflow="off", device=device, cache=cache
             )
@@ -165,14 +152,9 @@ def verify(
         raise typer.Exit(1 if 1 in codes else 3)
 
 
-def _read(text: str | None, suite: str, root: Path, mlflow: str | None) -> RunRecord:
+def _read(text: str | None, suite: str, root: Path, mlflow: str | None) -> records.RunRecord:
     """The record of a baseline (None: the one in the working tree), checked to be of its scores and suite."""
-    from fairgate import gate
-    from fairgate.gate.baselines import baseline_folder, parse_baseline
-    from fairgate.reports import read_results
-    from fairgate.suites import suite_path
-
-    suite_path(suite, root)
+    suites.suite_path(suite, root)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
-        named = parse_baseline(text or f"file:{baseline_folder(suite)}")
-        return read_results(gate.saved_record(named, suite, root, mlflow, Path(scratch)).results)
+        named = baselines.parse_baseline(text or f"file:{baselines.baseline_folder(suite)}")
+        return reports.read_results(gate.saved_record(named, suite, root, mlflow, Path(scratch)).results)

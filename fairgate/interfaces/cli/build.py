@@ -9,7 +9,10 @@ from typing import Annotated, cast, get_args
 import typer
 from typer.core import TyperGroup
 
+from fairgate import builds, engines
 from fairgate.ground.errors import SettingsError
+from fairgate.interfaces.cli.build_display import BuildProgress, show_preflight, show_status
+from fairgate.models import checkpoints
 from fairgate.models.generation import Offload
 
 
@@ -58,24 +61,20 @@ def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
     out: Out = OUT,
 ) -> None:
     """Build NAME: all subjects and then the dataset, or one --subject or --part. What is finished is not made again."""
-    from fairgate.builds import Factory, read_build
-    from fairgate.engines import open_engine
-    from fairgate.interfaces.cli.build_display import BuildProgress
-
     if assemble and (subject or part):
         raise SettingsError(
             "--assemble joins all subjects, and cannot be combined with --subject or --part.",
             where="--assemble",
             remedy="leave one of them out",
         )
-    recipe = read_build(name, params)
+    recipe = builds.read_build(name, params)
     how = _offload(offload, engine, device)
     with BuildProgress() as progress:
-        factory = Factory(name, recipe, out, limit, progress, params, how)
+        factory = builds.Factory(name, recipe, out, limit, progress, params, how)
         if assemble:
             manifest = factory.assemble()
         else:
-            with closing(open_engine(engine, workers=workers, device=device)) as crew:
+            with closing(engines.open_engine(engine, workers=workers, device=device)) as crew:
                 if subject or part:
                     factory.build(crew, subject or (), part)
                     return
@@ -86,14 +85,13 @@ def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
 
 def _offload(text: str, engine: str, device: str) -> Offload:
     """Raises SettingsError for what is none, and where there is no GPU whose memory could be spared."""
-    from fairgate.models.checkpoints import find_device
 
     offload = next((how for how in get_args(Offload) if how == text), None)
     if offload is None:
         raise SettingsError(
             f"--offload is '{text}'.", where="--offload", remedy=f"choose one of {', '.join(get_args(Offload))}"
         )
-    if offload != "none" and engine == "local" and not find_device(device).is_cuda:
+    if offload != "none" and engine == "local" and not checkpoints.find_device(device).is_cuda:
         raise SettingsError(
             f"--offload {text} spares the memory of a GPU, and this build runs on a CPU.",
             where="--offload",
@@ -110,10 +108,8 @@ def preflight(
 ) -> None:
     """What NAME reads and will cost: models with licence, size and the command that fetches them, evaluations, GPU
     memory, hours and kWh. Nothing is loaded. Exits with 1 where something is not there."""
-    from fairgate.builds import preflight_of, read_build
-    from fairgate.interfaces.cli.build_display import show_preflight
 
-    needed = preflight_of(read_build(name, params), out)
+    needed = builds.preflight_of(builds.read_build(name, params), out)
     show_preflight(name, needed)
     if needed.missing:
         raise typer.Exit(1)
@@ -127,8 +123,6 @@ def status(
     out: Out = OUT,
 ) -> None:
     """How far builds are: shards, finished sets, drops by reason, evaluations, seconds, and what is stale."""
-    from fairgate.builds import build_names
-    from fairgate.interfaces.cli.build_display import show_status
 
-    for build in [name] if name else build_names(params):
+    for build in [name] if name else builds.build_names(params):
         show_status(build, params, out, limit)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from fairgate.builds import Factory, Ground, Ledger, Preflight, part_states, published, read_build
+from fairgate import builds
 from fairgate.ground.errors import ModelError, RecipeError, harmless
 from fairgate.reports import text_table
 
@@ -22,7 +22,7 @@ WIDTH = 110
 
 def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     """Print one build's table."""
-    factory = Factory(name, read_build(name, params), out, limit)
+    factory = builds.Factory(name, builds.read_build(name, params), out, limit)
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
     title = f"{name} ({factory.recipe.name})"
@@ -33,11 +33,11 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     columns = ("subject", "part", "state", "shards", "started", "kept", "chosen", "~dropped", "~work", "~seconds")
     rows, notes = [], []
     try:
-        ground = Ground.of(factory.recipe, limit)
+        ground = builds.Ground.of(factory.recipe, limit)
     except (ModelError, RecipeError) as error:
         ground = None
         notes.append(f"whether anything is stale is not known here: {error.problem}")
-    for part_state in part_states(factory, ground):
+    for part_state in builds.part_states(factory, ground):
         tally = part_state.tally
         chosen = (
             ""
@@ -60,13 +60,13 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         console.print(f"dataset: {escape(str(factory.places.dataset))}", soft_wrap=True)
 
 
-def show_preflight(name: str, preflight: Preflight) -> None:
+def show_preflight(name: str, preflight: builds.Preflight) -> None:
     """Print what a build reads, what fetches the rest, and what it will cost."""
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
     rows = []
     for need in preflight.needs:
-        size = published(need.source) if need.model else None
+        size = builds.published(need.source) if need.model else None
         numbers = ("", "", "") if size is None else (size.licence, f"{size.disk:.1f}", f"{size.memory:.1f}")
         cells = (need.name, harmless(need.source), ", ".join(need.parts) if need.model else "", *numbers)
         rows.append([*cells, "no" if need.problem else "yes"])
@@ -154,7 +154,7 @@ class BuildProgress:
         self._printed = self._clock()
         self._task = self._bar.add_task(escape(self._line.name), total=self._line.total, summary="")
 
-    def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
+    def shard(self, ledger: builds.Ledger, *, images: int, found: bool) -> None:
         """Move the line, or print it where the last one is old."""
         self._line.add(ledger, images, found)
         if self._task is not None:
@@ -198,7 +198,7 @@ class _Line:
         """Of `total`."""
         return self._kept if self._wanted is not None else self._finished
 
-    def add(self, ledger: Ledger, images: int, found: bool) -> None:
+    def add(self, ledger: builds.Ledger, images: int, found: bool) -> None:
         """Count a shard. Rates are of made ones: what it took to find others is no part of them."""
         before, since, self._since = self.done, self._since, self._clock()
         self._finished += 1

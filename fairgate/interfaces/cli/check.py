@@ -5,18 +5,15 @@ from __future__ import annotations
 import traceback
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from fairgate import gate, records, reports, suites
 from fairgate.ground.errors import FairgateError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import progress_line, wide_console
 from fairgate.suites import OPTIONS
-
-if TYPE_CHECKING:
-    from fairgate.gate import Evaluation, Prepared
-    from fairgate.suites import Settings
 
 
 def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
@@ -39,14 +36,11 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     be computed (the checkpoint could not be read, a server is down) and nothing failed; 4: the suite or an option is
     wrong; 10: every check passes, and a person has to approve what else the change brings (`fairgate approve`).
     """
-    from fairgate import gate
-    from fairgate.records import NO_VERDICT, OPEN
-    from fairgate.suites import named_bases
 
     folder = root.resolve()
     try:
         gate.clear_report(suite, folder, report, baseline)
-        prepared = gate.prepare(suite, folder, named_bases(base))
+        prepared = gate.prepare(suite, folder, suites.named_bases(base))
         settings = gate.settings_of(
             prepared,
             model=model,
@@ -66,27 +60,25 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     except Exception as defect:  # Python would exit with 1, which says "more biased"
         traceback.print_exc()
         typer.echo("no verdict: fairgate broke off with the error above, which is a defect of it", err=True)
-        raise typer.Exit(NO_VERDICT) from defect
-    if evaluation.record.exit_code != OPEN:
+        raise typer.Exit(records.NO_VERDICT) from defect
+    if evaluation.record.exit_code != records.OPEN:
         raise typer.Exit(evaluation.record.exit_code)
 
 
-def gated(prepared: Prepared, settings: Settings, *, first_baseline: bool = False) -> Evaluation:
+def gated(prepared: gate.Prepared, settings: suites.Settings, *, first_baseline: bool = False) -> gate.Evaluation:
     """Evaluate, publish and print: what `fairgate check` does once its options are known."""
-    from fairgate import gate
-    from fairgate.reports import tell_github, terminal_summary, terminal_table
 
     prepared, settings = gate.hold(prepared, settings)
     console = wide_console(120)
     with progress_line() as progress:
         evaluation = gate.evaluate(prepared, settings, progress=progress)
-    console.print(terminal_table(evaluation.record, console.width))
+    console.print(reports.terminal_table(evaluation.record, console.width))
     # before what is slow: a server may not answer, and MLflow's tables take seconds to make
-    lines = terminal_summary(evaluation.record, first_baseline=first_baseline, report=settings.report)
+    lines = reports.terminal_summary(evaluation.record, first_baseline=first_baseline, report=settings.report)
     typer.echo("\n".join([*lines, *evaluation.messages]))
     before = len(evaluation.messages)
     evaluation = gate.publish(evaluation, prepared, settings)
     for message in evaluation.messages[before:]:
         typer.echo(message)
-    tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
+    reports.tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
     return evaluation

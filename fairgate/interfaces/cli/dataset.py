@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from fairgate import data, probes
+from fairgate.builds import review
+from fairgate.gate import baselines
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import FOUND, friendly, progress_bar, write_png
@@ -44,11 +47,11 @@ def pull(
     DVC itself does not run: which remote is read, and with which login, is decided by the base's .dvc/config. Paths are
     checked before anything is written, and objects before they take their place. Run it again to go on.
     """
-    from fairgate.gate.baselines import Repository
-    from fairgate.gate.baselines import pull as fetch
 
     with progress_bar("fetching") as progress:
-        done = fetch(Repository(root.resolve()), targets or (), base=base, force=force, progress=progress)
+        done = baselines.pull(
+            baselines.Repository(root.resolve()), targets or (), base=base, force=force, progress=progress
+        )
     if not done:
         typer.echo("DVC tracks nothing here")
     for fetched in done:
@@ -59,17 +62,15 @@ def pull(
 @dataset_app.command()
 def show(name: Name, root: Root = ROOT) -> None:
     """What a release holds: attributes, groups, counts, recipe, licence."""
-    from fairgate.data import open_dataset
 
-    describe(open_dataset(name, root).manifest)
+    describe(data.open_dataset(name, root).manifest)
 
 
 @dataset_app.command()
 def verify(name: Name, root: Root = ROOT) -> None:
     """Read all of a release and name what is wrong. Exit code 0: nothing, 1: problems, 4: there is no such release."""
-    from fairgate.data import open_dataset
 
-    dataset = open_dataset(name, root)
+    dataset = data.open_dataset(name, root)
     problems = dataset.verify()
     for problem in problems:
         typer.echo(str(problem), err=True)
@@ -96,11 +97,10 @@ def export(
     root: Root = ROOT,
 ) -> None:
     """Write a release for other tools: Hugging Face's datasets, WebDataset or whatever reads CSV."""
-    from fairgate.data import export_dataset, open_dataset
 
-    dataset = open_dataset(name, root)
+    dataset = data.open_dataset(name, root)
     with progress_bar("exporting") as progress:
-        done = export_dataset(dataset, to, progress)
+        done = data.export_dataset(dataset, to, progress)
     if done.note:
         typer.echo(done.note, err=True)
     typer.echo(f"{dataset.manifest.ref}: {done.rows:,} rows in {done.files:,} file(s), written to {to}")
@@ -119,17 +119,15 @@ def prompts(
     root: Root = ROOT,
 ) -> None:
     """Write a release of prompts for generators: a row for every word and seed, without pictures."""
-    from fairgate.data import write_prompts
-    from fairgate.probes import checked_template, filled
 
     try:
-        checked_template(template, "word")
+        probes.checked_template(template, "word")
     except ValueError as error:
         raise DatasetError(f"{error}.", where="--template", remedy="write one as `a photo of {a_word}`") from error
     if twice := [entry for entry in word if word.count(entry) > 1]:
         raise DatasetError(f"the word '{twice[0]}' is given twice.", where="--word", remedy="give each word once")
-    asked = {entry: filled(template, "word", entry) for entry in word}
-    manifest = write_prompts(asked, seeds, name, root=root, version=version, licence=licence)
+    asked = {entry: probes.filled(template, "word", entry) for entry in word}
+    manifest = data.write_prompts(asked, seeds, name, root=root, version=version, licence=licence)
     describe(manifest)
     typer.echo(f"written as {root / manifest.name / manifest.version}")
 
@@ -141,9 +139,7 @@ def sheet(
     per_subject: Annotated[int, typer.Option(min=1, help="Sets of every subject.")] = 3,
 ) -> None:
     """Draw a contact sheet of a dataset: a row per set, its members in stored order."""
-    from fairgate.builds.review import find_build
-    from fairgate.data import contact_sheet
 
-    dataset = find_build(build).dataset
-    picture = write_png(out, lambda: contact_sheet(dataset, per_subject))
+    dataset = review.find_build(build).dataset
+    picture = write_png(out, lambda: data.contact_sheet(dataset, per_subject))
     typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from fairgate import data, reports
 from fairgate.ground.errors import DatasetError, harmless
 from fairgate.interfaces.cli.console import progress_bar
-
-if TYPE_CHECKING:
-    from fairgate.data import GroupSize, Manifest
 
 MIN_SETS = 30
 """The min_sets of a suite that names none."""
@@ -65,15 +63,14 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
 ) -> None:
     """Import photographs with labels, each a set of its own or in a cluster, or labels without images (scores only)."""
-    from fairgate.data import ColumnGrouping, ImportColumns, check_name, plan_import, refuse_existing
 
-    check_name(name, version)
+    data.check_name(name, version)
     if not preview:
-        refuse_existing(root / name / version)
-    columns = ImportColumns(
+        data.refuse_existing(root / name / version)
+    columns = data.ImportColumns(
         _attributes(attribute), subject, subject_column, image_column, set_column, member_column, cluster
     )
-    plan = plan_import(labels, images, columns, ColumnGrouping.parse(bin or (), merge or ()))
+    plan = data.plan_import(labels, images, columns, data.ColumnGrouping.parse(bin or (), merge or ()))
     for what, note in plan.notes.items():
         typer.echo(f"{plan.table.name}: {what.replace('_', ' ')} {note}", err=True)
     if plan.images_found_by == "file name":
@@ -100,12 +97,10 @@ def _attributes(given: list[str]) -> dict[str, list[str]]:
     return attributes
 
 
-def describe(manifest: Manifest, *, groups: bool = True) -> None:
+def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
     """Print what a release says of itself; its groups in a table, where wanted."""
     from rich.console import Console
     from rich.markup import escape
-
-    from fairgate.reports import text_table
 
     console = Console(highlight=False)
     kind = "counterfactual sets" if manifest.counterfactual else "sets, not counterfactual"
@@ -132,18 +127,18 @@ def describe(manifest: Manifest, *, groups: bool = True) -> None:
         for place, (group, count) in enumerate(counted.items())
     ]
     if rows:
-        console.print(text_table(("~attribute", "~group", ">images"), rows, title="perceived or prompted attributes"))
+        console.print(
+            reports.text_table(("~attribute", "~group", ">images"), rows, title="perceived or prompted attributes")
+        )
 
 
-def show_sizes(sizes: Sequence[GroupSize], attributes: Sequence[str], min_sets: int, grouping: str) -> None:
+def show_sizes(sizes: Sequence[data.GroupSize], attributes: Sequence[str], min_sets: int, grouping: str) -> None:
     """Print in how many sets each group and each crossing is, and which of them a suite would not judge.
 
     `grouping` names the options of the command that group more coarsely.
     """
     from rich.console import Console
     from rich.markup import escape
-
-    from fairgate.reports import text_table
 
     console = Console(highlight=False)
     by_subject = any(size.fewest < size.sets for size in sizes)
@@ -158,7 +153,7 @@ def show_sizes(sizes: Sequence[GroupSize], attributes: Sequence[str], min_sets: 
         judged = "yes" if size.judged(min_sets) else ("no", "bold")
         rows.append([over, harmless(size.group), f"{size.sets:,}", *fewest, judged])
         before = size.over
-    console.print(text_table(columns, rows, title=f"groups, with min_sets: {min_sets}"))
+    console.print(reports.text_table(columns, rows, title=f"groups, with min_sets: {min_sets}"))
     for over in dict.fromkeys(size.over for size in sizes if size.over not in attributes):
         cells = [size.judged(min_sets) for size in sizes if size.over == over]
         console.print(f"{escape(harmless(over))}: {sum(cells)} of {len(cells)} crossings would be judged")

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairgate import reports
+from fairgate.gate import selftest
+from fairgate.ground.errors import clean
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import FOUND, wide_console
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fairgate.gate.selftest import Finding
 
 _MARKS = {"ok": ("✓ ok", "green"), "warning": ("! warning", "yellow"), "trouble": ("✗ trouble", "red")}
 
@@ -35,10 +37,10 @@ def doctor(
     """Check everything that a gate run needs. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
     from rich.console import Console
 
-    from fairgate.gate.selftest import SelfTestOptions, examine, healthy
-
     program = (sys.executable, "-P", "-m", __package__)
-    chosen = SelfTestOptions(program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
+    chosen = selftest.SelfTestOptions(
+        program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle
+    )
     aside, console = Console(stderr=True), wide_console(120)
     with aside.status("fairgate doctor") as status:
 
@@ -47,19 +49,16 @@ def doctor(
             if not aside.is_terminal and not what.endswith("images"):  # a log wants the steps, not each batch
                 typer.echo(f"fairgate doctor: {what}", err=True)
 
-        findings = examine(root.resolve(), chosen, progress)
+        findings = selftest.examine(root.resolve(), chosen, progress)
     console.print(_table(findings))
     counts = {level: sum(finding.level == level for finding in findings) for level in _MARKS}
     typer.echo(f"\n{counts['ok']} ok, {counts['warning']} warning(s), {counts['trouble']} in trouble")
-    if not healthy(findings):
+    if not selftest.healthy(findings):
         raise typer.Exit(FOUND)
 
 
-def _table(findings: list[Finding]) -> Table:
+def _table(findings: list[selftest.Finding]) -> Table:
     from rich.text import Text
-
-    from fairgate.ground.errors import clean
-    from fairgate.reports import text_table
 
     rows, before = [], ""
     for finding in findings:
@@ -70,4 +69,4 @@ def _table(findings: list[Finding]) -> Table:
         area = "" if finding.area == before else clean(finding.area, 60)
         rows.append((_MARKS[finding.level], area, text))
         before = finding.area
-    return text_table(("", "looked at", "~found"), rows)
+    return reports.text_table(("", "looked at", "~found"), rows)

@@ -6,16 +6,14 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from fairgate import data, reports, suites
+from fairgate.data import published
 from fairgate.interfaces.cli.console import INVALID, progress_bar
 from fairgate.interfaces.cli.dataset_import import MIN_SETS, show_sizes
-
-if TYPE_CHECKING:
-    from fairgate.data import Manifest
-    from fairgate.data.published import Obtained, Published, PublishedPart
 
 _NOT_TRIED = "the authors of fairgate never downloaded it: the layout is as documented and as loaders read it"
 
@@ -51,20 +49,17 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
 
     Exit code 0: it is there, 4: it is not.
     """
-    from fairgate.data import ColumnGrouping
-    from fairgate.data.published import find_published, get_published
-
     if name is None:
         _list()
         return
-    published = find_published(name)
-    which, chosen = published.part(part)
-    _notice(published, which, chosen)
+    dataset = published.find_published(name)
+    which, chosen = dataset.part(part)
+    _notice(dataset, which, chosen)
     if not accept:
         typer.echo("\nNothing was fetched. To go on:\n" + _command(name, part, folder, out))
         raise typer.Exit(INVALID)
     with progress_bar("importing") as progress:
-        obtained = get_published(
+        obtained = published.get_published(
             name,
             downloads or _cache() / "published",
             part=which,
@@ -74,7 +69,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
             commit=commit,
             fetch_images=fetch_images,
             fewest_sets=fewest_sets,
-            merge=ColumnGrouping.parse((), merge or ()).merge,
+            merge=data.ColumnGrouping.parse((), merge or ()).merge,
             root=root,
             progress=progress,
         )
@@ -82,23 +77,19 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
 
 
 def _cache() -> Path:
-    from fairgate.suites import default_cache
 
-    return default_cache(os.environ)
+    return suites.default_cache(os.environ)
 
 
 def _list() -> None:
     from rich.console import Console
 
-    from fairgate.data.published import DATASETS
-    from fairgate.reports import text_table
-
     rows = []
-    for name, published in DATASETS.items():
-        called, _, what = published.title.partition(": ")
+    for name, dataset in published.DATASETS.items():
+        called, _, what = dataset.title.partition(": ")
         known = called.casefold() == name.replace("_", "")
-        rows.append((name, what if known else published.title, published.licence, _few(list(published.parts))))
-    table = text_table(("name", "~what", "~licence", "~parts"), rows, title="published datasets")
+        rows.append((name, what if known else dataset.title, dataset.licence, _few(list(dataset.parts))))
+    table = reports.text_table(("name", "~what", "~licence", "~parts"), rows, title="published datasets")
     Console(highlight=False).print(table)
     typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
 
@@ -108,42 +99,41 @@ def _few(parts: Sequence[str]) -> str:
     return parts[0] + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
 
 
-def _notice(published: Published, which: str, part: PublishedPart) -> None:
+def _notice(dataset: published.Published, which: str, part: published.PublishedPart) -> None:
     """Everything that somebody should know before the download."""
-    from fairgate.data.published import DATASETS, HubFiles, WebFiles
-
     source = part.source
-    packages = [f"{name} {version}" for name, version in DATASETS.packages_of([published.name]).items()]
+    packages = [f"{name} {version}" for name, version in published.DATASETS.packages_of([dataset.name]).items()]
     sums = "SHA-256 of every file is recorded at the first import and compared at the next"
-    if isinstance(source, WebFiles) and all(file.sha256 for file in source.files):
+    if isinstance(source, published.WebFiles) and all(file.sha256 for file in source.files):
         sums = "SHA-256 known beforehand, and checked"
     facts = {
-        "dataset": published.title,
-        "licence": published.licence,
-        **({"terms": published.terms} if published.terms else {}),
-        "source": source.address + (f" at {source.commit}" if isinstance(source, HubFiles) and source.commit else ""),
-        **({"to get it": source.how} if not isinstance(source, HubFiles | WebFiles) else {}),
+        "dataset": dataset.title,
+        "licence": dataset.licence,
+        **({"terms": dataset.terms} if dataset.terms else {}),
+        "source": source.address
+        + (f" at {source.commit}" if isinstance(source, published.HubFiles) and source.commit else ""),
+        **({"to get it": source.how} if not isinstance(source, published.HubFiles | published.WebFiles) else {}),
         "part": f"{which}: {part.about}",
-        "other parts": "; ".join(f"{name}: {other.about}" for name, other in published.parts.items() if name != which),
+        "other parts": "; ".join(f"{name}: {other.about}" for name, other in dataset.parts.items() if name != which),
         "size": part.size,
-        "sets": "counterfactual" if published.counterfactual else "not counterfactual: each image is a set of its own",
+        "sets": "counterfactual" if dataset.counterfactual else "not counterfactual: each image is a set of its own",
         "checksums": sums,
-        "citation": published.citation,
+        "citation": dataset.citation,
         **({"importer": ", ".join(packages)} if packages else {"not tried": _NOT_TRIED}),
     }
     for fact, text in facts.items():
         if text:
             typer.echo(f"{fact:<12}{text}")
-    for note in published.notes:
+    for note in dataset.notes:
         typer.echo(f"{'note':<12}{note}")
 
 
-def _compared(manifest: Manifest) -> list[str]:
+def _compared(manifest: data.Manifest) -> list[str]:
     """How a release differs from what was published, by its recipe, and what was mended."""
     recipe = manifest.recipe
     counts = {"images": manifest.n_rows, "sets": manifest.n_sets}
-    published = {what: recipe.get(f"published_{what}", count) for what, count in counts.items()}
-    notes = [f"{counts[what]:,} {what}; {of:,} were published" for what, of in published.items() if of != counts[what]]
+    original = {what: recipe.get(f"published_{what}", count) for what, count in counts.items()}
+    notes = [f"{counts[what]:,} {what}; {of:,} were published" for what, of in original.items() if of != counts[what]]
     if not notes and recipe.get("counts_as_published") is False:
         notes = ["groups have other sizes than in the published labels"]
     if repaired := recipe.get("ages_repaired"):
@@ -157,14 +147,13 @@ def _command(name: str, part: str | None, folder: Path | None, out: str | None) 
     return f"  {shlex.join(['fairgate', 'dataset', 'get', name, *options, '--accept-licence'])}"
 
 
-def _tell(obtained: Obtained, root: Path) -> None:
+def _tell(obtained: published.Obtained, root: Path) -> None:
     """What was left out, the sizes of groups, and where the release is."""
-    from fairgate.data import group_sizes, open_dataset
 
     manifest = obtained.manifest
     for reason, count in obtained.left_out.items():
         typer.echo(f"left out: {count:,} ({reason})", err=True)
-    sizes = group_sizes(open_dataset(manifest.ref, root).index)
+    sizes = data.group_sizes(data.open_dataset(manifest.ref, root).index)
     show_sizes(sizes, list(manifest.attributes), MIN_SETS, "--merge")
     for note in _compared(manifest):
         typer.echo(f"note: {note}", err=True)

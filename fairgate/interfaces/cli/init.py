@@ -8,9 +8,11 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
+from fairgate import suites
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import writing
+from fairgate.interfaces.cli.suite import first_suite
 
 T = TypeVar("T")
 
@@ -40,37 +42,26 @@ def init(
     but for lines added to .gitignore: its text is printed instead, and a suite that is there is the gate's. Nothing is
     written where something is wrong.
     """
-    from fairgate.interfaces.cli.suite import first_suite
-    from fairgate.suites import (
-        FOLDER,
-        Gate,
-        find_branch,
-        find_checkpoint,
-        find_dataset,
-        find_pin,
-        find_service,
-        gate_files,
-    )
 
     root = root.resolve()
     unknown: list[SettingsError] = []
-    kept = name and dataset is None and model is None and (root / FOLDER / f"{name}.yaml").is_file()
+    kept = name and dataset is None and model is None and (root / suites.FOLDER / f"{name}.yaml").is_file()
     if not kept:
-        dataset = dataset or _found(unknown, lambda: find_dataset(root))
-        model = model or _found(unknown, lambda: find_checkpoint(root))
-    branch, remote = _found(unknown, lambda: find_branch(root)) or ("", False)
-    service = _found(unknown, lambda: find_service(root)) if ci == "auto" else None if ci == "none" else ci
+        dataset = dataset or _found(unknown, lambda: suites.find_dataset(root))
+        model = model or _found(unknown, lambda: suites.find_checkpoint(root))
+    branch, remote = _found(unknown, lambda: suites.find_branch(root)) or ("", False)
+    service = _found(unknown, lambda: suites.find_service(root)) if ci == "auto" else None if ci == "none" else ci
     pins = ci != "none" or dockerfile
-    pinned = _found(unknown, lambda: find_pin(fairgate)) or ("", "") if pins else ("", "")
+    pinned = _found(unknown, lambda: suites.find_pin(fairgate)) or ("", "") if pins else ("", "")
     if unknown:
         raise _all_of(unknown)
     name = name or (dataset or "").partition("@")[0]
     dvc = any(root.glob("*.dvc")) or (root / "dvc.lock").exists()
-    gate = Gate(name, branch, *pinned, runner=runner, dvc=dvc)
-    files = gate_files(gate, service, hook=hook, dockerfile=dockerfile)
+    gate = suites.Gate(name, branch, *pinned, runner=runner, dvc=dvc)
+    files = suites.gate_files(gate, service, hook=hook, dockerfile=dockerfile)
     if dataset is not None and model is not None:
         against = f"git:{'origin/' if remote else ''}{branch}"
-        files = {f"{FOLDER}/{name}.yaml": first_suite(name, root, dataset, model, against, truth, ()), **files}
+        files = {f"{suites.FOLDER}/{name}.yaml": first_suite(name, root, dataset, model, against, truth, ()), **files}
     _require_plain(root, [*files, ".gitignore"])
     there = [path for path in files if (root / path).exists()]
     for path, text in files.items():
@@ -88,8 +79,8 @@ def init(
     if not dvc:
         typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
         typer.echo("with DVC the workflow also fetches them: track them, delete the workflow, and run this again")
-    if not (root / FOLDER / "baselines" / name).is_dir():
-        typer.echo(f"set the bounds of {FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
+    if not (root / suites.FOLDER / "baselines" / name).is_dir():
+        typer.echo(f"set the bounds of {suites.FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
         typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
 
 
@@ -129,11 +120,10 @@ def _require_plain(root: Path, paths: Sequence[str]) -> None:
 
 def _ignored(root: Path) -> list[str]:
     """Add what is missing to .gitignore."""
-    from fairgate.suites import IGNORED
 
     path = root / ".gitignore"
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    missing = [line for line in IGNORED if line not in before.splitlines()]
+    missing = [line for line in suites.IGNORED if line not in before.splitlines()]
     if missing:
         with writing(".gitignore", str(path)):
             path.write_text(before + ("\n" if before and before[-1] != "\n" else "") + "\n".join(missing) + "\n")

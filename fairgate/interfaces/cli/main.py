@@ -15,6 +15,7 @@ from fairgate.ground.plugins import Registry
 from fairgate.ground.working_folder import refuse_libraries
 from fairgate.interfaces.cli.console import friendly
 from fairgate.interfaces.installed import use_installed_packages
+from fairgate.version import __version__
 
 
 def _checked(name: str, thing: Any) -> Any:
@@ -100,8 +101,6 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
     if version:
-        from fairgate.version import __version__
-
         typer.echo(__version__)
         raise typer.Exit
     refuse_libraries()

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairgate import models, probes
+from fairgate.builds import review
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli import options
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fairgate.data import Dataset
-    from fairgate.models import AttributeData, Mitigation
 
 head_app = typer.Typer(no_args_is_help=True, help="Heads on the features of a backbone.")
 mitigate_app = typer.Typer(
@@ -46,15 +47,11 @@ def clip_clip(
     root: options.Root = Path(),
 ) -> None:
     """Leave out the dimensions that tell most about an attribute (Wang et al. 2021)."""
-    from fairgate.data import open_dataset
-    from fairgate.models import fit_clip_clip, open_scorer
-
-    release = open_dataset(data, root / "datasets")
-    fingerprint = release.require_intact()
+    release, fingerprint = _release(data, root)
     labels, _ = release.index.codes(attribute)
     with progress_line() as show:
-        scorer = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
-        mitigation = fit_clip_clip(
+        scorer = models.open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
+        mitigation = models.fit_clip_clip(
             scorer,
             labels,
             attribute=attribute,
@@ -79,10 +76,11 @@ def projection(
     root: options.Root = Path(),
 ) -> None:
     """Project texts onto what is orthogonal to prompts that name groups (Chuang et al. 2023)."""
-    from fairgate.models import fit_projection
 
     pairs = [_pair(text) for text in pair or ()]
-    mitigation = fit_projection(model, prompt, pairs=pairs, strength=strength, device=device or "auto", base=root)
+    mitigation = models.fit_projection(
+        model, prompt, pairs=pairs, strength=strength, device=device or "auto", base=root
+    )
     _write(out, mitigation, model, root)
 
 
@@ -108,31 +106,39 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
     """Learn tokens that open each text, against a classifier of the attribute (after Berg et al. 2022, DeBiasCLIP)."""
     import numpy as np
 
-    from fairgate.builds.review import release_or_build
-    from fairgate.models import ArrayTraining, AttributeData, fit_prompt_array, open_scorer
-    from fairgate.probes import with_article
-
     with progress_line() as show:
 
-        def fitted(named: str) -> tuple[Dataset, Callable[[NDArray[np.int64]], AttributeData]]:
-            release = release_or_build(named, root)
-            scorer = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, named))
-            return release, lambda codes: AttributeData(scorer, codes, release.manifest.ref, release.fingerprint)
+        def fitted(named: str) -> tuple[Dataset, Callable[[NDArray[np.int64]], models.AttributeData]]:
+            release = review.release_or_build(named, root)
+            scorer = models.open_scorer(
+                model, release, device=device or "auto", base=root, progress=partial(show, named)
+            )
+            return release, lambda codes: models.AttributeData(scorer, codes, release.manifest.ref, release.fingerprint)
 
         pictures, judged = fitted(data)
         captioned, kept = fitted(keep)
         subjects = captioned.index.subject.tolist()
         known = list(dict.fromkeys(subjects))
         words = [subject.replace("_", " ") for subject in known]
-        mitigation = fit_prompt_array(
+        mitigation = models.fit_prompt_array(
             judged(pictures.index.codes(attribute)[0]),
             kept(np.array([known.index(subject) for subject in subjects])),
             attribute=attribute,
             prompts=prompt,
-            captions=[template.replace("{a_subject}", with_article(word)).replace("{subject}", word) for word in words],
-            training=ArrayTraining(tokens, steps, rate, weight, seed),
+            captions=[
+                template.replace("{a_subject}", probes.with_article(word)).replace("{subject}", word) for word in words
+            ],
+            training=models.ArrayTraining(tokens, steps, rate, weight, seed),
         )
     _write(out, mitigation, model, root)
+
+
+def _release(named: str, root: Path) -> tuple[Dataset, str]:
+    """A release of pictures, and the fingerprint of what it holds, which is computed."""
+    from fairgate.data import open_dataset
+
+    release = open_dataset(named, root / "datasets")
+    return release, release.require_intact()
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -142,7 +148,7 @@ def _pair(text: str) -> tuple[str, str]:
     return first, other
 
 
-def _write(out: Path, mitigation: Mitigation, model: str, root: Path) -> None:
+def _write(out: Path, mitigation: models.Mitigation, model: str, root: Path) -> None:
     """To `out`, a path from the repository's root; how to judge it is printed."""
     path = root / out
     with writing("the mitigation", str(out)):
@@ -186,21 +192,17 @@ def fit(
     """Fit a head on labelled pictures: logistic regression, or a table for a vote of nearest neighbours."""
     import numpy as np
 
-    from fairgate.data import open_dataset
-    from fairgate.models import fit_head, open_scorer, write_head
-
     if out.suffix != ".safetensors":
         raise SettingsError(f"'{out}' is no .safetensors file.", where="OUT", remedy="write the head to such a file")
-    release = open_dataset(data, root / "datasets")
-    fingerprint = release.require_intact()
+    release, fingerprint = _release(data, root)
     if attribute == "subject":
         labels, codes = np.unique(release.index.subject, return_inverse=True)
         named = labels.tolist()
     else:
         codes, named = release.index.codes(attribute)
     with progress_line() as show:
-        backbone = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
-        head = fit_head(
+        backbone = models.open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
+        head = models.fit_head(
             backbone,
             np.asarray(codes, dtype=np.int64),
             named,
@@ -214,7 +216,7 @@ def fit(
     path = root / out
     with writing("the head", str(out)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_head(path, head)
+        models.write_head(path, head)
     typer.echo(f"head: {path}, of {', '.join(head.labels or ())}")
     joined = "&" if "?" in model else "?"
     _judge("it on another release", root, "--model", f"{model}{joined}head={out}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fairgate import suites
 from fairgate.suites import OPTIONS
 
 Suite = Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")]
@@ -26,7 +27,6 @@ AllowPickle = Annotated[bool, typer.Option(help="Load checkpoints that can run c
 
 def _nearest_root(ctx: typer.Context, value: Path) -> Path:
     """What is typed; else, inside a git repository, the nearest folder upwards with suites; else where one is."""
-    from fairgate.suites import FOLDER
 
     source = ctx.get_parameter_source("root")
     if source is None or source.name != "DEFAULT":
@@ -34,7 +34,7 @@ def _nearest_root(ctx: typer.Context, value: Path) -> Path:
     here = Path.cwd()
     above = [here, *here.parents]
     top = next((at for at, folder in enumerate(above) if (folder / ".git").exists()), 0)
-    return next((folder for folder in above[: top + 1] if (folder / FOLDER).is_dir()), value)
+    return next((folder for folder in above[: top + 1] if (folder / suites.FOLDER).is_dir()), value)
 
 
 Root = Annotated[

@@ -6,16 +6,14 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from fairgate import records, reports
 from fairgate.ground.atomic import atomic_write
-from fairgate.ground.errors import FairgateError
+from fairgate.ground.errors import FairgateError, clean
 from fairgate.interfaces.cli.console import write_report, writing
-
-if TYPE_CHECKING:
-    from fairgate.records import RunRecord
 
 report_app = typer.Typer(no_args_is_help=True, help="Check, render and unpack the report of a run.")
 
@@ -49,10 +47,9 @@ def check(
     if verdict:
         typer.echo(record.verdict)
         return
-    from fairgate.ground.errors import clean
-    from fairgate.reports import totals, verdict_words
 
-    typer.echo(f"{folder}: {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)}); the record is whole")
+    decided = f"{reports.verdict_words(record)} ({reports.totals(record)})"
+    typer.echo(f"{folder}: {clean(record.suite, 80)}: {decided}; the record is whole")
 
 
 @report_app.command()
@@ -67,18 +64,17 @@ def render(
     unread. The findings are in results.sarif (GitHub, editors) and gl-code-quality-report.json (GitLab) too, all at the
     suite's first line: which line defines a check is not in the record. Outputs of installed packages come last.
     """
-    from fairgate.reports import OutputContext, rendered
 
     record = _record(folder)
     scores = folder / "scores.parquet"
-    context = OutputContext(
+    context = reports.OutputContext(
         suite_file=f"fairness_suites/{record.suite}.yaml",
         scores=scores.read_bytes if scores.is_file() else None,
         report_url=report_url,
     )
     with writing("the report", str(out)):
         out.mkdir(parents=True, exist_ok=True)
-        for name, content in rendered(record, context, "render", warn=partial(typer.echo, err=True)):
+        for name, content in reports.rendered(record, context, "render", warn=partial(typer.echo, err=True)):
             atomic_write(out / name, content)
     typer.echo(f"rendered {out}")
 
@@ -89,9 +85,8 @@ def unpack(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder to unpack into.")],
 ) -> None:
     """Take results.json and scores.parquet out of an artifact, within limits; everything else stays in it."""
-    from fairgate.reports import unpack_report
 
-    left = unpack_report(archive, folder)
+    left = reports.unpack_report(archive, folder)
     typer.echo(f"unpacked {folder}; {len(left)} other file(s) stay in the archive")
 
 
@@ -99,19 +94,17 @@ def unpack(
 def tell(folder: Folder) -> None:
     """Report a record to a GitHub runner: annotations, a section of the job's summary, and `verdict` as the step's
     output. Elsewhere: nothing."""
-    from fairgate.reports import tell_github
 
     record = _record(folder)
-    tell_github(record, typer.echo, warn=partial(typer.echo, err=True))
+    reports.tell_github(record, typer.echo, warn=partial(typer.echo, err=True))
     if output := os.environ.get("GITHUB_OUTPUT"):
         with Path(output).open("a", encoding="utf-8") as file:
             file.write(f"verdict={record.verdict}\n")
 
 
-def _record(folder: Path) -> RunRecord:
-    from fairgate.reports import read_results
+def _record(folder: Path) -> records.RunRecord:
 
-    return read_results(folder / "results.json")
+    return reports.read_results(folder / "results.json")
 
 
 def card(
@@ -128,11 +121,10 @@ def card(
     the headings of the EU AI Act's Annex IV and NIST AI RMF; evidence, no claim of conformity) and a badge (an SVG, and
     JSON for a shields.io endpoint). All from the record alone, which is read strictly. Exit code 4: it is refused.
     """
-    from fairgate.reports import OutputContext, read_results, render_card, rendered
 
-    record = read_results(run / "results.json" if run.is_dir() else run)
+    record = reports.read_results(run / "results.json" if run.is_dir() else run)
     if out is None:
-        typer.echo(render_card(record, name), nl=False)
+        typer.echo(reports.render_card(record, name), nl=False)
         return
-    files = rendered(record, OutputContext(model_name=name), "card", warn=partial(typer.echo, err=True))
+    files = reports.rendered(record, reports.OutputContext(model_name=name), "card", warn=partial(typer.echo, err=True))
     write_report({out / file: content for file, content in files})

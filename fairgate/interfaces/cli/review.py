@@ -6,15 +6,14 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from fairgate import reports
+from fairgate.builds import review as reviewing
 from fairgate.ground.errors import DatasetError, SettingsError
 from fairgate.interfaces.cli import options
-
-if TYPE_CHECKING:
-    from fairgate.builds.review import ReviewServer, ZeroShot
 
 Reviews = Annotated[Path, typer.Option(help="Folder that keeps what raters said; commit it.")]
 Matcher = Annotated[
@@ -42,34 +41,21 @@ def review(
     device: Device = "auto",
 ) -> None:
     """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
-    from fairgate.builds.review import (
-        INSTRUCTIONS,
-        Keeper,
-        ReviewServer,
-        Session,
-        draw_sample,
-        find_build,
-        opened_line,
-        review_command,
-        review_section,
-        reviewed,
-    )
-    from fairgate.reports import render_review
-
-    recipe = find_build(build)
+    recipe = reviewing.find_build(build)
     if figures:
-        records, judged = reviewed(recipe, reviews, _zero_shot(matcher, ask, device))
+        records, judged = reviewing.reviewed(recipe, reviews, _zero_shot(matcher, ask, device))
         if not records:
             raise DatasetError(
                 "nobody reviewed the build.", where=str(recipe.records(reviews)), remedy="leave --figures out to begin"
             )
-        typer.echo(review_section(recipe.dataset, records, judged))
+        typer.echo(reviewing.review_section(recipe.dataset, records, judged))
         return
-    drawn = draw_sample(recipe.dataset, sample)
-    opened = opened_line(recipe.dataset, drawn, rater)
-    with Keeper(recipe.records(reviews), opened, recipe.dataset.manifest) as keeper:
-        session = Session(recipe.dataset, drawn, keeper)
-        with ReviewServer(session, render_review(recipe.dataset.manifest, INSTRUCTIONS), port) as server:
+    drawn = reviewing.draw_sample(recipe.dataset, sample)
+    opened = reviewing.opened_line(recipe.dataset, drawn, rater)
+    with reviewing.Keeper(recipe.records(reviews), opened, recipe.dataset.manifest) as keeper:
+        session = reviewing.Session(recipe.dataset, drawn, keeper)
+        page = reports.render_review(recipe.dataset.manifest, reviewing.INSTRUCTIONS)
+        with reviewing.ReviewServer(session, page, port) as server:
             _serve(server, browser=browser)
         words = ["--rater", rater, "--sample", str(sample), *(["--port", str(port)] if port else [])]
         words += [] if browser else ["--no-browser"]
@@ -78,7 +64,7 @@ def review(
         saved = f", in {keeper.path}" if keeper.path.exists() else ""
         typer.echo(f"{images:,} of {all_images:,} images{whole} are marked{saved}")
         if (images, sets) != (all_images, all_sets):
-            typer.echo(f"go on with: {review_command(build, *words, reviews=reviews)}")
+            typer.echo(f"go on with: {reviewing.review_command(build, *words, reviews=reviews)}")
 
 
 def release(
@@ -98,24 +84,21 @@ def release(
     device: Device = "auto",
 ) -> None:
     """Freeze a build as the next version of NAME: whole, balanced, without doubles, and reviewed."""
-    from fairgate.builds.review import ReleaseOptions, find_build, percent
-    from fairgate.builds.review import release as freeze
-
-    limits = ReleaseOptions(
+    limits = reviewing.ReleaseOptions(
         tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device)
     )
-    done = freeze(find_build(build), name, root, options=limits, reviews=reviews)
+    done = reviewing.release(reviewing.find_build(build), name, root, options=limits, reviews=reviews)
     dataset = done.dataset
     typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.manifest.fingerprint[:12]})")
     if done.figures is not None:
-        good = percent(done.figures.rows[0].shares["good"])
+        good = reviewing.percent(done.figures.rows[0].shares["good"])
         raters = ", ".join(record.rater for record in done.records)
         typer.echo(f"reviewed by {raters}: {done.figures.images:,} images, {good} good; the card has the figures")
     paths = [f"{root}.dvc", *([str(reviews)] if done.figures else [])]
     typer.echo(f"track it with: {shlex.join(['dvc', 'add', str(root)])} && {shlex.join(['git', 'add', *paths])}")
 
 
-def _serve(server: ReviewServer, *, browser: bool) -> None:
+def _serve(server: reviewing.ReviewServer, *, browser: bool) -> None:
     import webbrowser
 
     typer.echo(f"review at {server.url}")
@@ -130,9 +113,7 @@ def _serve(server: ReviewServer, *, browser: bool) -> None:
         typer.echo("")
 
 
-def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroShot | None:
-    from fairgate.builds.review import SENTENCE, ZeroShot
-
+def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> reviewing.ZeroShot | None:
     if matcher is None:
         if ask:
             raise SettingsError(
@@ -142,5 +123,5 @@ def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroS
     sentences = {}
     for question in ask or []:
         attribute, equals, sentence = question.partition("=")
-        sentences[attribute] = sentence if equals else SENTENCE
-    return ZeroShot(matcher, device, sentences)
+        sentences[attribute] = sentence if equals else reviewing.SENTENCE
+    return reviewing.ZeroShot(matcher, device, sentences)

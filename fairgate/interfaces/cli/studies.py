@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
+from fairgate import gate, models, records, reports, suites
 from fairgate.ground.atomic import atomic_write
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import friendly, progress_line, wide_console, write_report, writing
+from fairgate.studies import comparison, papers
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from fairgate.models import EmbeddingCache
-    from fairgate.records import AuditCollection, StudyRecord
-    from fairgate.studies.papers import Study, StudyContents
 
 Out = Annotated[Path | None, typer.Option(help="Write study.html, study.json, and each table and figure, here.")]
 _OF_MODELS = {"device": (options.Device, None), "cache": (options.Cache, None), "root": (options.Root, Path())}
@@ -36,16 +35,14 @@ class Studies(TyperGroup):
 
     def list_commands(self, _: Any) -> list[str]:
         """Their names: the package's own first."""
-        from fairgate.studies.papers import STUDIES
 
-        return list(STUDIES)
+        return list(papers.STUDIES)
 
     def get_command(self, _: Any, cmd_name: str) -> Any:
         """A command by name, None if no study has it."""
-        from fairgate.studies.papers import STUDIES
 
         with friendly():
-            return _command(STUDIES[cmd_name]) if cmd_name in STUDIES else None
+            return _command(papers.STUDIES[cmd_name]) if cmd_name in papers.STUDIES else None
 
 
 study_app = typer.Typer(
@@ -60,7 +57,7 @@ def _studies() -> None:
     """A group of commands that are not known before they are listed."""
 
 
-def _command(study: type[Study]) -> Any:
+def _command(study: type[papers.Study]) -> Any:
     """A study's command: an option for each of its fields, and those that all studies have."""
 
     def run(ctx: typer.Context, **given: Any) -> None:
@@ -82,9 +79,8 @@ def _command(study: type[Study]) -> Any:
 
 def _option(field: FieldInfo) -> tuple[Any, Any]:
     """The annotation and the default of a field's option."""
-    from fairgate.studies.papers import Typed
 
-    form = next((each for each in field.metadata if isinstance(each, Typed)), None)
+    form = next((each for each in field.metadata if isinstance(each, papers.Typed)), None)
     repeated = get_args(field.annotation)[0] if get_origin(field.annotation) is tuple else str
     several = form.repeats if form else get_origin(field.annotation) is tuple
     kind: Any = list[repeated] if several else str if form else field.annotation  # type: ignore[valid-type]
@@ -97,9 +93,8 @@ def _option(field: FieldInfo) -> tuple[Any, Any]:
     return Annotated[kind, annotation], field.default
 
 
-def _run(study: type[Study], ctx: typer.Context, given: dict[str, Any]) -> None:
+def _run(study: type[papers.Study], ctx: typer.Context, given: dict[str, Any]) -> None:
     """Run a study with the options that are given, print its tables, and write its files if a folder is named."""
-    from fairgate.studies.papers import StudyPlace
 
     started = time.monotonic()
     sources = {name: ctx.get_parameter_source(name) for name in study.model_fields}
@@ -108,24 +103,23 @@ def _run(study: type[Study], ctx: typer.Context, given: dict[str, Any]) -> None:
     root = given.get("root", Path())
     cache = _answers_cache(given["cache"], root) if study.asks_models else None
     with progress_line() as progress:
-        place = StudyPlace(root, given.get("device") or "auto", cache, progress)
+        place = papers.StudyPlace(root, given.get("device") or "auto", cache, progress)
         contents = settings.run(place)
     record = settings.record(contents, place, _command_line(ctx), time.monotonic() - started)
     _show(record, contents, given["out"])
 
 
-def _show(record: StudyRecord, contents: StudyContents, out: Path | None) -> None:
-    from fairgate.reports import study_files, study_tables
+def _show(record: records.StudyRecord, contents: papers.StudyContents, out: Path | None) -> None:
 
     console = wide_console(120)
-    for table in study_tables(record):
+    for table in reports.study_tables(record):
         console.print(table)
         console.print()
     for text in (*record.notes, *dict.fromkeys(data.notice for data in record.datasets if data.notice)):
         typer.echo(f"note: {text}")
     if out is None:
         return
-    for name, data in study_files(record, {picture.name: png for picture, png in contents.sheets}).items():
+    for name, data in reports.study_files(record, {picture.name: png for picture, png in contents.sheets}).items():
         with writing("the study", str(out / name)):
             out.mkdir(parents=True, exist_ok=True)
             atomic_write(out / name, data)
@@ -147,19 +141,17 @@ def _command_line(ctx: typer.Context) -> str:
     return shlex.join(["fairgate", *words[1:]])
 
 
-def _answers_cache(cache: str | None, root: Path) -> EmbeddingCache | None:
+def _answers_cache(cache: str | None, root: Path) -> models.EmbeddingCache | None:
     """Where answers are cached, by `--cache`: the gate's own place, another folder, or nowhere (`off`).
 
     Raises SettingsError for a folder inside of the repository.
     """
-    from fairgate.models import EmbeddingCache, require_cache_outside
-    from fairgate.suites import default_cache
 
     if cache == "off":
         return None
-    folder = Path(cache) if cache else default_cache(os.environ)
-    require_cache_outside(folder, root)
-    return EmbeddingCache(folder, root)
+    folder = Path(cache) if cache else suites.default_cache(os.environ)
+    models.require_cache_outside(folder, root)
+    return models.EmbeddingCache(folder, root)
 
 
 def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
@@ -187,21 +179,21 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
     Exit code 0: compared (an audit judges nothing), 4: a suite or an option is wrong.
     """
-    from fairgate.reports import audit_lines, audit_tables
-    from fairgate.studies.comparison import AuditOptions, AuditRun, audit_suites
 
-    settings = AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
-    run = AuditRun(root.resolve(), device, cache, allow_pickle)
+    settings = comparison.AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
+    run = comparison.AuditRun(root.resolve(), device, cache, allow_pickle)
     console = wide_console(120)
     with progress_line() as progress:
-        audits = audit_suites(suite, model, settings, run, workers=_workers(engine, workers), progress=progress)
+        audits = comparison.audit_suites(
+            suite, model, settings, run, workers=_workers(engine, workers), progress=progress
+        )
     for record in audits.audits:
         if len(suite) > 1:
             console.rule(record.suite)
-        for table in audit_tables(record):
+        for table in reports.audit_tables(record):
             console.print(table)
             console.print()
-        typer.echo("\n".join(audit_lines(record)))
+        typer.echo("\n".join(reports.audit_lines(record)))
     for name, reason in audits.left_out.items():
         typer.echo(f"{name}: no model could be measured: {reason}")
     write_report(_files(audits, report, csv, latex, several=len(suite) > 1))
@@ -213,25 +205,29 @@ def _workers(engine: str, workers: int | None) -> tuple[str, int | None] | None:
 
 
 def _files(
-    audits: AuditCollection, report: Path | None, csv: Path | None, latex: Path | None, *, several: bool
+    audits: records.AuditCollection, report: Path | None, csv: Path | None, latex: Path | None, *, several: bool
 ) -> dict[Path, str]:
     """What is written, by its place."""
-    from fairgate.reports import collection_html, comparison_html, render_csv, render_latex
 
     texts: dict[Path, str] = {}
     for record in audits.audits if report is not None else []:
         assert report is not None
         folder = report / record.suite if several else report
         texts[folder / "audit.json"] = record.model_dump_json(indent=2) + "\n"
-        texts[folder / "audit.html"] = comparison_html(record)
+        texts[folder / "audit.html"] = reports.comparison_html(record)
         if several:
-            texts |= {folder / "audit.csv": render_csv(record), folder / "audit.tex": render_latex(record)}
+            texts |= {
+                folder / "audit.csv": reports.render_csv(record),
+                folder / "audit.tex": reports.render_latex(record),
+            }
     if report is not None and several:
         texts[report / "audits.json"] = audits.model_dump_json(indent=2) + "\n"
-        texts[report / "audits.html"] = collection_html(audits)
+        texts[report / "audits.html"] = reports.collection_html(audits)
     name = "audits" if several else "audit"
-    texts |= dict.fromkeys(filter(None, [csv, report and report / f"{name}.csv"]), render_csv(*audits.audits))
-    return texts | dict.fromkeys(filter(None, [latex, report and report / f"{name}.tex"]), render_latex(*audits.audits))
+    texts |= dict.fromkeys(filter(None, [csv, report and report / f"{name}.csv"]), reports.render_csv(*audits.audits))
+    return texts | dict.fromkeys(
+        filter(None, [latex, report and report / f"{name}.tex"]), reports.render_latex(*audits.audits)
+    )
 
 
 def power(
@@ -248,8 +244,6 @@ def power(
 
     Exit code 0: computed, 4: the suite or an option is wrong.
     """
-    from fairgate import gate
-    from fairgate.reports import power_lines, power_table
     from fairgate.studies.power import suite_power
 
     prepared = gate.prepare(suite, root.resolve())
@@ -260,7 +254,7 @@ def power(
     words += [word for uri in like or () for word in ("--like", uri)]
     with progress_line() as progress:
         record = suite_power(prepared, settings, command=shlex.join(words), like=like or (), progress=progress)
-    wide_console(120).print(power_table(record))
-    typer.echo("\n".join(power_lines(record)))
+    wide_console(120).print(reports.power_table(record))
+    typer.echo("\n".join(reports.power_lines(record)))
     if report is not None:
         write_report({report / "power.json": record.model_dump_json(indent=2) + "\n"})

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from fairgate import data, models, probes, suites
+from fairgate.gate import baselines
+from fairgate.ground.errors import BaselineError, SettingsError, SuiteError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import progress_line, writing
-
-if TYPE_CHECKING:
-    from fairgate.data import Dataset
-    from fairgate.models import Model
+from fairgate.studies import power
 
 _ANSWERING = frozenset({"vlm", "captions"})
 """Families that continue a prompt of their URI with a label: what the suite shows is the answer, and no caption."""
@@ -25,9 +26,8 @@ suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 @suite_app.command()
 def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
     """The JSON schema of suite files, for editors."""
-    from fairgate.suites import Suite
 
-    text = json.dumps(Suite.model_json_schema(by_alias=True), indent=2) + "\n"
+    text = json.dumps(suites.Suite.model_json_schema(by_alias=True), indent=2) + "\n"
     if out is None:
         typer.echo(text, nl=False)
     else:
@@ -64,7 +64,6 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
 ) -> None:
     """Write a first suite for a dataset, with the checks that its images can decide; others are watched. An existing
     file is never replaced."""
-    from fairgate.suites import FOLDER
 
     root = root.resolve()
     text = first_suite(
@@ -81,7 +80,7 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
         measured=measured,
     )
     anchor = _anchor_line(name, root, baseline)
-    path = root / FOLDER / f"{name}.yaml"
+    path = root / suites.FOLDER / f"{name}.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text + anchor, encoding="utf-8")
     typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
@@ -101,20 +100,13 @@ def reader(
     root: options.Root = Path(),
 ) -> None:
     """How often the reader of generated pictures is wrong: the probe's `measured:`, from pictures of known groups."""
-    from functools import partial
-
-    from fairgate.data import open_dataset
-    from fairgate.ground.errors import SuiteError
-    from fairgate.models import open_scorer
-    from fairgate.probes import GenerationProbe, dataset_has
-    from fairgate.suites import load_suite, suite_path
-
     root = root.resolve()
-    loaded, data = load_suite(suite_path(name, root), root), open_dataset(dataset, root / "datasets")
+    loaded = suites.load_suite(suites.suite_path(name, root), root)
+    release = data.open_dataset(dataset, root / "datasets")
     readers = {
         key: settings.reader
         for key, settings in loaded.suite.probes.items()
-        if isinstance(settings, GenerationProbe) and settings.reader
+        if isinstance(settings, probes.GenerationProbe) and settings.reader
     }
     if len(readers) != 1 if probe is None else probe not in readers:
         raise SuiteError(
@@ -124,37 +116,37 @@ def reader(
         )
     key = probe or next(iter(readers))
     chosen = readers[key]
-    dataset_has(chosen.attribute, f"the reader of probe '{key}' perceives", data.manifest, loaded.where("probes", key))
-    opened = chosen.over_pictures(partial(open_scorer, device=device or "auto", base=root), data)
-    counts = chosen.confusion(opened, data.index.attributes[chosen.attribute])
+    probes.dataset_has(
+        chosen.attribute, f"the reader of probe '{key}' perceives", release.manifest, loaded.where("probes", key)
+    )
+    opened = chosen.over_pictures(partial(models.open_scorer, device=device or "auto", base=root), release)
+    counts = chosen.confusion(opened, release.index.attributes[chosen.attribute])
     if empty := [group for group, row in counts.items() if not sum(row.values())]:
         raise SuiteError(
-            f"dataset '{data.manifest.ref}' has no picture of '{empty[0]}', which the reader perceives.",
+            f"dataset '{release.manifest.ref}' has no picture of '{empty[0]}', which the reader perceives.",
             where=loaded.where("probes", key, "reader"),
-            remedy=f"call the groups as the dataset does: {', '.join(data.manifest.attributes[chosen.attribute])}",
+            remedy=f"call the groups as the dataset does: {', '.join(release.manifest.attributes[chosen.attribute])}",
         )
     typer.echo(f"measured: {json.dumps(counts)}")
 
 
 def _anchor_line(name: str, root: Path, baseline: str) -> str:
     """The line that pins the first baseline as the anchor, if the base of this suite's name has one already."""
-    from fairgate.gate.baselines import Repository, baseline_folder, parse_baseline
-    from fairgate.ground.errors import BaselineError
 
-    spec, repository = parse_baseline(baseline), Repository(root)
+    spec, repository = baselines.parse_baseline(baseline), baselines.Repository(root)
     if spec.kind != "git":
         return ""
     try:
         commit = repository.tip(spec.target)
     except BaselineError:
         return ""
-    return f"anchor: git:{spec.target}@{commit}\n" if repository.tree(commit, baseline_folder(name)) else ""
+    return f"anchor: git:{spec.target}@{commit}\n" if repository.tree(commit, baselines.baseline_folder(name)) else ""
 
 
 def _text(
     name: str,
-    data: Dataset,
-    opened: Model | None,
+    release: data.Dataset,
+    opened: models.Model | None,
     *,
     model: str,
     baseline: str,
@@ -164,51 +156,46 @@ def _text(
     margin: float,
 ) -> str:
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
-    from fairgate.ground.errors import SettingsError
-    from fairgate.models import require_capability, schemes
-    from fairgate.suites import new_detection_suite, new_prediction_suite, new_question_suite, new_suite
 
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
-    if not data.manifest.attributes:
-        what = f"dataset '{data.manifest.name}' records no attribute, so that there are no groups to compare."
+    labels, several = truth is not None or bool(beside), views > 1
+    if not release.manifest.attributes:
+        what = f"dataset '{release.manifest.name}' records no attribute, so that there are no groups to compare."
         remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
         remedy += "and name your reader in it; of photographs, import them with --attribute"
-        raise SettingsError(what, where=data.manifest.name, remedy=remedy)
+        raise SettingsError(what, where=release.manifest.name, remedy=remedy)
     given: dict[str, Any] = {"model": model, "baseline": baseline, "margin": margin}
+    sets = (name, release.manifest, release.index)
     if "detect" in can:
-        if truth is not None or beside:
-            what = "a detector's suite has no labels."
-            raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
-        if views > 1:
-            what = "a detector's suite is written without views."
-            raise SettingsError(what, where=model, remedy="leave out --views, and write `views:` at a probe yourself")
-        boxes = data.index.boxes() is not None
-        return new_detection_suite(name, data.manifest, data.index, boxes=boxes, **given)
+        _refuse(labels, "a detector's suite has no labels.", model, "leave out --truth and --beside")
+        remedy = "leave out --views, and write `views:` at a probe yourself"
+        _refuse(several, "a detector's suite is written without views.", model, remedy)
+        return suites.new_detection_suite(*sets, boxes=release.index.boxes() is not None, **given)
     if (answers := getattr(opened, "answers", None)) is not None:
-        if truth is not None or beside:
-            what = "a suite of answers has the options that the table answers."
-            raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
-        if views > 1:
-            what = "a table has no answers about views."
-            raise SettingsError(what, where=model, remedy="leave out --views, or name the model itself")
-        return new_question_suite(name, data.manifest, data.index, answers=answers, **given)
+        what = "a suite of answers has the options that the table answers."
+        _refuse(labels, what, model, "leave out --truth and --beside")
+        _refuse(several, "a table has no answers about views.", model, "leave out --views, or name the model itself")
+        return suites.new_question_suite(*sets, answers=answers, **given)
     given["views"] = views
     if "predict" in can and "log_probabilities" not in can:
-        if beside:
-            what = "a suite of predictions has the model's own labels."
-            raise SettingsError(what, where=model, remedy="leave out --beside")
-        return new_prediction_suite(name, data.manifest, data.index, truth=truth, **given)
-    if "answer" in can and "log_probabilities" not in can:
-        what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
-        remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"
-        raise SettingsError(what, where=model, remedy=remedy)
+        _refuse(bool(beside), "a suite of predictions has the model's own labels.", model, "leave out --beside")
+        return suites.new_prediction_suite(*sets, truth=truth, **given)
+    what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
+    remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"
+    _refuse("answer" in can and "log_probabilities" not in can, what, model, remedy)
     if opened is not None:
-        require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
-    answered = bool(_ANSWERING & set(schemes(model)))  # a label is what such a model says next
+        models.require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
+    answered = bool(_ANSWERING & set(models.schemes(model)))  # a label is what such a model says next
     by_label = answered or getattr(opened, "texts_read_by", "") == "labels"
     given["template"] = "{label}" if by_label else "a photo of {a_label}"
     searches = "similarity" in can
-    return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **given)
+    return suites.new_suite(*sets, truth=truth, distractors=beside, searches=searches, **given)
+
+
+def _refuse(wrong: bool, what: str, model: str, remedy: str) -> None:
+    """Raises SettingsError if something is `wrong` for this kind of model."""
+    if wrong:
+        raise SettingsError(what, where=model, remedy=remedy)
 
 
 def first_suite(  # noqa: PLR0913 - the options of `suite new`
@@ -227,40 +214,33 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
 ) -> str:
     """The text of a first suite, checked against the dataset, and `measured` on the checkpoint if that is at hand.
     Raises a FairgateError."""
-    from functools import partial
-
-    from fairgate.data import open_dataset
-    from fairgate.gate.baselines import parse_baseline
-    from fairgate.ground.errors import SuiteError
-    from fairgate.models import local_paths, open_scorer, require_uri
-    from fairgate.studies.power import MEASURED, measured_suite
-    from fairgate.suites import FOLDER, TOLERATES, leaves, load_text, plan_checks, require_inside
-
-    path = root / FOLDER / f"{name}.yaml"
+    path = root / suites.FOLDER / f"{name}.yaml"
     if path.exists():
         remedy = f"edit it, or choose another name; the rest of a gate for it: fairgate init {name}"
         raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy=remedy)
     fetched = model.startswith("mlflow-model:")
     if not fetched:
-        require_uri(model, root)
-    parse_baseline(baseline, where="--baseline")
-    data = open_dataset(dataset, root / "datasets")
-    named = local_paths("" if fetched else model)
-    outside = any(leaves(each, root) for each in named)  # `require_inside` says so below
-    opened = None if fetched or outside else open_scorer(model, data, device="cpu", base=root)
-    write = partial(_text, name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside, views=views)
-    text = write(margin=tolerates or TOLERATES[0])
-    loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
-    require_inside(loaded.suite, loaded.source, root)
-    plan_checks(loaded, data.manifest)
+        models.require_uri(model, root)
+    baselines.parse_baseline(baseline, where="--baseline")
+    release = data.open_dataset(dataset, root / "datasets")
+    named = models.local_paths("" if fetched else model)
+    outside = any(suites.leaves(each, root) for each in named)  # `require_inside` says so below
+    opened = None if fetched or outside else models.open_scorer(model, release, device="cpu", base=root)
+    write = partial(
+        _text, name, release, opened, model=model, baseline=baseline, truth=truth, beside=beside, views=views
+    )
+    text = write(margin=tolerates or suites.TOLERATES[0])
+    loaded = suites.load_text(text.encode(), path, shown=f"{suites.FOLDER}/{name}.yaml")
+    suites.require_inside(loaded.suite, loaded.source, root)
+    suites.plan_checks(loaded, release.manifest)
     if measured is None:
-        measured = len(data.index) <= MEASURED
+        measured = len(release.index) <= power.MEASURED
     if opened is None or not measured:
         typer.echo("not measured which checks these images can decide: --measured, or see `fairgate power`")
         return text
     with progress_line() as progress:
-        first = measured_suite(
-            name, root, data, lambda margin: write(margin=margin), tolerates=tolerates, like=like, progress=progress
+        first = power.measured_suite(
+            name, root, release, lambda margin: write(margin=margin), tolerates=tolerates, like=like, progress=progress
         )
     for line in first.lines:
         typer.echo(line)

@@ -7,10 +7,11 @@ import os
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from fairgate import records, reports, suites, tracking
 from fairgate.ground.errors import FairgateError, SettingsError, TrackingError
 from fairgate.interfaces.cli.console import friendly, wide_console, writing
 from fairgate.tracking import (
@@ -23,9 +24,6 @@ from fairgate.tracking import (
     log_to_wandb,
 )
 from fairgate.tracking import push as send
-
-if TYPE_CHECKING:
-    from fairgate.records import RunRecord
 
 
 def push(
@@ -78,9 +76,8 @@ def push(
             where="--pull-request",
             remedy="leave it out, or name the report that another job made with --from",
         )
-    from fairgate.reports import run_description
 
-    results = send(queue, mlflow, run_description)
+    results = send(queue, mlflow, reports.run_description)
     for result in results:
         typer.echo(result.message, err=result.run_id is None)
     sent = sum(result.run_id is not None for result in results)
@@ -92,18 +89,19 @@ def push(
 
 
 def _send_report(folder: Path, uri: str | None, project: str | None, pull_request: int | None) -> None:
-    from fairgate.reports import OutputContext, read_results, rendered, run_description
 
     for path in folder.glob("*"):
         if path.is_symlink():  # in a folder that another job made, it could have this job send a file of its own
             raise TrackingError(
                 "the report folder holds a link.", where=str(path), remedy="take the report again, as files"
             )
-    record = read_results(folder / "results.json")
+    record = reports.read_results(folder / "results.json")
     number = str(pull_request) if pull_request is not None else asking_pull_request(os.environ)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         files = []
-        for name, content in rendered(record, OutputContext(), "push", warn=partial(typer.echo, err=True)):
+        for name, content in reports.rendered(
+            record, reports.OutputContext(), "push", warn=partial(typer.echo, err=True)
+        ):
             files.append(Path(scratch, name))
             files[-1].write_bytes(content)
         files += _scores(folder / "scores.parquet")
@@ -112,10 +110,12 @@ def _send_report(folder: Path, uri: str | None, project: str | None, pull_reques
             known = {PULL_REQUEST: number} if number else {}
             sent = f"sent {', '.join(path.name for path in files)} as run"
             if uri is not None:
-                run_id = log_run(record, files, uri=uri, more_tags=known, describe=run_description)
+                run_id = log_run(record, files, uri=uri, more_tags=known, describe=reports.run_description)
                 typer.echo(f"{sent} {run_id} of suite {record.suite!r}")
             if project is not None:
-                outcome = log_to_wandb(record, files, project, WANDB_QUEUE, more_tags=known, describe=run_description)
+                outcome = log_to_wandb(
+                    record, files, project, WANDB_QUEUE, more_tags=known, describe=reports.run_description
+                )
                 typer.echo(outcome.message, err=outcome.run_id is None)
                 if outcome.run_id is None:
                     raise typer.Exit(1)
@@ -136,15 +136,14 @@ def _scores(path: Path) -> list[Path]:
     return [path]
 
 
-def _suite(folder: Path, record: RunRecord) -> list[Path]:
+def _suite(folder: Path, record: records.RunRecord) -> list[Path]:
     """The suite file, where it means what the record was made with."""
-    from fairgate.suites import load_suite
 
     path = next((entry for entry in folder.iterdir() if entry.name == f"{record.suite}.yaml" and entry.is_file()), None)
     if path is None:
         return []
     try:
-        known = load_suite(path, folder).digest == record.suite_digest
+        known = suites.load_suite(path, folder).digest == record.suite_digest
     except FairgateError as error:
         typer.echo(f"{path.name} is left out: {error.problem}", err=True)
         return []
@@ -173,22 +172,20 @@ def history(
     Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved where two
     runs in a row differ by more than both their intervals allow. Exit code 0: shown, 4: nothing to show, and why.
     """
-    from fairgate.reports import draw, history_html, history_table, span_words, terminal_lines
-    from fairgate.tracking import past_runs, suite_history
 
     if out is not None and out.suffix.lower() not in (".html", ".png"):
         raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")
-    runs = past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
-    past = suite_history(suite, runs, check=check, metric=metric, subject=subject)
+    runs = tracking.past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
+    past = tracking.suite_history(suite, runs, check=check, metric=metric, subject=subject)
     console = wide_console(140)
-    typer.echo(f"{past.suite}: {span_words(past)}")
-    console.print(history_table(past))
-    typer.echo("\n".join(terminal_lines(past)))
+    typer.echo(f"{past.suite}: {reports.span_words(past)}")
+    console.print(reports.history_table(past))
+    typer.echo("\n".join(reports.terminal_lines(past)))
     if out is not None:
         with writing("the picture", str(out)):
             out.parent.mkdir(parents=True, exist_ok=True)
             if out.suffix.lower() == ".html":
-                out.write_text(history_html(past), encoding="utf-8")
+                out.write_text(reports.history_html(past), encoding="utf-8")
             else:
-                draw(past, out)
+                reports.draw(past, out)
         typer.echo(f"drawn: {out}")

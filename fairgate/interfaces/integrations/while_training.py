@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from fairgate import gate, reports, tracking
 from fairgate.ground.errors import FairgateError, SettingsError
+from fairgate.interfaces import api
 from fairgate.records import RunRecord
 
 Save = Callable[[Path], str]
@@ -60,8 +62,6 @@ class TrainingJudge:
     def start(self) -> None:
         """Read suite and dataset, before the first step: what is wrong with them ends a training at once. Raises
         FairgateError."""
-        from fairgate import gate
-
         if self.on_failure not in ("warn", "stop", "raise"):
             raise SettingsError(
                 f"on_failure is '{self.on_failure}'.", where="on_failure", remedy="say warn, stop or raise"
@@ -100,13 +100,9 @@ class TrainingJudge:
             self._scratch = None
 
     def _judged(self, save: Save) -> Judged:
-        from fairgate.interfaces.api import check
-        from fairgate.reports import totals, verdict_words
-        from fairgate.tracking import metric_values
-
         try:
             with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as folder:
-                record = check(
+                record = api.check(
                     self.suite,
                     model=save(Path(folder)),
                     baseline=self.baseline,
@@ -119,10 +115,10 @@ class TrainingJudge:
         except Exception as error:  # a training of days must not die of a full disk, or of a defect in what looks at it
             LOG.debug("the model in training could not be judged", exc_info=True)
             return Judged(False, {}, f"{self.suite}: not judged: {type(error).__name__}: {error}")
-        metrics = {f"fairgate/{self.suite}/{name}": value for name, value in metric_values(record).items()}
+        metrics = {f"fairgate/{self.suite}/{name}": value for name, value in tracking.metric_values(record).items()}
         closing = "; ".join(f"{check.item}: {check.reason}" for check in record.closing[:5])
-        headline = f"{self.suite}: {verdict_words(record)} ({totals(record)}){f': {closing}' if closing else ''}"
-        return Judged(record.ok, metrics, headline, record)
+        headline = f"{self.suite}: {reports.verdict_words(record)} ({reports.totals(record)})"
+        return Judged(record.ok, metrics, f"{headline}: {closing}" if closing else headline, record)
 
     def _cache(self) -> Path:
         if self.cache is not None:

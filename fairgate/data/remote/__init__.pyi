@@ -1,0 +1,10 @@
+from .fetching import Fetched as Fetched
+from .fetching import Progress as Progress
+from .fetching import fetch as fetch
+from .fetching import file_names as file_names
+from .place import read_file as read_file
+from .pointers import Tracked as Tracked
+from .pointers import is_pointer as is_pointer
+from .pointers import read_pointers as read_pointers
+from .store import Store as Store
+from .store import open_store as open_store
