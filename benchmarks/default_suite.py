@@ -33,7 +33,7 @@ from fairgate.probes import ProbeScores
 from fairgate.studies.power import measured_suite
 from fairgate.studies.power.decidable import _DrawnRows, lose, replanned
 from fairgate.studies.power.harmless import base_scores, taken
-from fairgate.suites import decide, load_text, new_suite, resolve
+from fairgate.suites import SuiteDraft, decide, load_text, resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE, TUNED = (ROOT / "build/portraits/checkpoints" / name for name in ("base", "tuned"))
@@ -178,8 +178,8 @@ def world_rows(world: str) -> Iterator[tuple[object, ...]]:
         model = f"open_clip:local-dir:{BASE}"
 
         def write(margin: float) -> str:
-            names = {"model": model, "baseline": "git:main"}
-            return new_suite("jobs", few.manifest, few.index, margin=margin, distractors=BESIDE, **names)
+            draft = SuiteDraft("jobs", few.manifest, few.index, model, "git:main", margin)
+            return draft.of_labels(distractors=BESIDE)
 
         first = measured_suite("jobs", place, few, write, tolerates=tolerates, progress=lambda *_: None)
         print(f"== {world}\n{first.text}", flush=True)

@@ -19,7 +19,6 @@ from .probing import probe_digests as probe_digests
 from .probing import prompt_count as prompt_count
 from .probing import run_probes as run_probes
 from .probing import without_views as without_views
-from .question_scaffold import new_question_suite as new_question_suite
 from .repository_files import IGNORED as IGNORED
 from .repository_files import Gate as Gate
 from .repository_files import find_branch as find_branch
@@ -33,13 +32,8 @@ from .result import undecided as undecided
 from .result import waive as waive
 from .result import wrong_answers as wrong_answers
 from .scaffold import TOLERATES as TOLERATES
-from .scaffold import add_approvals as add_approvals
+from .scaffold import SuiteDraft as SuiteDraft
 from .scaffold import annotated as annotated
-from .scaffold import new_detection_suite as new_detection_suite
-from .scaffold import new_prediction_suite as new_prediction_suite
-from .scaffold import new_suite as new_suite
-from .scaffold import write_anchor as write_anchor
-from .scaffold import write_bounds as write_bounds
 from .schema import Approved as Approved
 from .schema import Check as Check
 from .schema import Suite as Suite
@@ -55,6 +49,9 @@ from .suite_diff import stricter as stricter
 from .suite_diff import stricter_on_other_data as stricter_on_other_data
 from .suite_diff import weaker as weaker
 from .suite_diff import with_subjects_of as with_subjects_of
+from .suite_edits import add_approvals as add_approvals
+from .suite_edits import write_anchor as write_anchor
+from .suite_edits import write_bounds as write_bounds
 from .temperature import LabelTemperature as LabelTemperature
 from .temperature import advice as advice
 from .temperature import temperature_notices as temperature_notices

@@ -1,5 +1,4 @@
-"""Suite files that fairgate writes: a first suite for a dataset (`fairgate suite new`), with comments that give the
-reasons, and approvals or an anchor in an existing file, whose other lines stay as they are."""
+"""A first suite for a dataset (`fairgate suite new`), with comments that give the reasons."""
 
 from __future__ import annotations
 
@@ -8,17 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from itertools import product
 from pathlib import Path
 
-from fairgate.ground.atomic import atomic_write
-from fairgate.ground.errors import SuiteError, clean
+from fairgate.ground.errors import SettingsError, SuiteError
 from fairgate.metrics import GroupedRows
-from fairgate.probes import DatasetFacts
-from fairgate.records import NeededApproval
-from fairgate.suites.load import load_text
+from fairgate.probes import ABSTAINED, AnswerMatcher, DatasetFacts
 
 FEWEST = 30
 """Fewest sets of a group that a check is about, the `min_sets` of a suite that names none: no verdict on fewer."""
@@ -26,111 +21,143 @@ FEWEST = 30
 
 TOLERATES = (0.03, 0.04, 0.05)
 """Margins that a suite tries, the smallest that its images can decide; a wider one only if somebody names it."""
+_MOST, _COVERED = 20, 0.9
+"""Options of a question at most, and the share of answers that begin with yes or no if these are its options."""
+_YES_NO = ("yes", "no")
+_UNNAMED = "The question that the table answers"
 
 
-def new_suite(  # noqa: PLR0913 - the choices of a user
-    name: str,
-    dataset: DatasetFacts,
-    index: GroupedRows,
-    *,
-    model: str,
-    baseline: str,
-    truth: str | None = None,
-    distractors: Sequence[str] = (),
-    searches: bool = True,
-    template: str = "a photo of {a_label}",
-    margin: float = TOLERATES[0],
-    views: int = 1,
-) -> str:
-    """The text of a suite that makes sense on a dataset: a classification, and checks of use, bounds and regressions.
+@dataclass(frozen=True, slots=True)
+class SuiteDraft:
+    """A first suite for a dataset: what the suites of all kinds of models have in common. A method returns a text.
 
-    The labels are the dataset's subjects, or the groups of the attribute `truth`, and `distractors`, which no image
-    shows; `searches` says whether the model can rank, `template` how it is shown a label, and `views` how many views of
-    each image are scored. There is no check that the dataset has too few sets for. Raises SuiteError where no attribute
-    has enough, and where there is only one subject and no `truth`: a classification needs two labels.
+    It has no check for which the dataset has too few sets. Raises SuiteError if no attribute has enough of every group.
     """
-    labels, true_to = _labels(dataset, truth)
-    labels |= _further(labels, distractors)
-    compared = compared_groups(dataset, index)
-    return rendered(
-        "new_suite.yaml.j2",
-        name=name,
-        dataset=dataset.name,
-        model=model,
-        baseline=baseline,
-        labels=labels,
-        truth=true_to,
-        prompt=template,
-        words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
-        overs=compared.overs,
-        searches=searches and true_to is None,
-        margin=f"{margin:g}",
-        views=views,
-        more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",  # half way between chance and certainty
-        counterfactual=dataset.counterfactual,
-        gaps=compared.gaps,
-        by=", by: subject" if compared.by_subject and true_to is None else "",
-        each_subject=", by: subject" if _fewest(dataset, index, [], index.subject.tolist()) >= FEWEST else "",
-    )
+
+    name: str
+    dataset: DatasetFacts
+    index: GroupedRows
+    model: str
+    baseline: str
+    margin: float = TOLERATES[0]
+    views: int = 1
+
+    def of_labels(
+        self,
+        truth: str | None = None,
+        distractors: Sequence[str] = (),
+        *,
+        searches: bool = True,
+        template: str = "a photo of {a_label}",
+    ) -> str:
+        """A classification, and checks of use, bounds and regressions.
+
+        The labels are the dataset's subjects, or the groups of the attribute `truth`, and `distractors`, which no image
+        shows; `searches` says whether the model can rank, `template` how it is shown a label. Raises SuiteError if
+        there is only one subject and no `truth`: a classification needs two labels.
+        """
+        labels, true_to = _labels(self.dataset, truth)
+        labels |= _further(labels, distractors)
+        each_subject = _fewest(self.dataset, self.index, [], self.index.subject.tolist()) >= FEWEST
+        compared = _compared(self.dataset, self.index)
+        return self._rendered(
+            "new_suite.yaml.j2",
+            compared,
+            labels=labels,
+            truth=true_to,
+            prompt=template,
+            words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
+            searches=searches and true_to is None,
+            more_than_chance=_more_than_chance(labels),
+            counterfactual=self.dataset.counterfactual,
+            by=", by: subject" if compared.by_subject and true_to is None else "",
+            each_subject=", by: subject" if each_subject else "",
+        )
+
+    def of_predictions(self, truth: str | None) -> str:
+        """For a model that predicts the attribute `truth`, or, without one, the subject.
+
+        Raises SuiteError if there is nothing to predict.
+        """
+        labels, true_to = _labels(self.dataset, truth)
+        return self._rendered(
+            "new_prediction_suite.yaml.j2",
+            _compared(self.dataset, self.index),
+            truth=true_to or "subject",
+            more_than_chance=_more_than_chance(labels),
+        )
+
+    def of_detections(self, boxes: bool) -> str:
+        """For a detector of persons; `boxes` says whether the dataset records where they are."""
+        compared = _compared(self.dataset, self.index)
+        by = ", by: subject" if compared.by_subject and len(self.dataset.subjects) > 1 else ""
+        return self._rendered("new_detection_suite.yaml.j2", compared, boxes=boxes, by=by)
+
+    def of_answers(self, answers: Mapping[tuple[int, str], str]) -> str:
+        """For a table of `answers` by (row, prompt) to questions without right answers; options are what it answers.
+
+        Raises SettingsError for answers in free words of which no options can be read.
+        """
+        by_prompt: dict[str, list[str]] = {} if answers else {_UNNAMED: []}
+        for (_, prompt), answer in answers.items():
+            by_prompt.setdefault(prompt, []).append(answer)
+        several = len(by_prompt) > 1
+        compared, questions = _compared(self.dataset, self.index), []
+        for number, (prompt, given) in enumerate(by_prompt.items(), 1):
+            options, end = self._options(given), f"{number}" if several else ""
+            counted = options[:1] if len(options) == len(_YES_NO) else options
+            questions.append(
+                {
+                    "probe": f"question_{end}" if several else "question",
+                    "end": f"-{end}" if several else "",
+                    "text": prompt or _UNNAMED,
+                    "options": options,
+                    "counted": counted,
+                }
+            )
+        return self._rendered("new_question_suite.yaml.j2", compared, questions=questions)
+
+    def _options(self, given: Sequence[str]) -> list[str]:
+        """Answers that are given, as names of options, the commonest first; or yes and no if answers begin so."""
+        words = AnswerMatcher(dict.fromkeys(_YES_NO, ()), frozenset(), ())
+        answered = [text for text in given if text.strip() and words.read(text) != ABSTAINED]
+        read = Counter(words.read(text) for text in answered)
+        if answered and sum(read[name] for name in _YES_NO) >= _COVERED * len(answered):
+            return list(_YES_NO)
+        names = Counter(re.sub(r"[^a-z]+", "_", text.lower()).strip("_") for text in answered)
+        if 2 <= len(names) <= _MOST and all(re.fullmatch(r"[a-z][a-z_]{0,31}", option) for option in names):
+            return [option for option, _ in names.most_common()]
+        raise SettingsError(
+            f"the answers are {len(names)} different texts, and not 2 to {_MOST} short ones.",
+            where=self.model,
+            remedy=f"copy the suite of docs/use/questions.md to fairness_suites/{self.name}.yaml, and name its options "
+            "there",
+        )
+
+    def _rendered(self, template: str, compared: _Compared, **values: object) -> str:
+        """A template of this folder with its values."""
+        from jinja2 import Environment, StrictUndefined
+
+        environment = Environment(  # noqa: S701 - YAML, not HTML
+            trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+        )
+        environment.filters |= {"quoted": _quoted, "json": partial(json.dumps, ensure_ascii=False)}
+        return environment.from_string(Path(__file__).with_name(template).read_text(encoding="utf-8")).render(
+            name=self.name,
+            dataset=self.dataset.name,
+            model=self.model,
+            baseline=self.baseline,
+            overs=compared.overs,
+            gaps=compared.gaps,
+            margin=f"{self.margin:g}",
+            views=self.views,
+            **values,
+        )
 
 
-def new_prediction_suite(
-    name: str,
-    dataset: DatasetFacts,
-    index: GroupedRows,
-    *,
-    model: str,
-    baseline: str,
-    truth: str | None,
-    margin: float = TOLERATES[0],
-    views: int = 1,
-) -> str:
-    """The text of a suite for a model that predicts the attribute `truth`, or, without one, the subject.
-
-    Raises SuiteError where no attribute of the dataset has enough sets of every group, or there is nothing to predict.
-    """
-    labels, true_to = _labels(dataset, truth)
-    return rendered(
-        "new_prediction_suite.yaml.j2",
-        name=name,
-        dataset=dataset.name,
-        model=model,
-        baseline=baseline,
-        truth=true_to or "subject",
-        overs=compared_groups(dataset, index).overs,
-        margin=f"{margin:g}",
-        views=views,
-        more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",
-    )
-
-
-def new_detection_suite(
-    name: str,
-    dataset: DatasetFacts,
-    index: GroupedRows,
-    *,
-    model: str,
-    baseline: str,
-    boxes: bool,
-    margin: float = TOLERATES[0],
-) -> str:
-    """The text of a suite for a detector of persons; `boxes` says whether the dataset records where they are.
-
-    Raises SuiteError where no attribute of the dataset has enough sets of every group.
-    """
-    compared = compared_groups(dataset, index)
-    return rendered(
-        "new_detection_suite.yaml.j2",
-        name=name,
-        dataset=dataset.name,
-        model=model,
-        baseline=baseline,
-        boxes=boxes,
-        overs=compared.overs,
-        margin=f"{margin:g}",
-        gaps=compared.gaps,
-        by=", by: subject" if compared.by_subject and len(dataset.subjects) > 1 else "",
-    )
+def _more_than_chance(labels: Mapping[str, str]) -> str:
+    """Half way between chance and certainty."""
+    return f"{(1 + 1 / len(labels)) / 2:.2f}"
 
 
 def annotated(text: str, notes: Mapping[str, tuple[str, bool]]) -> str:
@@ -139,18 +166,6 @@ def annotated(text: str, notes: Mapping[str, tuple[str, bool]]) -> str:
         plain = f"  - {{id: {id_},"
         text = text.replace(plain, f"  # {note}\n{plain}" if decides else f"  # {note}\n  - {{id: {id_}, tier: watch,")
     return text
-
-
-def rendered(template: str, **values: object) -> str:
-    """A template of this folder with its values."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(  # noqa: S701 - YAML, not HTML
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
-    )
-    environment.filters |= {"quoted": _quoted, "json": partial(json.dumps, ensure_ascii=False)}
-    text = Path(__file__).with_name(template).read_text(encoding="utf-8")
-    return environment.from_string(text).render(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +178,7 @@ class _Compared:
     by_subject: bool
 
 
-def compared_groups(dataset: DatasetFacts, index: GroupedRows) -> _Compared:
+def _compared(dataset: DatasetFacts, index: GroupedRows) -> _Compared:
     """The groups with enough sets. Raises SuiteError if no attribute has them of every group."""
     enough = [name for name in dataset.attributes if _fewest(dataset, index, [name]) >= FEWEST]
     if not enough:
@@ -243,91 +258,3 @@ def _quoted(text: str) -> str:
     spoken = text.lower() in {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return text if plain and not spoken and text.isascii() and text[0] != "-" else f'"{escaped}"'
-
-
-_SECTION = re.compile(r"^approvals:[ \t]*(?:#.*)?\n", re.MULTILINE)
-_EMPTY = re.compile(r"^approvals:[ \t]*\[[ \t]*\][ \t]*(?:#.*)?(?:\n|\Z)", re.MULTILINE)
-
-
-def add_approvals(path: Path, needed: Sequence[NeededApproval], *, reason: str, until: date) -> list[str]:
-    """Add an approval of each change to a suite's file; what was approved, in words.
-
-    Raises SuiteError for a file that does not hold its approvals as a block of lines, and for a reason that a suite
-    does not take: nothing is written then.
-    """
-    text = path.read_text(encoding="utf-8")
-    before = load_text(text.encode(), path, shown=str(path)).suite
-    text = _EMPTY.sub("", text)
-    known = {(approval.kind, approval.before, approval.now, approval.until) for approval in before.approvals}
-    new = [
-        approval_needed
-        for approval_needed in needed
-        if (approval_needed.kind, approval_needed.before, approval_needed.now, until) not in known
-    ]
-    lines = "".join(
-        f'  - {{kind: {approval_needed.kind}, before: "{approval_needed.before}", now: "{approval_needed.now}",\n'
-        f"     until: {until}, reason: {json.dumps(reason, ensure_ascii=False)}}}\n"
-        for approval_needed in new
-    )
-    if _SECTION.search(text):
-        text = _SECTION.sub(lambda match: f"{match[0]}{lines}", text, count=1)
-    else:
-        text = f"{text.rstrip()}\napprovals:\n{lines}"
-    after = load_text(text.encode(), path, shown=str(path)).suite
-    if len(after.approvals) != len(before.approvals) + len(new):
-        raise SuiteError(
-            "the suite's approvals are no block of lines, and none was added.",
-            where=str(path),
-            remedy="write `approvals:` on a line of its own, and each approval below it as `  - {...}`",
-        )
-    atomic_write(path, text)
-    return [f"{approval_needed.kind}: {clean(approval_needed.what, 200)}, until {until}" for approval_needed in needed]
-
-
-def write_anchor(path: Path, anchor: str) -> None:
-    """Write the anchor of a suite's file, in the place of the old one or below its baseline.
-
-    Raises SuiteError for a file in which that line cannot be written by itself: nothing is written then.
-    """
-    text, line = path.read_text(encoding="utf-8"), f"anchor: {anchor}\n"
-    old = re.compile(r"^anchor:.*(?:\n|\Z)", re.MULTILINE)
-    below = next((match for key in ("baseline", "model", "dataset") if (match := _line(key).search(text))), None)
-    if old.search(text):
-        text = old.sub(lambda _match: line, text, count=1)
-    elif below is not None:
-        text = f"{text[: below.end()]}{line}{text[below.end() :]}"
-    if load_text(text.encode(), path, shown=str(path)).suite.anchor != anchor:
-        raise SuiteError(
-            "the anchor cannot be written into the suite's file.",
-            where=str(path),
-            remedy=f"write the line `{line[:-1]}`",
-        )
-    atomic_write(path, text)
-
-
-def write_bounds(path: Path, bounds: Mapping[str, float]) -> None:
-    """Replace bounds of checks, by id, in a suite's file; its other text stays as it is.
-
-    Raises SuiteError for a bound that is not on a line with its key: nothing is written then.
-    """
-    text = path.read_text(encoding="utf-8")
-    before = load_text(text.encode(), path, shown=str(path))
-    lines, wanted = text.splitlines(keepends=True), []
-    for place, check in enumerate(before.suite.checks):
-        bound = bounds.get(check.id)
-        wanted.append(check if bound is None else check.model_copy(update={check.rule: bound}))
-        if bound is not None:
-            at = before.source.lines["checks", place, check.rule] - 1
-            lines[at] = re.sub(rf"\b({check.rule}:[ \t]*)[-+.\w]+", rf"\g<1>{bound:.2f}", lines[at])
-    text = "".join(lines)
-    if load_text(text.encode(), path, shown=str(path)).suite.checks != wanted:
-        raise SuiteError(
-            "the bounds cannot be written into the suite's file.",
-            where=str(path),
-            remedy="write each check on lines of its own, or without --propose paste the bounds",
-        )
-    atomic_write(path, text)
-
-
-def _line(key: str) -> re.Pattern[str]:
-    return re.compile(rf"^{key}:.*\n", re.MULTILINE)

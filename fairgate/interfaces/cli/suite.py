@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -164,22 +164,20 @@ def _text(
         remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
         remedy += "and name your reader in it; of photographs, import them with --attribute"
         raise SettingsError(what, where=release.manifest.name, remedy=remedy)
-    given: dict[str, Any] = {"model": model, "baseline": baseline, "margin": margin}
-    sets = (name, release.manifest, release.index)
+    draft = suites.SuiteDraft(name, release.manifest, release.index, model, baseline, margin, views)
     if "detect" in can:
         _refuse(labels, "a detector's suite has no labels.", model, "leave out --truth and --beside")
         remedy = "leave out --views, and write `views:` at a probe yourself"
         _refuse(several, "a detector's suite is written without views.", model, remedy)
-        return suites.new_detection_suite(*sets, boxes=release.index.boxes() is not None, **given)
+        return draft.of_detections(boxes=release.index.boxes() is not None)
     if (answers := getattr(opened, "answers", None)) is not None:
         what = "a suite of answers has the options that the table answers."
         _refuse(labels, what, model, "leave out --truth and --beside")
         _refuse(several, "a table has no answers about views.", model, "leave out --views, or name the model itself")
-        return suites.new_question_suite(*sets, answers=answers, **given)
-    given["views"] = views
+        return draft.of_answers(answers)
     if "predict" in can and "log_probabilities" not in can:
         _refuse(bool(beside), "a suite of predictions has the model's own labels.", model, "leave out --beside")
-        return suites.new_prediction_suite(*sets, truth=truth, **given)
+        return draft.of_predictions(truth)
     what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
     remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"
     _refuse("answer" in can and "log_probabilities" not in can, what, model, remedy)
@@ -187,9 +185,8 @@ def _text(
         models.require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
     answered = bool(_ANSWERING & set(models.schemes(model)))  # a label is what such a model says next
     by_label = answered or getattr(opened, "texts_read_by", "") == "labels"
-    given["template"] = "{label}" if by_label else "a photo of {a_label}"
-    searches = "similarity" in can
-    return suites.new_suite(*sets, truth=truth, distractors=beside, searches=searches, **given)
+    template = "{label}" if by_label else "a photo of {a_label}"
+    return draft.of_labels(truth, beside, searches="similarity" in can, template=template)
 
 
 def _refuse(wrong: bool, what: str, model: str, remedy: str) -> None:

@@ -19,7 +19,7 @@ from fairgate.data import write_dataset
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli.main import app
 from fairgate.studies.power import decidable, first_suite, harmless
-from fairgate.suites import load_suite, new_question_suite, resolve
+from fairgate.suites import SuiteDraft, load_suite, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -417,8 +417,9 @@ def test_answers_in_free_words_are_refused_with_a_page_to_copy(tmp_path: Path, a
     index = SimpleNamespace(
         attributes={"gender": np.array(["a"] * 60)}, set_id=np.arange(60), subject=np.array(["person"] * 60)
     )
+    draft = SuiteDraft("admit", facts, index, "answers:a.csv", "none")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="26 different texts") as caught:
-        new_question_suite("admit", facts, index, model="answers:a.csv", baseline="none", answers=given)  # type: ignore[arg-type]
+        draft.of_answers(given)
     assert "docs/use/questions.md" in str(caught.value.remedy)
     with pytest.raises(SettingsError, match="the answers are 0 different texts"):
-        new_question_suite("admit", facts, index, model="answers:a.csv", baseline="none", answers={})  # type: ignore[arg-type]
+        draft.of_answers({})
