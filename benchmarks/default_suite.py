@@ -29,9 +29,9 @@ from scipy.stats import beta
 from fairgate import gate
 from fairgate.data import open_dataset, write_dataset
 from fairgate.ground.randomness import stream
-from fairgate.probes import ProbeScores
+from fairgate.probes import ProbeScores, taken_rows
 from fairgate.studies.power import measured_suite
-from fairgate.studies.power.decidable import _DrawnRows, lose, replanned
+from fairgate.studies.power.decidable import lose, replanned
 from fairgate.studies.power.harmless import base_scores, taken
 from fairgate.suites import SuiteDraft, decide, load_text, resolve
 
@@ -225,7 +225,7 @@ def answers(
             )
             own = {attribute: index.attributes[attribute][rows]}
             ids = np.arange(len(rows)).astype(str)
-            seen: Any = _DrawnRows(ids, index.member[rows], index.subject[rows], own, index, rows)
+            seen = taken_rows(index, rows, ids)
 
             def of(scores: Mapping[str, ProbeScores], loss: float) -> dict[str, ProbeScores]:
                 some = {key: taken(value, rows) for key, value in scores.items()}  # noqa: B023

@@ -46,5 +46,5 @@ from .temperature import mean_entropies as mean_entropies
 from .views import RANKS as RANKS
 from .views import mean_over_views as mean_over_views
 from .views import require_views as require_views
-from .views import viewed_rows as viewed_rows
+from .views import taken_rows as taken_rows
 from .views import within as within

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data import Index
 from fairgate.ground.errors import SuiteError
-from fairgate.probes.answers import ProbeScores, Rows
+from fairgate.probes.answers import ProbeScores
 from fairgate.probes.contract import DatasetFacts, Probe
 
 RANKS = 10
@@ -38,25 +39,20 @@ def require_views(name: str, probe: Probe, dataset: DatasetFacts, at: Callable[[
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ViewedRows:
-    """The rows of a dataset, each as often as its image is viewed."""
+def taken_rows(index: Index, rows: NDArray[np.int64], set_id: NDArray[Any] | None = None) -> Index:
+    """Some rows of a dataset, in this order, each as often as it is named; `set_id` are other names of their sets.
 
-    set_id: NDArray[Any]
-    member: NDArray[Any]
-    path: NDArray[Any]
-    subject: NDArray[Any]
-    attributes: Mapping[str, NDArray[Any]]
-
-
-def viewed_rows(rows: Rows, views: int) -> ViewedRows:
-    """Every row `views` times, one after another."""
-    return ViewedRows(
-        set_id=np.repeat(rows.set_id, views),
-        member=np.repeat(rows.member, views),
-        path=np.repeat(rows.path, views),
-        subject=np.repeat(rows.subject, views),
-        attributes={name: np.repeat(column, views) for name, column in rows.attributes.items()},
+    They have no boxes: where the person of a picture is, is known of the picture itself alone.
+    """
+    return replace(
+        index,
+        set_id=index.set_id[rows] if set_id is None else set_id,
+        member=index.member[rows],
+        subject=index.subject[rows],
+        caption=index.caption[rows],
+        path=index.path[rows],
+        attributes={name: column[rows] for name, column in index.attributes.items()},
+        read_boxes=lambda: None,
     )
 
 

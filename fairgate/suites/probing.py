@@ -11,6 +11,7 @@ from typing import get_args
 
 import numpy as np
 
+from fairgate.data import Index
 from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, listed
 from fairgate.ground.hashing import digest
 from fairgate.models import FAMILIES, Capability, Capable, ImageSource, Model, indistinct, require_capability, schemes
@@ -21,9 +22,8 @@ from fairgate.probes import (
     OpenInstrument,
     Probe,
     ProbeScores,
-    Rows,
     mean_over_views,
-    viewed_rows,
+    taken_rows,
 )
 from fairgate.suites.schema import Suite
 
@@ -51,7 +51,7 @@ def without_views(suite: Suite) -> Suite:
 
 def run_probes(
     model: Capable,
-    index: Rows,
+    index: Index,
     suite: Suite,
     open_instrument: OpenInstrument = _none_is_opened,
     open_views: OpenViews = _no_views,
@@ -70,8 +70,10 @@ def run_probes(
     with FAMILIES.blaming(model.uri.partition(":")[0]):
         require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
         for name, probe in suite.probes.items():
-            several = probe.views > 1
-            asked, rows = (open_views(probe.views), viewed_rows(index, probe.views)) if several else (model, index)
+            several, asked, rows = probe.views > 1, model, index
+            if several:
+                asked = open_views(probe.views)
+                rows = taken_rows(index, np.repeat(np.arange(len(index)), probe.views))
             with PROBES.blaming(probe.kind):
                 of_probe = probe.run(name, asked, rows, open_instrument)
             _require_answers(name, probe, of_probe, len(rows.subject))

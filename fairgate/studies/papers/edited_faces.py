@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import CROSS, Dataset
+from fairgate.data import CROSS, Dataset, Index
 from fairgate.formulas.metrics import individual_typology_angle, skin_mask
 from fairgate.ground.errors import DatasetError, listed
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import ImageSource, decode_rgb
+from fairgate.probes import taken_rows
 from fairgate.studies.papers.contract import ResampledNumber
 
 SHOWN = 10
@@ -47,10 +47,9 @@ class ChosenImages:
         return self.release.folder
 
     @property
-    def index(self) -> Any:
+    def index(self) -> Index:
         """The release's columns at these rows."""
-        index = self.release.index
-        return SimpleNamespace(**{name: getattr(index, name)[self.rows] for name in ("set_id", "member", "path")})
+        return taken_rows(self.release.index, self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)

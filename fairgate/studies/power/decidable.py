@@ -8,7 +8,7 @@ of their effects on a group. Every simulated run is decided by the gate's own ru
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,8 @@ from scipy.special import ndtri
 from fairgate import gate
 from fairgate.data import Dataset
 from fairgate.ground.randomness import stream
-from fairgate.metrics import METRICS, GroupedRows
-from fairgate.probes import ProbeScores
+from fairgate.metrics import METRICS
+from fairgate.probes import ProbeScores, taken_rows
 from fairgate.records import WANTED_PASSES, Against, CheckResult, GroupResult
 from fairgate.studies.power.harmless import Change, Scores, taken
 from fairgate.suites import Check, PlannedCheck, Suite, decide
@@ -61,32 +61,6 @@ class Outlook:
     def of(self, id_: str) -> CheckOutlook:
         """A check's."""
         return next(check for check in self.checks if check.id == id_)
-
-
-@dataclass(frozen=True, slots=True)
-class _DrawnRows:
-    """Some images of a dataset, each set under a name of its own."""
-
-    set_id: NDArray[Any]
-    member: NDArray[Any]
-    subject: NDArray[Any]
-    attributes: Mapping[str, NDArray[Any]]
-    whole: GroupedRows
-    rows: NDArray[np.int64]
-
-    @property
-    def path(self) -> NDArray[Any]:
-        """As of the dataset."""
-        path: NDArray[Any] = self.whole.path[self.rows]
-        return path
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def codes(self, attributes: str | Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
-        """As of the dataset."""
-        codes, names = self.whole.codes(attributes)
-        return np.asarray(codes, dtype=np.int64)[self.rows], names
 
 
 class Simulation:
@@ -146,8 +120,7 @@ class Simulation:
         drawn = np.concatenate([rng.choice(codes, len(codes)) for codes in self._strata])
         rows = np.concatenate([self._rows[code] for code in drawn])
         names = np.repeat(np.arange(len(drawn)), [len(self._rows[code]) for code in drawn]).astype(str)
-        attributes = {name: column[rows] for name, column in index.attributes.items()}
-        seen = _DrawnRows(names, index.member[rows], index.subject[rows], attributes, index, rows)
+        seen = taken_rows(index, rows, names)
         planned = replanned(self._prepared.planned, suite)
         against: list[Against] = ["baseline", "anchor"] if any(c.against == "anchor" for c in planned) else ["baseline"]
         at, *places = (int(place) for place in rng.choice(len(self._changes), 1 + len(against), replace=False))
@@ -156,7 +129,7 @@ class Simulation:
         tempered = {side: _of(self._at(at, place), rows) for side, place in zip(against, places, strict=True)}
         if loss is not None:
             attribute, group, size = loss
-            inside = attributes[attribute] == group
+            inside = seen.attributes[attribute] == group
             candidate, *lost = (
                 {name: lose(scores, inside, size, rng) for name, scores in answers.items()}
                 for answers in (candidate, *tempered.values())
