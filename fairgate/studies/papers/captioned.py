@@ -4,25 +4,22 @@ edits by the share of real persons among their neighbours (P_R), and sheets of e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.builds.steps import BOX
-from fairgate.data import Dataset, decode
+from fairgate.data import Dataset, decode, picture_rows
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import digest
 from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
+from fairgate.models import SourceLike
 from fairgate.records import StudyCell, StudyPicture, StudyTable
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 
 Rows = NDArray[np.intp]
 ATTRIBUTE = "gender"
@@ -132,39 +129,29 @@ class Captioned:
         return left, top, right, bottom
 
 
-@dataclass(frozen=True)
-class PersonInBlack:
+class PersonInBlack(SourceLike):
     """The pictures of a release with the person's box in black: a source for models. Rows and names are its own."""
 
-    release: Captioned
+    def __init__(self, release: Captioned) -> None:
+        super().__init__(release.dataset)
+        self.release = release
 
     @property
     def fingerprint(self) -> str:
         """Of the content and of the boxes."""
         boxes = [self.release.box(row) for row in range(len(self))]
-        return digest({"of": self.release.dataset.fingerprint, "black": boxes})
+        return digest({"of": self.source.fingerprint, "black": boxes})
 
     @property
     def name(self) -> str:
         """The release's: what was fitted on it is not shown its pictures either."""
         return self.release.dataset.name
 
-    @property
-    def folder(self) -> Any:
-        return self.release.dataset.folder
-
-    @property
-    def index(self) -> Any:
-        return self.release.dataset.index
-
-    def __len__(self) -> int:
-        return len(self.release.dataset)
-
     def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
         """As PNG."""
         from PIL import ImageDraw
 
-        for rows, encoded in self.release.dataset.image_batches(batch_size):
+        for rows, encoded in self.source.image_batches(batch_size):
             blacked = []
             for row, data in zip(rows.tolist(), encoded, strict=True):
                 picture = decode(data).convert("RGB")
@@ -178,9 +165,6 @@ TENTHS = 10
 PER_TENTH = 3
 """Pairs of each tenth on the sheet."""
 PHOTOGRAPHS = 6
-CELL = 96
-"""Pixels of a picture's longer side."""
-_MARGIN, _LABEL = 6, 170
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +235,13 @@ def pair_sheets(
             (name, [data for one in (original, genswap, gensynth) for _, data in one.dataset.images_of([name])[name]])
             for name in chosen
         ]
-        alt = "In each row a photograph, its two versions with a swapped face, and its two edited versions."
-        heads = ["original", "GenSwap", "", "GenSynth", ""]
-        found.append(
-            (_about("photographs", "Photographs, swapped faces and edits", "figure 3", alt), _sheet(rows, heads))
+        photographs = StudyPicture(
+            name="photographs",
+            title="Photographs, swapped faces and edits; columns: original, two by GenSwap, two by GenSynth",
+            source="figure 3",
+            alt="In each row a photograph, its two versions with a swapped face, and its two edited versions.",
         )
+        found.append((photographs, png_of(picture_rows(rows))))
     if pairs := pairs_of(scored):
         shown = []
         for place in range(TENTHS):
@@ -263,45 +249,17 @@ def pair_sheets(
             drawn = [mine[at] for at in rng.permutation(len(mine))[:PER_TENTH]]
             if drawn:
                 shown.append((_span(place), [data for pair in drawn for data in _pictures(scored, pair)]))
-        alt = "In each row pairs of edits whose mean share of real neighbours is in one tenth, low ones first."
-        found.append(
-            (_about("tenths", "Pairs of edits by tenth of P_R", "figure 4", alt), _sheet(shown, ["pair", ""] * 3))
+        tenths = StudyPicture(
+            name="tenths",
+            title="Pairs of edits by tenth of P_R",
+            source="figure 4",
+            alt="In each row pairs of edits whose mean share of real neighbours is in one tenth, low ones first.",
         )
+        found.append((tenths, png_of(picture_rows(shown))))
     return found
-
-
-def _about(name: str, title: str, source: str, alt: str) -> StudyPicture:
-    return StudyPicture(name=name, title=title, source=source, alt=alt)
 
 
 def _pictures(release: Captioned, pair: Pair) -> list[bytes]:
     [name] = {release.set_id[row] for row in pair.rows}
     members = dict(release.dataset.images_of([name])[name])
     return [members[release.dataset.index.member[row]] for row in pair.rows]
-
-
-def _sheet(rows: Sequence[tuple[str, Sequence[bytes]]], heads: Sequence[str]) -> bytes:
-    import PIL.Image
-    import PIL.ImageDraw
-
-    pitch, top = CELL + _MARGIN, 24
-    columns = max(len(pictures) for _, pictures in rows)
-    sheet = PIL.Image.new("RGB", (_LABEL + columns * pitch + _MARGIN, top + len(rows) * pitch + _MARGIN), "white")
-    pen = PIL.ImageDraw.Draw(sheet)
-    for column, head in enumerate(heads[:columns]):
-        pen.text((_LABEL + column * pitch, _MARGIN), head, fill="black")
-    for number, (label, pictures) in enumerate(rows):
-        y = top + number * pitch
-        pen.text((_MARGIN, y), label[:26].encode("ascii", "replace").decode(), fill="black")
-        for column, data in enumerate(pictures):
-            sheet.paste(_cell(decode(data).convert("RGB")), (_LABEL + column * pitch, y))
-    return png_of(sheet)
-
-
-def _cell(picture: Image) -> Any:
-    import PIL.Image
-
-    if (times := CELL // max(picture.size)) > 1:
-        return picture.resize((picture.width * times, picture.height * times), PIL.Image.Resampling.NEAREST)
-    picture.thumbnail((CELL, CELL))
-    return picture
