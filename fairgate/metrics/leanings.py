@@ -10,9 +10,9 @@ import numpy as np
 
 from fairgate.ground.errors import ScoresError
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Answers, Drawn, Measure, MetricRequest, register
+from fairgate.metrics.contract import Answers, Measure, MetricRequest, register
 from fairgate.metrics.known_means import further
-from fairgate.metrics.limits import OfWorstGroup, value_of
+from fairgate.metrics.limits import OfWorstGroup, measure_groups
 from fairgate.metrics.questions import answer_spec
 
 _ITEMS = "give the probe items with `right` and `stereotype` in the dataset's captions"
@@ -60,30 +60,16 @@ class _Leaning(OfWorstGroup):
             )
         counted_sets = tables[3 if self.all_items else 1] > 0
         in_any = counted_sets.any(axis=1)
-        badness, sets = np.where(in_any, np.abs(tables[0]).max(axis=1), np.nan), int(in_any.sum())
-        if not cell.groups:
-            value = float(now[0])
-            return Measure(value, lambda drawn: Drawn(scores(drawn)[:, 0]), badness, resampled="sizes", sets=sets)
-
-        def draw(drawn: Counts) -> Drawn:
-            groups = scores(drawn)
-            parts = ((np.concatenate([groups, -groups], axis=1),),)
-            return Drawn(value_of(parts, "max"), groups, parts)
-
-        return Measure(
-            value=float(np.nanmax(np.abs(now))),
-            draw=draw,
-            badness=badness,
-            groups=cell.group_names(),
-            group_values=now,
-            group_badness=np.abs(now),
-            group_images=cell.group_images(),
+        return measure_groups(
+            cell,
+            scores,
+            now,
+            np.where(in_any, np.abs(tables[0]).max(axis=1), np.nan),
+            "max",
             group_sets=counted_sets.sum(axis=0),
-            sets=sets,
+            by_size=True,
+            sets=int(in_any.sum()),
             resampled="sizes",
-            extreme="max",
-            parts=((np.concatenate([now, -now]),),),
-            blocks=(len(now),),
         )
 
 

@@ -50,31 +50,37 @@ def measure_groups(
     group_sets: NDArray[np.int64],
     group_images: NDArray[np.int64] | None = None,
     blocks: tuple[int, ...] | None = None,
+    by_size: bool = False,
     **more: Any,
 ) -> Measure:
     """A metric with a value `now` (groups,) in every group, of which the worst is the check's; or with one value.
 
-    `values` maps set multiplicities (draws, sets) to (draws, groups). `more` are further fields of the measure.
+    `values` maps set multiplicities (draws, sets) to (draws, groups). `by_size`: the worst is farthest from 0, either
+    way. `more` are further fields of the measure.
     """
     if not cell.groups:
         return Measure(float(now[0]), lambda drawn: Drawn(values(drawn)[:, 0]), badness, **more)
     worst, sign = (np.fmax.reduce, 1.0) if extreme == "max" else (np.fmin.reduce, -1.0)
 
+    def parts_of_groups(groups: Floats) -> Floats:
+        return np.concatenate([groups, -groups], axis=-1) if by_size else groups
+
     def draw(drawn: Counts) -> Drawn:
         groups = values(drawn)
-        return Drawn(worst(groups, axis=1), groups, ((groups,),))
+        parts = parts_of_groups(groups)
+        return Drawn(worst(parts, axis=1), groups, ((parts,),))
 
     return Measure(
-        value=float(worst(now)),
+        value=float(worst(parts_of_groups(now))),
         draw=draw,
         badness=badness,
         groups=cell.group_names(),
         group_values=now,
-        group_badness=sign * now,
+        group_badness=np.abs(now) if by_size else sign * now,
         group_images=cell.group_images() if group_images is None else group_images,
         group_sets=group_sets,
         extreme=extreme,
-        parts=((now,),),
+        parts=((parts_of_groups(now),),),
         blocks=blocks or (len(now),),
         **more,
     )
