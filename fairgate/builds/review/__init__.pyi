@@ -2,6 +2,7 @@ from .figures import SENTENCE as SENTENCE
 from .figures import ZeroShot as ZeroShot
 from .figures import figures_of as figures_of
 from .figures import percent as percent
+from .figures import share as share
 from .marks import INSTRUCTIONS as INSTRUCTIONS
 from .marks import Keeper as Keeper
 from .marks import read_records as read_records

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from fairgate.builds.review import share
 from fairgate.data import CaptionFile, caption_files, picture_rows, picture_within
 from fairgate.ground.errors import SettingsError
 from fairgate.ground.png import png_of
@@ -193,13 +194,8 @@ def _rows(files: Sequence[CaptionFile]) -> Iterator[tuple[int, int, str, str | N
 
 def _share(count: WordCount, group: str) -> Estimate:
     """Share of a group among the captions that name one group alone, with Wilson's interval."""
-    from scipy.stats import binomtest
-
-    total = count.alone.total()
-    if total == 0:
-        return Estimate(value=None, n=0, why="no such caption")
-    limits = binomtest(count.alone[group], total).proportion_ci(method="wilson")
-    return Estimate(value=count.alone[group] / total, lo=float(limits.low), hi=float(limits.high), n=total)
+    part = share(count.alone[group], count.alone.total())
+    return Estimate(value=part.value, lo=part.lo, hi=part.hi, n=part.of, why=None if part.of else "no such caption")
 
 
 def _table(counts: Mapping[str, WordCount], terms: Mapping[str, Sequence[str]]) -> StudyTable:

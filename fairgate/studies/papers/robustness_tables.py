@@ -21,7 +21,8 @@ from fairgate.metrics import Floats
 from fairgate.models import local_paths, log_softmax
 from fairgate.models.checkpoints import resolve
 from fairgate.probes import ProbeScores
-from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyPicture, StudyTable
+from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
+from fairgate.studies.papers.contract import series_of
 
 HardLabels = Mapping[str, Sequence[str]]
 """Labels that compete for the images of each subject."""
@@ -246,19 +247,12 @@ def release_table(
     )
 
 
-def _points(name: str, x: list[float] | list[str], estimates: Sequence[Estimate]) -> FigureSeries:
-    """A series with intervals; an estimate without one is its own."""
-    low = [estimate.value if estimate.lo is None else estimate.lo for estimate in estimates]
-    high = [estimate.value if estimate.hi is None else estimate.hi for estimate in estimates]
-    return FigureSeries(name=name, x=x, y=[estimate.value for estimate in estimates], lo=low, hi=high)
-
-
 def size_figure(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[str, Estimate]) -> list[StudyFigure]:
     series = []
     for name, scores in own.items():
         size, fairness = sizes[name].value, _of(data, scores)
         if size is not None:
-            series.append(_points(name, [size], [fairness]))
+            series.append(series_of(name, [size], [fairness]))
     if not series:
         return []
     return [
@@ -275,9 +269,6 @@ def size_figure(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[st
 
 
 def check_figure(checks: Mapping[str, Mapping[str, Estimate]]) -> StudyFigure:
-    series = []
-    for check, by_model in checks.items():
-        series.append(_points(check, list(by_model), list(by_model.values())))
     return StudyFigure(
         name="checks-figure",
         title="F_M under the checks of robustness",
@@ -285,7 +276,7 @@ def check_figure(checks: Mapping[str, Mapping[str, Estimate]]) -> StudyFigure:
         kind="bars",
         x_label="model",
         y_label="F_M",
-        series=series,
+        series=[series_of(check, list(by_model), list(by_model.values())) for check, by_model in checks.items()],
     )
 
 
