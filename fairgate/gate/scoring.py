@@ -53,11 +53,6 @@ class Scored:
         """The baseline, or the anchor, as a record names it."""
         return self.others[against].info if against in self.others else None
 
-    @property
-    def before(self) -> Scores | None:
-        """The baseline's scores on this change's probes."""
-        return self.answers[0].others.get("baseline")
-
 
 def score(prepared: Prepared, settings: Settings, progress: Progress | None = None) -> Scored:
     """Score candidate, baseline and anchor, known to be comparable. Raises a FairgateError for what is in the way."""

@@ -6,7 +6,8 @@ How near is each image to a prompt with a word (Hamidieh et al. 2024, So-B-IT), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,28 +19,48 @@ from fairgate.ground.errors import SettingsError
 from fairgate.models import Capability, Floats, LabelModel, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, OpenInstrument, Probe, RankingQuery, register
-from fairgate.probes.settings import Text, filled, template_of
+from fairgate.probes.settings import Text, Texts, by_category, every_text, filled, given_once, template_of
 from fairgate.probes.taxonomies import TaxonomyName, taxonomy
 
 
+class RankedByWords(Probe):
+    """What ranks images of everybody by one prompt for each of its words."""
+
+    needs: ClassVar[Capability] = "similarity"
+    answers_as: ClassVar[str] = "association"
+    compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
+
+    @abstractmethod
+    def prompt(self, word: str) -> str:
+        """The text that the model sees for a word."""
+
+    def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
+        """One per word."""
+        return [RankingQuery(word, (self.prompt(word),)) for word in self.ranked_words]
+
+    def run(
+        self, name: str, model: SimilarityModel, rows: Rows, open_instrument: OpenInstrument
+    ) -> dict[str, ProbeScores]:
+        """Similarity of every image to every word's prompt."""
+        similarity = model.similarity([list(query.prompts) for query in self.queries(())])
+        return _by_word(self.names(name), similarity)
+
+
 @register
-class AssociationProbe(Probe):
+class AssociationProbe(RankedByWords):
     """Rank images of everybody by a word that none of them shows: whom does it bring up? (Hamidieh et al. 2024).
 
     Every word makes one prompt, by the template or as its taxonomy says; all images of a check compete for it. Words
     may be in several categories.
     """
 
-    needs: ClassVar[Capability] = "similarity"
-    answers_as: ClassVar[str] = "association"
     value_names: ClassVar[Mapping[str, str]] = {"association": "cosine"}
-    compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
     kind: Literal["association"]
     template: Annotated[Text, template_of("word")] | None = Field(
         default=None, description="A prompt with `{word}` or `{a_word}` (with its article) in it, for `words`."
     )
-    words: list[Text] | dict[Text, list[Text]] | None = Field(
+    words: Texts | None = Field(
         default=None,
         min_length=1,
         description="Words that no image shows, or such words by category; each ranks the images of everybody.",
@@ -63,10 +84,8 @@ class AssociationProbe(Probe):
             categories = self.word_categories
         except SettingsError as error:
             raise ValueError(f"{error.problem} {error.remedy}") from error
-        lists: Iterable[Sequence[str]] = [self.words] if isinstance(self.words, list) else categories.values()
-        for words in lists:
-            if len(set(words)) < len(words):
-                raise ValueError(f"words are given twice: {sorted({x for x in words if words.count(x) > 1})}")
+        for words in categories.values() or [every_text(self.words or [])]:
+            given_once("words", words)
         if empty := [name for name, words in categories.items() if not words]:
             raise ValueError(f"the category '{empty[0]}' has no word")
         return self
@@ -79,9 +98,7 @@ class AssociationProbe(Probe):
     @property
     def ranked_words(self) -> tuple[str, ...]:
         """Every word, once."""
-        if isinstance(self.words, list):
-            return tuple(self.words)
-        return tuple(dict.fromkeys(word for words in self.word_categories.values() for word in words))
+        return tuple(dict.fromkeys(every_text(self.word_categories or self.words or [])))
 
     @property
     def word_categories(self) -> Mapping[str, tuple[str, ...]]:
@@ -89,7 +106,7 @@ class AssociationProbe(Probe):
         if self.taxonomy is not None:
             every = taxonomy(self.taxonomy)
             return every.categories if self.categories is None else every.chosen(self.categories)
-        return {name: tuple(words) for name, words in self.words.items()} if isinstance(self.words, dict) else {}
+        return by_category(self.words or [])
 
     @property
     def published_words(self) -> Mapping[str, Mapping[str, str]]:
@@ -105,20 +122,9 @@ class AssociationProbe(Probe):
         assert self.template is not None
         return filled(self.template, "word", word)
 
-    def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
-        """One per word."""
-        return [RankingQuery(word, (self.prompt(word),)) for word in self.ranked_words]
-
-    def run(
-        self, name: str, model: SimilarityModel, rows: Rows, open_instrument: OpenInstrument
-    ) -> dict[str, ProbeScores]:
-        """Similarity of every image to every word's prompt."""
-        similarity = model.similarity([list(query.prompts) for query in self.queries(())])
-        return _by_word(self.names(name), similarity)
-
 
 @register
-class CaptionRetrievalProbe(Probe):
+class CaptionRetrievalProbe(RankedByWords):
     """Rank images of everybody by captions that name no gender (Smith et al. 2023, section 5).
 
     A caption is a query as it stands, without a template. On edited pairs of photographs a ranker without a bias of its
@@ -126,52 +132,36 @@ class CaptionRetrievalProbe(Probe):
     `fairgate study gensynth` lists a release's neutral captions.
     """
 
-    needs: ClassVar[Capability] = "similarity"
-    answers_as: ClassVar[str] = "association"
     value_names: ClassVar[Mapping[str, str]] = {"caption_retrieval": "cosine"}
-    compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
     kind: Literal["caption_retrieval"]
-    captions: list[Text] | dict[Text, list[Text]] = Field(
+    captions: Texts = Field(
         min_length=1,
         description="Captions that name no gender, or such captions by category; each ranks the images of everybody.",
     )
 
     @model_validator(mode="after")
     def _neutral(self) -> CaptionRetrievalProbe:
-        lists = [self.captions] if isinstance(self.captions, list) else list(self.captions.values())
-        if not all(lists):
+        if not all(self.word_categories.values()):
             raise ValueError("a category has no caption")
-        every = [caption for captions in lists for caption in captions]
-        if twice := sorted({caption for caption in every if every.count(caption) > 1}):
-            raise ValueError(f"captions are given twice: {twice}")
-        if gendered := [caption for caption in every if named_gender(caption, WIDER_WORDS) != "none"]:
+        given_once("captions", self.ranked_words)
+        if gendered := [caption for caption in self.ranked_words if named_gender(caption, WIDER_WORDS) != "none"]:
             raise ValueError(f"'{gendered[0]}' names a gender; write it without, such as 'person' and 'their'")
         return self
 
     @property
     def ranked_words(self) -> tuple[str, ...]:
         """Every caption."""
-        if isinstance(self.captions, list):
-            return tuple(self.captions)
-        return tuple(caption for captions in self.captions.values() for caption in captions)
+        return every_text(self.captions)
 
     @property
     def word_categories(self) -> Mapping[str, tuple[str, ...]]:
         """Captions by category, where they have any."""
-        if isinstance(self.captions, list):
-            return {}
-        return {name: tuple(captions) for name, captions in self.captions.items()}
+        return by_category(self.captions)
 
-    def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
-        """One per caption."""
-        return [RankingQuery(caption, (caption,)) for caption in self.ranked_words]
-
-    def run(
-        self, name: str, model: SimilarityModel, rows: Rows, open_instrument: OpenInstrument
-    ) -> dict[str, ProbeScores]:
-        """Similarity of every image to every caption."""
-        return _by_word(self.names(name), model.similarity([[text] for text in self.ranked_words]))
+    def prompt(self, word: str) -> str:
+        """A caption is its own."""
+        return word
 
 
 @runtime_checkable
@@ -214,9 +204,7 @@ class PairAssociationProbe(Probe):
 
     @model_validator(mode="after")
     def _words(self) -> PairAssociationProbe:
-        words = [*self.first, *self.second]
-        if len(set(words)) < len(words):
-            raise ValueError(f"words are given twice: {sorted({x for x in words if words.count(x) > 1})}")
+        given_once("words", [*self.first, *self.second])
         return self
 
     @property

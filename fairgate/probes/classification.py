@@ -14,7 +14,7 @@ from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
-from fairgate.probes.settings import Prose, Text, filled, in_words, plain, template_of
+from fairgate.probes.settings import Prose, Text, filled, given_once, in_words, plain, template_of
 
 
 @register
@@ -72,8 +72,7 @@ class ZeroShotProbe(Probe):
                 raise ValueError("a classification needs at least two labels")
             for label in labels:
                 plain(label)
-            if len(set(labels)) < len(labels):
-                raise ValueError(f"labels are given twice: {sorted({x for x in labels if labels.count(x) > 1})}")
+            given_once("labels", labels)
         return value
 
     @property

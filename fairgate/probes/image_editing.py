@@ -24,7 +24,7 @@ from fairgate.models import (
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.reader import Reader, WatchedPictures
-from fairgate.probes.settings import Text, filled, template_of
+from fairgate.probes.settings import Text, by_category, every_text, filled, given_once, template_of
 
 SkinRule = Literal["hue", "kolkur"]
 KEPT_SKIN = 0.5
@@ -99,8 +99,7 @@ class ImageEditingProbe(Probe):
     @model_validator(mode="after")
     def _distinct(self) -> ImageEditingProbe:
         for what, given in (("words", self.every_word), ("strengths", self.strengths)):
-            if len(set(given)) < len(given):
-                raise ValueError(f"{what} are given twice: {given}")
+            given_once(what, given)
         if len(self.every_word) < 2 or (isinstance(self.words, dict) and not all(self.words.values())):
             raise ValueError("`words` has fewer than two words, or a category without any")
         if len(set(self.reader.labels.values())) < len(self.reader.labels):
@@ -110,11 +109,9 @@ class ImageEditingProbe(Probe):
         return self
 
     @property
-    def every_word(self) -> list[str]:
+    def every_word(self) -> tuple[str, ...]:
         """The words of all categories."""
-        if isinstance(self.words, list):
-            return list(self.words)
-        return [word for words in self.words.values() for word in words]
+        return every_text(self.words)
 
     @property
     def ranked_words(self) -> tuple[str, ...]:
@@ -124,11 +121,9 @@ class ImageEditingProbe(Probe):
     @property
     def word_categories(self) -> Mapping[str, tuple[str, ...]]:
         """Words by category, at all strengths."""
-        if isinstance(self.words, list):
-            return {}
         return {
             category: tuple(self._name(word, strength) for word in words for strength in self.strengths)
-            for category, words in self.words.items()
+            for category, words in by_category(self.words).items()
         }
 
     def _name(self, word: str, strength: float) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import string
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
@@ -22,6 +23,24 @@ def plain(text: str) -> str:
 Prose = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Text = Annotated[Prose, AfterValidator(plain)]
 """A name or prompt that is shown everywhere: test ids, tables, logs."""
+Texts = list[Text] | dict[Text, list[Text]]
+"""Texts, or texts by category."""
+
+
+def every_text(texts: Sequence[str] | Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Those of all categories, each as often as it is given."""
+    return tuple(text for own in texts.values() for text in own) if isinstance(texts, Mapping) else tuple(texts)
+
+
+def by_category(texts: Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Texts by category; empty where they have none."""
+    return {name: tuple(own) for name, own in texts.items()} if isinstance(texts, Mapping) else {}
+
+
+def given_once(what: str, values: Sequence[Any]) -> None:
+    """Raise ValueError, `what` are given twice, if some are."""
+    if twice := sorted({value for value in values if values.count(value) > 1}):
+        raise ValueError(f"{what} are given twice: {twice}")
 
 
 class SuiteSection(BaseModel):
