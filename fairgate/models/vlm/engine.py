@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from PIL import Image
 from transformers import GenerationConfig
-from transformers.modeling_outputs import BaseModelOutput
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import Device
@@ -101,27 +100,14 @@ class VisionLanguage(_Continuing):
         out = self.model(**inputs, use_cache=True, logits_to_keep=1)
         inner = getattr(out, "language_model_outputs", None)
         language = self.model if inner is None else self.model.language_model  # BLIP-2's takes no text without pixels
-
-        def forward(ids: torch.Tensor, cache: Any) -> torch.Tensor:
-            logits: torch.Tensor = language(input_ids=ids, past_key_values=cache, use_cache=True).logits
-            return logits
-
         cache = (out if inner is None else inner).past_key_values
-        return Prefix(cache, out.logits[:, -1], forward).log_likelihoods(labels)
+        return Prefix(cache, out.logits[:, -1], language).log_likelihoods(labels)
 
     def _of_encoder(self, inputs: dict[str, Any], labels: Sequence[Sequence[int]]) -> Floats:
         language, start = self.model.language_model, self.model.config.get_text_config().decoder_start_token_id
         first = torch.tensor([[start]], device=self._device)
-        out = self.model(**inputs, decoder_input_ids=first)
-        states = out.language_model_outputs.encoder_last_hidden_state
-
-        def forward(ids: torch.Tensor) -> torch.Tensor:
-            seen = BaseModelOutput(last_hidden_state=states.expand(len(ids), -1, -1))
-            mask = inputs["attention_mask"].expand(len(ids), -1)
-            logits: torch.Tensor = language(encoder_outputs=seen, attention_mask=mask, decoder_input_ids=ids).logits
-            return logits
-
-        return decoded(forward, start, labels, self._device)
+        states = self.model(**inputs, decoder_input_ids=first).language_model_outputs.encoder_last_hidden_state
+        return decoded(language, states, start, labels, attention_mask=inputs["attention_mask"])
 
     def answers(self, shown: Sequence[tuple[Image.Image, str]], longest: int) -> list[str]:
         """What is answered to each picture and prompt, each token the likeliest, at most `longest` of them.
@@ -152,15 +138,6 @@ class VisionLanguage(_Continuing):
         end = next((at + 1 for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
         return str(self.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
 
-    def caption(self, shown: Image.Image, longest: int) -> str:
-        """The text that follows the prompt, each token the likeliest, at most `longest` of them."""
-        inputs = self.inputs(shown)
-        made = self.model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=longest)[0]
-        given = inputs["input_ids"].shape[1]
-        ids = made.tolist()
-        new = ids[given:] if ids[:given] == inputs["input_ids"][0].tolist() else ids
-        return str(self.tokenizer.decode(new, skip_special_tokens=True)).strip()
-
 
 class LanguageReader(_Continuing):
     """A language model that reads what was said of a picture, and scores the labels that may follow.
@@ -178,21 +155,10 @@ class LanguageReader(_Continuing):
         ids = self.tokenizer(self._before + shown + self._end, return_tensors="pt")["input_ids"].to(self._device)
         if self._seq2seq:
             states = self.model.get_encoder()(input_ids=ids).last_hidden_state
-
-            def decode(tokens: torch.Tensor) -> torch.Tensor:
-                seen = BaseModelOutput(last_hidden_state=states.expand(len(tokens), -1, -1))
-                logits: torch.Tensor = self.model(encoder_outputs=seen, decoder_input_ids=tokens).logits
-                return logits
-
-            return decoded(decode, self.model.config.decoder_start_token_id, labels, self._device)
+            return decoded(self.model, states, self.model.config.decoder_start_token_id, labels)
         require_end(ids[0].tolist(), self._read(self._end), self.where)
         out = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
-
-        def forward(tokens: torch.Tensor, cache: Any) -> torch.Tensor:
-            logits: torch.Tensor = self.model(input_ids=tokens, past_key_values=cache, use_cache=True).logits
-            return logits
-
-        return Prefix(out.past_key_values, out.logits[:, -1], forward).log_likelihoods(labels)
+        return Prefix(out.past_key_values, out.logits[:, -1], self.model).log_likelihoods(labels)
 
 
 def _decode_plainly(model: Any) -> None:

@@ -115,7 +115,7 @@ class SeeingModel(LabelLikelihoods):
         """
 
         def write(engine: VisionLanguage, pictures: Sequence[tuple[int, Any]]) -> list[str]:
-            return [engine.caption(image, longest) for _, image in pictures]
+            return engine.answers([(image, self.asking.prompt) for _, image in pictures], longest)
 
         rows = range(len(self._request.source))
         found = self._written(f"captions/{self._key()}/{longest}", rows, "describe a picture", 1, write)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers.modeling_outputs import BaseModelOutput
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.contract import Floats
@@ -28,12 +29,12 @@ Tokens = Sequence[int]
 class Prefix:
     """What a decoder computed of a picture and a prompt: its keys and values, and the logits of the next token (1, V).
 
-    `forward(ids, cache)` returns logits (labels, length, V) of tokens that follow.
+    `language` is the model of transformers that reads the tokens that follow.
     """
 
     cache: Any
     logits: torch.Tensor
-    forward: Callable[[torch.Tensor, Any], torch.Tensor]
+    language: Any
 
     def log_likelihoods(self, labels: Sequence[Tokens]) -> Floats:
         """Summed log-probabilities of each label's tokens, (labels,) float64."""
@@ -51,16 +52,17 @@ class Prefix:
             # padded on the right, where a causal model's earlier tokens do not look
             ids = _padded([labels[place][:-1] for place in chosen]).to(device)
             rest = [labels[place][1:] for place in chosen]
-            found[chosen] += _gathered(self.forward(ids, cache), rest)
+            logits = self.language(input_ids=ids, past_key_values=cache, use_cache=True).logits
+            found[chosen] += _gathered(logits, rest)
         return found
 
 
-def decoded(
-    forward: Callable[[torch.Tensor], torch.Tensor], start: int, labels: Sequence[Tokens], device: torch.device
-) -> Floats:
-    """Of a decoder that looks at an encoder's states: `forward(ids)` returns logits (labels, length, V)."""
-    ids = _padded([[start, *label[:-1]] for label in labels]).to(device)
-    return _gathered(forward(ids), labels)
+def decoded(language: Any, states: torch.Tensor, start: int, labels: Sequence[Tokens], **more: torch.Tensor) -> Floats:
+    """Of a decoder that looks at an encoder's `states` (1, tokens, width); `more` is what else it takes."""
+    ids = _padded([[start, *label[:-1]] for label in labels]).to(states.device)
+    seen = BaseModelOutput(last_hidden_state=states.expand(len(ids), -1, -1))
+    more = {name: row.expand(len(ids), -1) for name, row in more.items()}
+    return _gathered(language(encoder_outputs=seen, decoder_input_ids=ids, **more).logits, labels)
 
 
 def _gathered(logits: torch.Tensor, labels: Sequence[Tokens]) -> Floats:
