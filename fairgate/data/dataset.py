@@ -45,17 +45,12 @@ class Index:
     path: Strings
     attributes: dict[str, Strings]
     groups: Mapping[str, Sequence[str]]
-    read_boxes: Callable[[], Corners | None] = field(default=lambda: None, repr=False)
+    boxes: Callable[[], Corners | None] = field(default=lambda: None, repr=False)
+    """Left, top, right and bottom of the person in every image, (rows, 4), in pixels; None where none is recorded.
+    Raises DatasetError for an image without such a box, or with one that has no area."""
 
     def __len__(self) -> int:
         return len(self.set_id)
-
-    def boxes(self) -> Corners | None:
-        """Left, top, right and bottom of the person in every image, (rows, 4), in pixels; None where none is recorded.
-
-        Raises DatasetError for an image without such a box, or with one that has no area.
-        """
-        return self.read_boxes()
 
     def codes(self, over: str | Sequence[str]) -> tuple[npt.NDArray[np.intp], list[str]]:
         """Group of every row as a position in the list of group names, for one attribute or several crossed.
@@ -146,7 +141,7 @@ class Dataset(ShardReader):
             if (odd := first_harmful(set(own[column]))) is not None:
                 problem = f"has a name that is refused: {HARMFUL.format(odd)} (column '{column}')."
                 raise self._wrong(problem, "build the dataset again with plain names")
-        return Index(**own, attributes=groups, groups=self.manifest.attributes, read_boxes=self._boxes)
+        return Index(**own, attributes=groups, groups=self.manifest.attributes, boxes=self._boxes)
 
     def _boxes(self) -> Corners | None:
         """The columns of boxes of all shards, or None where there are none."""

@@ -93,7 +93,7 @@ class ParquetRows:
                 parquet = open_parquet(path)
                 wanted = self._read(parquet.schema_arrow, pictures)
                 for batch in batches(parquet, wanted, PICTURES if pictures else ROWS):
-                    cells = {name: self._cells(batch.column(name), name) for name in self.columns}
+                    cells = {name: _cells(batch.column(name), name, self.classes, "") for name in self.columns}
                     shown = (
                         batch.column(self.picture_column).to_pylist()
                         if self.picture_column in batch.schema.names
@@ -121,12 +121,6 @@ class ParquetRows:
         if not pa.types.is_struct(schema.field(self.picture_column).type):
             return [*self.columns, *([self.picture_column] if pictures else [])]
         return [*self.columns, f"{self.picture_column}.path", *([f"{self.picture_column}.bytes"] if pictures else [])]
-
-    def _cells(self, column: Any, name: str) -> Sequence[object]:
-        if is_text(column.type):
-            return batch_texts(column, longest=LONGEST_TEXT)
-        ids: list[object] = column.to_pylist()
-        return named(ids, self.classes[name], name) if name in self.classes else ids
 
     def place(self, line: int) -> str:
         """`train-00001-of-00002.parquet, row 12`"""
@@ -179,7 +173,7 @@ class HubTable:
             parquet, row, names = self._opened(), 0, self.class_names()
             self._require((*columns, self.image), parquet.schema_arrow.names)
             for batch in batches(parquet, columns):
-                cells = {column: _plain(batch.column(column), column, names) for column in columns}
+                cells = {column: _cells(batch.column(column), column, names) for column in columns}
                 for values in zip(*cells.values(), strict=True):
                     yield row, dict(zip(cells, values, strict=True))
                     row += 1
@@ -236,9 +230,9 @@ class HubTable:
             )
 
 
-def _plain(column: Any, name: str, names: Mapping[str, Sequence[str]]) -> list[Any]:
-    """A batch of a column: its texts, names of class ids, or numbers."""
+def _cells(column: Any, name: str, names: Mapping[str, Sequence[str]], missing: str | None = None) -> list[Any]:
+    """A batch of a column: its texts, `missing` for one that is not there; names of class ids; or numbers."""
     if is_text(column.type):
-        return batch_texts(column, None, LONGEST_TEXT)
+        return batch_texts(column, missing, LONGEST_TEXT)
     ids: list[Any] = column.to_pylist()
     return named(ids, names[name], name) if name in names else ids

@@ -47,8 +47,6 @@ class PrecomputedAnswers(Precomputed):
 
     capabilities: ClassVar[frozenset[Capability]] = AnswerTables.capabilities
 
-    uri: str
-    fingerprint: str
     path: Path
     keys: list[str]
     prompted: bool

@@ -19,7 +19,7 @@ from fairgate.models.checkpoints import require_file, resolve, split_options
 from fairgate.models.contract import Capability, Floats, Request, log_softmax, register
 from fairgate.models.family import Precomputed, TableFamily
 from fairgate.models.score_table import declared_logit_scale, read_table, read_texts
-from fairgate.models.two_towers import SAME_TEXT, near_pairs, unit
+from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
 
 KINDS = (".parquet", ".csv")
 
@@ -57,8 +57,8 @@ class EmbeddingTables(TableFamily):
                     where=str(named.path),
                     remedy="compute these embeddings again",
                 )
-        place = {text: at for at, text in enumerate(texts)}
-        return PrecomputedEmbeddings(request.uri, fingerprint, scale, unit(vectors[0]), unit(vectors[1]), place, folder)
+        of_texts = dict(zip(texts, unit(vectors[1]), strict=True))
+        return PrecomputedEmbeddings(request.uri, fingerprint, scale, unit(vectors[0]), of_texts, folder)
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -76,16 +76,13 @@ def _file(folder: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class PrecomputedEmbeddings(Precomputed):
-    """A model that only looks up: unit vectors of the dataset's images, (images, dim), and of texts, (texts, dim)."""
+    """A model that only looks up: unit vectors of the dataset's images, (images, dim), and by text."""
 
     capabilities: ClassVar[frozenset[Capability]] = EmbeddingTables.capabilities
 
-    uri: str
-    fingerprint: str
     logit_scale: float | None
     images: Floats = field(repr=False)
-    texts: Floats = field(repr=False)
-    place: dict[str, int] = field(repr=False)
+    vectors: dict[str, Floats] = field(repr=False)
     folder: Path
     preparation: ClassVar[str] = "embeddings/1"
 
@@ -109,16 +106,11 @@ class PrecomputedEmbeddings(Precomputed):
 
     def _queries(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """Unit averages of the ensembles' text embeddings, (ensembles, dim)."""
-        means = []
-        for number, prompts in enumerate(ensembles):
-            if not prompts:
-                raise ScoresError(f"ensemble {number} holds no prompt.", where=self.uri, remedy="give it a prompt")
-            for prompt in prompts:
-                if prompt not in self.place:
-                    raise ScoresError(
-                        f"the table of texts has no row for the prompt '{prompt}'.",
-                        where=str(self.folder),
-                        remedy=did_you_mean(prompt, self.place) or "embed every prompt of the suite",
-                    )
-            means.append(self.texts[[self.place[prompt] for prompt in prompts]].mean(axis=0))
-        return unit(np.stack(means))
+        for prompt in (prompt for prompts in ensembles for prompt in prompts):
+            if prompt not in self.vectors:
+                raise ScoresError(
+                    f"the table of texts has no row for the prompt '{prompt}'.",
+                    where=str(self.folder),
+                    remedy=did_you_mean(prompt, self.vectors) or "embed every prompt of the suite",
+                )
+        return averages(ensembles, self.vectors, self.uri)

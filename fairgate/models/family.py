@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -85,9 +85,12 @@ class TableFamily:
         return path, options
 
 
+@dataclass(frozen=True)
 class Precomputed:
     """A base of models that only look up: of the model that gave the answers nothing else is known."""
 
+    uri: str
+    fingerprint: str
     precision: ClassVar[str] = PRECOMPUTED
     tokenizer: ClassVar[str | None] = None
     preprocessing: ClassVar[str | None] = None

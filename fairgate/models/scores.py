@@ -165,8 +165,6 @@ class PrecomputedLabels(Precomputed):
 
     capabilities: ClassVar[frozenset[Capability]] = LabelTables.capabilities
 
-    uri: str
-    fingerprint: str
     table: ScoreTable = field(repr=False)
     preparation: ClassVar[str] = "labels/1"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from fairgate.ground.hashing import digest, sha256_bytes
+from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 from fairgate.models.contract import ImageSource
 from fairgate.models.decoding import SourceLike, decode_rgb
@@ -82,11 +82,5 @@ class Views(SourceLike):
 
     def _views(self, data: bytes, row: int) -> list[bytes]:
         picture, content = decode_rgb(data, self.source, row), sha256_bytes(data)
-        return [data, *(_fast_png(view_of(picture, stream(0, "view", content, at))) for at in range(1, self.number))]
-
-
-def _fast_png(picture: Image.Image) -> bytes:
-    """Hardly compressed: a view is decoded again at once."""
-    out = BytesIO()
-    picture.save(out, format="PNG", compress_level=1)
-    return out.getvalue()
+        views = (view_of(picture, stream(0, "view", content, at)) for at in range(1, self.number))
+        return [data, *(png_of(view, compress_level=1) for view in views)]  # a view is decoded again at once

@@ -279,7 +279,7 @@ BARE = {
         "torchvision:resnet18@net.safetensors?labels=labels.txt",
         "does not fit torchvision's",
     ),
-    "no pixels": (f"torchvision:{NET}@net.safetensors?labels=labels.txt&crop=-1", "'crop' is '-1'"),
+    "no pixels": (f"torchvision:{NET}@net.safetensors?labels=labels.txt&crop=-1", "crop is '-1'"),
     "too few labels": (f"torchvision:{NET}@net.safetensors?labels=two.txt", "does not fit torchvision's"),
 }
 

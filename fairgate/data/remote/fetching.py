@@ -19,6 +19,7 @@ from fairgate.ground.errors import DatasetError
 MAX_LISTING = 128 << 20
 """Bytes of the list of a folder's files: over a million of them."""
 _SHOWN = 5
+_AT_ONCE = 16  # files that are hashed, or objects that are on their way
 _MD5 = re.compile("[0-9a-f]{32}")
 
 Progress = Callable[[int, int], None]
@@ -103,7 +104,7 @@ def _carried_out(
     plans: Sequence[_Plan], root: Path, store: Store, force: bool, progress: Progress | None
 ) -> dict[str, int]:
     """Fetch what is missing; bytes by path."""
-    todo = _missing(plans, root, store.jobs, force)
+    todo = _missing(plans, root, force)
     done = dict[str, int]()
 
     def bring(path: str, tracked: Tracked, md5: str) -> int:
@@ -112,7 +113,7 @@ def _carried_out(
             raise _lacks(path, md5, tracked)
         return size
 
-    with ThreadPoolExecutor(store.jobs) as pool:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         futures = {pool.submit(bring, *one): one[0] for one in todo}
         try:
             for future in as_completed(futures):
@@ -171,10 +172,10 @@ def _require_apart(plans: Iterable[_Plan]) -> None:
             raise _twice("/".join(shorter), owners["/".join(longer)])
 
 
-def _missing(plans: Sequence[_Plan], root: Path, jobs: int, force: bool) -> list[tuple[str, Tracked, str]]:
+def _missing(plans: Sequence[_Plan], root: Path, force: bool) -> list[tuple[str, Tracked, str]]:
     """What has to be fetched. With `force` the way is cleared, else DatasetError for what is in the way."""
     wanted = [(path, plan.tracked, md5) for plan in plans for path, md5 in plan.files.items()]
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         states = list(pool.map(lambda one: is_object(root, one[0], one[2]), wanted))
     changed = [path for (path, _, _), same in zip(wanted, states, strict=True) if same is False]
     extra = [

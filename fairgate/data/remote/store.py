@@ -24,14 +24,11 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Objects in a folder of this machine. The branch may have made what is in it: only regular files are opened.
-
-    `name` is how errors name it, `jobs` how many objects are read at once.
-    """
+    """Objects in a folder of this machine, which errors call `name`. The branch may have made what is in it: only
+    regular files are opened."""
 
     name: str
     folder: Path
-    jobs: int = 4
 
     def open(self, path: str) -> BinaryIO:
         """An object by its path. Raises FileNotFoundError where there is none."""
@@ -46,7 +43,7 @@ class Remote:
     """Objects of a server, through DVC's own filesystem for it, which is made when it is first needed."""
 
     def __init__(self, name: str, make: Callable[[], tuple[Any, str]]) -> None:
-        self.name, self.jobs = f"remote '{name}'", 16
+        self.name = f"remote '{name}'"
         self._make, self._lock = make, Lock()
         self._made: tuple[Any, str] | None = None
 
@@ -117,11 +114,6 @@ class Store:
             where=".dvc/config",
             remedy=f"merge the change of .dvc/config first; remotes there: {known}",
         )
-
-    @property
-    def jobs(self) -> int:
-        """How many objects may be on their way at once."""
-        return min(16, max((place.jobs for places in self.places.values() for place in places), default=1))
 
 
 def _unread(place: ObjectSource, md5: str, why: str) -> DatasetError:

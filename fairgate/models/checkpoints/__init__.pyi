@@ -23,6 +23,7 @@ from .files import TOKENIZER_FILES as TOKENIZER_FILES
 from .files import WEIGHTS as WEIGHTS
 from .files import HashedFiles as HashedFiles
 from .files import no_weights as no_weights
+from .files import option_number as option_number
 from .files import read_config as read_config
 from .files import read_options as read_options
 from .files import require_file as require_file

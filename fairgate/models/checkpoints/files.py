@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import struct
 import tempfile
@@ -144,6 +145,21 @@ def split_options(
             remedy=did_you_mean((odd or [""])[0], known) or f"options: {', '.join(known)}",
         )
     return named, options
+
+
+def option_number(
+    uri: str, name: str, text: str, least: float, most: float | None = None, *, whole: bool = True
+) -> float:
+    """A number that an option of a URI gives. Raises ModelError for what is none, and for one out of these bounds."""
+    try:
+        number = float(int(text) if whole else float(text))
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not (math.isfinite(number) and least <= number <= (number if most is None else most)):
+        bounds = f"of at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+        fault = f"{name} is '{text[:40]}', not a {'whole ' if whole else ''}number {bounds}."
+        raise ModelError(fault, where=uri, remedy=f"write another number after {name}=, or leave it out")
+    return number
 
 
 def resolve(address: str, base: Path) -> Path:

@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
+from fairgate.models.checkpoints import (
+    Device,
+    HashedFiles,
+    option_number,
+    require_weights,
+    resolve,
+    split_options,
+    versions,
+)
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
@@ -113,7 +121,7 @@ def _pictures(architecture: str, options: Mapping[str, str], uri: str) -> dict[s
     }
     for name, option in (("crop_size", "crop"), ("resize_size", "resize")):
         if option in options:
-            ways[name] = [_pixels(options[option], option, uri)]
+            ways[name] = [int(option_number(uri, option, options[option], 1, _LARGEST))]
     if (interpolation := options.get("interpolation")) is not None:
         if interpolation not in _INTERPOLATIONS:
             problem = f"'interpolation' is '{interpolation[:40]}'."
@@ -128,12 +136,6 @@ def _pictures(architecture: str, options: Mapping[str, str], uri: str) -> dict[s
             "&resize=, &crop= and &interpolation=",
         )
     return {name: values[0] for name, values in ways.items()}
-
-
-def _pixels(text: str, name: str, uri: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _LARGEST:
-        raise ModelError(f"'{name}' is '{text[:40]}'.", where=uri, remedy=f"give pixels, 1 to {_LARGEST:,}")
-    return int(text)
 
 
 def _load(

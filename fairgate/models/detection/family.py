@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import TransformersFolder, naming, split_options, versions
+from fairgate.models.checkpoints import TransformersFolder, naming, split_options
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
 from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
@@ -83,14 +83,7 @@ class DetectorModel(JudgedModel["DetectorEngine"]):
 
     def _table(self, what: str) -> BoxTable:
         """Boxes by image, (images, MOST_BOXES * 5) float32."""
-        source = self._request.source
-        identity = {
-            "fingerprint": self.fingerprint,
-            "adapter": self.preparation,
-            "libraries": versions("transformers", "tokenizers", "torch", "torchvision", "pillow"),
-            "dataset": source.fingerprint,
-            "what": what,
-        }
+        identity = {**self._ways("torchvision"), "dataset": self._request.source.fingerprint, "what": what}
         with RowParts(self._request, f"detections/{digest(identity)}") as work:
             if not work.has.all():
                 self._fill(work, what)

@@ -62,8 +62,6 @@ class PrecomputedBoxes(Precomputed):
 
     capabilities: ClassVar[frozenset[Capability]] = DetectionTables.capabilities
 
-    uri: str
-    fingerprint: str
     path: Path
     label: NDArray[np.object_] = field(repr=False)
     row: Rows = field(repr=False)

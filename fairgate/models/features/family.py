@@ -4,7 +4,6 @@ ConvNeXt), and a head that was fitted on its features: a linear one by regressio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast, get_args
 
@@ -95,15 +94,7 @@ class FeatureFamily(FolderFamily):
         return model
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """A loaded backbone: `prepare` makes of a Pillow RGB image what it takes, `features` returns (images, width)."""
-
-    prepare: Callable[[Any], Any]
-    features: Callable[[Sequence[Any]], Embeddings]
-
-
-class Backbone(JudgedModel[Features]):
+class Backbone(JudgedModel[Loaded]):
     """A backbone without a head, over labelled pictures: what a head is fitted on. It answers no probe."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
@@ -115,7 +106,7 @@ class Backbone(JudgedModel[Features]):
         self.preparation = f"features/{CODE_VERSION}"
         self.preprocessing = folder_preprocessing(found, "features", pool=pool)
 
-    def _load(self) -> Features:
+    def _load(self) -> Loaded:
         return load_backbone(self._found, self.pool, self._device)
 
     def features(self) -> Embeddings:
@@ -126,7 +117,7 @@ class Backbone(JudgedModel[Features]):
         named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": versions(*LIBRARIES)}
         more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": CODE_VERSION}
         parts = f"features/{digest({**named, **more})}"
-        return numbers_of_images(loaded.prepare, loaded.features, _finite, self._request, self._device, parts)
+        return numbers_of_images(loaded.prepare, loaded.outputs, _finite, self._request, self._device, parts)
 
 
 def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
@@ -151,8 +142,8 @@ def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri:
     return cast(Pool, said)
 
 
-def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Features:
-    """A backbone, by what is taken of it. Raises ModelError."""
+def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Loaded:
+    """A backbone, whose outputs are what is taken of it, (images, width). Raises ModelError."""
     import torch
 
     # DINO's ViT was published without the pooling layer that ViTModel would make up
@@ -168,7 +159,7 @@ def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Feat
         first, mean = out.last_hidden_state[:, 0], out.last_hidden_state[:, extra:].mean(dim=1)
         return _array({"cls": first, "mean": mean, "cls_mean": torch.cat([first, mean], dim=1)}[pool])
 
-    return Features(lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0], features)
+    return Loaded(lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0], features)
 
 
 def _array(features: Any) -> Embeddings:
@@ -179,7 +170,7 @@ def _with_head(found: TransformersFolder, head: Head, pool: Pool, device: Device
     backbone = load_backbone(found, pool, device)
 
     def outputs(prepared: Sequence[Any]) -> Embeddings:
-        features = backbone.features(prepared)
+        features = backbone.outputs(prepared)
         if features.shape[1] != head.width:
             raise ModelError(
                 f"the head takes {head.width} numbers, and the backbone gives {features.shape[1]} (pool={pool}).",

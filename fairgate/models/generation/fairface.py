@@ -29,6 +29,7 @@ from fairgate.models.checkpoints import (
     Device,
     HashedFiles,
     naming,
+    option_number,
     require_file,
     require_weights,
     resolve,
@@ -52,13 +53,6 @@ _LANDMARKS = "shape_predictor_5_face_landmarks.dat"
 _PACKAGE = "face_recognition_models"
 
 
-def _number(uri: str, options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    value = options.get(name, str(default))
-    if not value.isascii() or not value.isdigit() or not least <= int(value[:9]) <= most:
-        raise ModelError(f"'{uri}' has '{value}' for '{name}'.", remedy=f"give a whole number, {least} to {most}")
-    return int(value)
-
-
 def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> FairFace:
     """Load a checkpoint without running its code, and a face finder. Raises ModelError or DeviceError.
 
@@ -66,8 +60,8 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     """
     where = device_of(device)
     file, options = split_options(uri, address, ("races", "faces", "side", "upsample"))
-    side = _number(uri, options, "side", SIDE, 32, 4096)
-    upsample = _number(uri, options, "upsample", UPSAMPLE, 0, 3)
+    side = int(option_number(uri, "side", options.get("side", str(SIDE)), 32, 4096))
+    upsample = int(option_number(uri, "upsample", options.get("upsample", str(UPSAMPLE)), 0, 3))
     faces = options.get("faces", "dlib")
     if faces not in ("dlib", "whole"):
         raise ModelError(f"'{uri}' names no face finder: '{faces}'.", remedy="use faces=dlib or faces=whole")

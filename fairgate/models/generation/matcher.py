@@ -103,6 +103,6 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
                 remedy="use a CLIP or a SigLIP where texts are compared with images",
             )
 
-        return Encoder(1.0, 0.0, 0, prepare, backbone.features, refused, refused)
+        return Encoder(1.0, 0.0, 0, prepare, backbone.outputs, refused, refused)
 
     return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)

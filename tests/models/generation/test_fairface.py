@@ -142,8 +142,8 @@ def test_checkpoints_that_run_code_or_do_not_fit_are_refused(tmp_path: Path, mon
         ("race=4", "an option that is unknown or empty: 'race'", "did you mean 'races'"),
         ("races=5", "four or seven races", "races=4"),
         ("races=7&faces=haar", "names no face finder: 'haar'", "faces=dlib or faces=whole"),
-        ("races=7&side=9", "has '9' for 'side'", "32 to 4096"),
-        ("races=7&upsample=x", "has 'x' for 'upsample'", "0 to 3"),
+        ("races=7&side=9", "side is '9', not a whole number from 32 to 4096", "after side="),
+        ("races=7&upsample=x", "upsample is 'x', not a whole number from 0 to 3", "leave it out"),
         ("", "an option that is unknown or empty: ''", "options: races"),
     ],
 )

@@ -17,6 +17,7 @@ from fairgate.models.checkpoints import (
     is_hub_id,
     judged_folder,
     model_folder,
+    option_number,
     read_config,
     refuse_other_weights,
     require_folder,
@@ -70,20 +71,9 @@ class PipelineAddress:
         model, options = split_options(uri, address, _OPTIONS)
         refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
         variant, lora = options.get("variant"), options.get("lora")
-        return cls(model, refiner, vae, variant, lora, lora_scale(uri, options), _tile(uri, options.get("vae_tile")))
-
-
-def _tile(uri: str, text: str | None) -> int | None:
-    """`vae_tile` of a URI, in pixels. Raises ModelError."""
-    if text is None:
-        return None
-    if not text.isdecimal() or not _SMALLEST_TILE <= int(text) <= MAX_SIDE:
-        raise ModelError(
-            f"vae_tile is '{text[:40]}'.",
-            where=uri,
-            remedy=f"write ?vae_tile=512, a tile's side of {_SMALLEST_TILE} to {MAX_SIDE} pixels, or leave it out",
-        )
-    return int(text)
+        side = options.get("vae_tile")
+        tile = None if side is None else int(option_number(uri, "vae_tile", side, _SMALLEST_TILE, MAX_SIDE))
+        return cls(model, refiner, vae, variant, lora, lora_scale(uri, options), tile)
 
 
 def lora_scale(uri: str, options: Mapping[str, str]) -> float:

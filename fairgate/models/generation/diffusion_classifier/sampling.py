@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import option_number
 from fairgate.models.contract import Floats
 
 SAMPLES = 100
@@ -33,25 +33,11 @@ class Classifying:
     def of(cls, uri: str, options: Mapping[str, str]) -> Classifying:
         """As the options of a URI say. Raises ModelError for what is no number."""
         return cls(
-            samples=int(_number(uri, "samples", options.get("samples", str(SAMPLES)))),
-            size=int(_number(uri, "size", options["size"])) if "size" in options else None,
-            stop=_number(uri, "stop", options["stop"], whole=False) if "stop" in options else None,
+            samples=int(option_number(uri, "samples", options.get("samples", str(SAMPLES)), 1)),
+            size=int(option_number(uri, "size", options["size"], 1)) if "size" in options else None,
+            # standard errors: with fewer than 2, chance settles a comparison
+            stop=option_number(uri, "stop", options["stop"], 2, whole=False) if "stop" in options else None,
         )
-
-
-def _number(uri: str, name: str, text: str, *, whole: bool = True) -> float:
-    try:
-        number = float(int(text) if whole else float(text))
-    except ValueError:
-        number = float("nan")
-    least = 1 if whole else 2  # standard errors: with fewer, chance settles a comparison
-    if not (np.isfinite(number) and number >= least):
-        raise ModelError(
-            f"{name} is '{text[:40]}', not a {'whole ' if whole else ''}number of at least {least}.",
-            where=uri,
-            remedy=f"write ?{name}={'100' if whole else '4'}, or leave it out",
-        )
-    return number
 
 
 def timesteps(samples: int, trained: int = 1000) -> NDArray[np.int64]:
