@@ -149,16 +149,14 @@ def _files(
     """The files of a part, with the pictures of its addresses, and what came of fetching these now."""
     scratch, pictures = downloads / "unpacked", downloads / "pictures"
     files = SourceFiles(given, scratch, ARCHIVES, name=published.name)
-    if published.images_by_url is None:
-        if fetch_images:
-            raise DatasetError(
-                f"'{published.name}' is no list of addresses.",
-                where="--fetch-images",
-                remedy="leave the option out: its images come with it",
-            )
-        return files, {}
     if not fetch_images:
         return files, {}
+    if published.images_by_url is None:
+        raise DatasetError(
+            f"'{published.name}' is no list of addresses.",
+            where="--fetch-images",
+            remedy="leave the option out: its images come with it",
+        )
     with DATASETS.blaming(published.name):
         addresses = published.images_by_url(files, part)
     came = dict(fetch_pictures(addresses, pictures, progress))

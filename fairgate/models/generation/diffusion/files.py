@@ -98,38 +98,29 @@ def _plain(named: str | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class LoraFile:
-    """A LoRA that is merged into a pipeline, times `scale`."""
-
-    path: Path
-    scale: float
-
-
-@dataclass(frozen=True, slots=True)
 class PipelineFiles:
-    """A pipeline that is found and hashed: its class, the class of each component, and its own settings.
+    """A pipeline that is found at an address and hashed: its class, the class of each component, and its own settings.
 
     `channels` are the UNet's: 4 for text to image, 8 for edits by instruction, 9 for inpainting models.
     """
 
+    address: PipelineAddress
     folder: Path
     pipeline: str
     components: Mapping[str, str]
     settings: Mapping[str, Any]
     channels: int
     vae: Path
-    variant: str | None
     files: HashedFiles
-    lora: LoraFile | None = None
-    vae_tile: int | None = None
     checked: bool = False
     """Whether the pipeline has a safety checker, which is not run."""
 
     @property
     def fingerprint(self) -> str:
         """Hex SHA-256 over the files, and over the options that change numbers: a LoRA's scale, the VAE's tiles."""
-        scale = {} if self.lora is None else {"lora_scale": repr(self.lora.scale)}
-        tile = {} if self.vae_tile is None else {"vae_tile": str(self.vae_tile)}
+        address = self.address
+        scale = {} if address.lora is None else {"lora_scale": repr(address.lora_scale)}
+        tile = {} if address.vae_tile is None else {"vae_tile": str(address.vae_tile)}
         return self.files.fingerprint(**scale, **tile)
 
     @property
@@ -174,13 +165,10 @@ def find_pipeline(
             vae /= "vae"
         paths |= {f"vae/{role}": path for role, path in component_files(vae, "vae", None, _KNOWN["vae"][0]).items()}
     channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
-    lora = None if address.lora is None else LoraFile(_lora(address.lora, base), address.lora_scale)
-    if lora is not None:
-        paths["lora"] = lora.path
+    if address.lora is not None:
+        paths["lora"] = _lora(address.lora, base)
     hashed = HashedFiles.of(paths)
-    return PipelineFiles(
-        folder, pipeline, components, settings, channels, vae, address.variant, hashed, lora, address.vae_tile, checked
-    )
+    return PipelineFiles(address, folder, pipeline, components, settings, channels, vae, hashed, checked)
 
 
 def _lora(named: str, base: Path) -> Path:

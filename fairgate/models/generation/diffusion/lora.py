@@ -28,7 +28,7 @@ from fairgate.models.checkpoints import (
     naming_folder,
     read_lora_config,
 )
-from fairgate.models.generation.diffusion.files import LoraFile, PipelineFiles
+from fairgate.models.generation.diffusion.files import PipelineFiles
 
 _PARTS = ("unet", "text_encoder", "text_encoder_2")
 _NAME = re.compile(r"(?P<layer>.+)\.lora_(?P<side>[AB])\.weight")
@@ -40,11 +40,11 @@ State = Mapping[str, torch.Tensor]
 def merge_lora(found: PipelineFiles, parts: Mapping[str, Any]) -> None:
     """Merge a pipeline's LoRA into its parts, by name. Raises ModelError for tensors that are not applied, for layers
     that there are not, and for settings that change how they are applied."""
-    lora = found.lora
-    if lora is None:
+    path = found.files.paths.get("lora")
+    if path is None:
         return
-    where = str(lora.path)
-    header, converted, alphas = _read(lora, found, parts["unet"].config)
+    where, scale = str(path), found.address.lora_scale
+    header, converted, alphas = _read(path, found, parts["unet"].config)
     configs = _configs(header, where)
     if configs is not None and alphas:
         raise _unfit("it has alphas, and a header that says them too", where)
@@ -58,22 +58,22 @@ def merge_lora(found: PipelineFiles, parts: Mapping[str, Any]) -> None:
             layers = _layers(parts[part], part, own, where)
             said = [alpha for name, alpha in alphas.items() if name.startswith(f"{part}.")]
             scales = _scales(part, parts[part], layers, said, configs, where)
-            updates = {name: LowRank(*both, scales[name] * lora.scale) for name, both in layers.items()}
+            updates = {name: LowRank(*both, scales[name] * scale) for name, both in layers.items()}
             merge_low_rank(parts[part], updates, where)
 
 
-def _read(lora: LoraFile, found: PipelineFiles, config: Any) -> tuple[dict[str, str], State, Mapping[str, float]]:
+def _read(path: Path, found: PipelineFiles, config: Any) -> tuple[dict[str, str], State, Mapping[str, float]]:
     """Header, tensors and alphas, as diffusers names them."""
-    where = str(lora.path)
+    where = str(path)
     try:
-        with safe_open(lora.path, framework="pt") as handle:
+        with safe_open(path, framework="pt") as handle:
             header = handle.metadata() or {}
-        state = load_file(lora.path)
+        state = load_file(path)
     except SafetensorError as error:
         raise _unfit(f"it cannot be read ({error})", where) from error
     if odd := [name for name in state if "dora" in name or "magnitude" in name]:
         raise _unfit(f"it has magnitudes (DoRA), such as '{odd[0][:80]}'", where)
-    with naming_folder(lora.path):
+    with naming_folder(path):
         pipeline = getattr(diffusers, found.pipeline)
         converted, alphas = pipeline.lora_state_dict(dict(state), unet_config=config)
     given = sum(not name.endswith(".alpha") for name in state)

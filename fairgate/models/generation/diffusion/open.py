@@ -27,8 +27,7 @@ def _opener(
     def opened(uri: str, address: str, *, device: str, base: Path) -> Any:
         """The role over a loaded pipeline. Raises ModelError, for another one before it is loaded, and DeviceError."""
         versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
-        parsed = PipelineAddress.of(address, uri)
-        found = find_pipeline(parsed, base)
+        found = find_pipeline(PipelineAddress.of(address, uri), base)
         if found.pipeline not in pipelines or found.channels not in channels or (found.is_refiner and not refiners):
             kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
             raise ModelError(
@@ -39,7 +38,7 @@ def _opener(
             )
         from fairgate.models.generation.diffusion import inpaint, paint, pipeline
 
-        model = pipeline.load_stable_diffusion(uri, parsed, found, device, base)
+        model = pipeline.load_stable_diffusion(uri, found, device, base)
         classes: dict[Role, type[paint.Diffusing]] = {
             "painter": paint.DiffusionPainter,
             "restyler": paint.DiffusionRestyler,

@@ -88,7 +88,7 @@ class StableDiffusion:
 
     def _load(self, found: PipelineFiles, kin: StableDiffusion | None) -> None:
         """Load the parts; `kin` is the base that this one refines, whose VAE and equal text encoder it shares."""
-        names, variant = found.components, found.variant
+        names, variant = found.components, found.address.variant
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
         self.tokenizers = [load_tokenizer(names[name], found, name) for name in cutters]
@@ -109,8 +109,8 @@ class StableDiffusion:
         else:
             self.vae = kin.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
-        if found.vae_tile is not None:
-            self._read_in_tiles(found.vae_tile)
+        if found.address.vae_tile is not None:
+            self._read_in_tiles(found.address.vae_tile)
         sample = self.unet.config.sample_size or 0  # some do not say at what size they were trained
         self.size = (sample if isinstance(sample, int) else max(sample)) * self.vae_factor
         self.pictures = VaeImageProcessor(vae_scale_factor=self.vae_factor)
@@ -294,13 +294,12 @@ def _require_plain(model: StableDiffusion) -> None:
         )
 
 
-def load_stable_diffusion(
-    uri: str, address: PipelineAddress, found: PipelineFiles, device: str, base: Path
-) -> StableDiffusion:
-    """Load a pipeline that was found at an address, and the refiner that it names. Raises ModelError, DeviceError.
+def load_stable_diffusion(uri: str, found: PipelineFiles, device: str, base: Path) -> StableDiffusion:
+    """Load a pipeline, and the refiner that its address names. Raises ModelError, DeviceError.
 
     A refiner keeps its own UNet and scheduler; pictures are decoded by the base's VAE, whose latents both share.
     """
+    address = found.address
     second = find_pipeline(PipelineAddress(address.refiner, variant=address.variant), base) if address.refiner else None
     refines = second is None or (second.is_refiner and second.is_xl and second.channels == 4)
     if second is not None and (not refines or found.is_refiner or not found.is_xl):

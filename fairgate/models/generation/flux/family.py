@@ -13,7 +13,13 @@ from fairgate.models.checkpoints import HashedFiles, judged_folder, read_config,
 from fairgate.models.contract import Capability, Generating, ImageSource, Request, register
 from fairgate.models.family import FolderFamily, JudgedModel
 from fairgate.models.generated import GeneratedPictures
-from fairgate.models.generation.diffusion.files import TEXT_TOKENIZERS, PipelineFiles, component_class, component_files
+from fairgate.models.generation.diffusion.files import (
+    TEXT_TOKENIZERS,
+    PipelineAddress,
+    PipelineFiles,
+    component_class,
+    component_files,
+)
 from fairgate.models.generation.diffusion_classifier.reading import tokenizers_digest
 from fairgate.models.reading import preprocessing_digest
 
@@ -114,7 +120,8 @@ def find_flux(named: str, base: Path) -> PipelineFiles:
         paths |= {f"{name}/{role}": path for role, path in files.items()}
     _require_shift(folder / "vae" / "config.json")
     channels = read_config(folder / "transformer" / "config.json").get("in_channels", 64)
-    return PipelineFiles(folder, PIPELINE, components, settings, channels, folder / "vae", None, HashedFiles.of(paths))
+    hashed, address = HashedFiles.of(paths), PipelineAddress(named)
+    return PipelineFiles(address, folder, PIPELINE, components, settings, channels, folder / "vae", hashed)
 
 
 def _read_index(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
