@@ -6,6 +6,7 @@ a path within a folder.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -144,15 +145,9 @@ def _readable(path: Path) -> bool:
 def picture_within(folder: Path, named: str) -> bytes | None:
     """The bytes of a picture within a folder; None where it is not there, leads out of it, is no
     path, or is very large."""
-    try:
+    # ValueError: half a surrogate; RuntimeError: links in a ring
+    with contextlib.suppress(OSError, ValueError, RuntimeError, DatasetError):
         path = (folder / inside(named, named)).resolve()
         if path.is_relative_to(folder.resolve()) and path.is_file():
             return read_bounded(path, MAX_PICTURE)
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        DatasetError,
-    ):  # ValueError: half a surrogate; RuntimeError: links in a ring
-        return None
     return None

@@ -29,12 +29,6 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.open_clip_parts import Parts
 
-# what building a model from a config that does not fit together raises
-_BUILD_ERRORS = (
-    *(TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError, OSError, ImportError),
-    ArithmeticError,
-)
-
 
 def load(parts: Parts, device: Device) -> Encoder:
     """Build the model of some parts and fill it with exactly the file's weights.
@@ -83,7 +77,7 @@ def _build(parts: Parts, device: str = "cpu") -> tuple[Any, Any]:
                     name, device=device, load_weights=False, pretrained_image=False, pretrained_text=False
                 )
                 return model, open_clip.get_tokenizer(name)
-        except _BUILD_ERRORS as error:
+        except Exception as error:  # of any type, for a config that does not fit together
             reason = f"{type(error).__name__}: {error}".replace(name, parts.shown)
             raise ModelError(
                 f"open_clip could not build the architecture or its tokenizer ({reason}).",

@@ -52,7 +52,7 @@ def taken_rows(index: Index, rows: NDArray[np.int64], set_id: NDArray[Any] | Non
         caption=index.caption[rows],
         path=index.path[rows],
         attributes={name: column[rows] for name, column in index.attributes.items()},
-        read_boxes=lambda: None,
+        boxes=lambda: None,
     )
 
 

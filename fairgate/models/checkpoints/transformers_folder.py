@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.ground.errors import ModelError
+from fairgate.ground.errors import FairgateError, ModelError
 from fairgate.models.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
 from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, other_type, require_own
 from fairgate.models.checkpoints.closed import require_known_parts
@@ -201,15 +201,11 @@ def loading(found: TransformersFolder) -> Iterator[Path]:
 @contextlib.contextmanager
 def naming_folder(path: Path, loaded_from: Path | None = None) -> Iterator[None]:
     """Turn what transformers and diffusers raise for files that do not fit together into a ModelError naming `path`."""
-    from huggingface_hub import errors as hub_errors
-
-    unfit = (
-        *(OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ImportError),
-        *(ArithmeticError, AssertionError, getattr(hub_errors, "StrictDataclassError", OSError)),  # since hub 0.33
-    )
     try:
         yield
-    except unfit as error:
+    except (FairgateError, MemoryError):
+        raise
+    except Exception as error:  # of any type: each library has its own
         reason = f"{type(error).__name__}: {error}".replace(str(loaded_from or path), str(path))
         raise ModelError(
             f"the folder could not be loaded ({reason}).",

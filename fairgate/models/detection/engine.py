@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import Device, TransformersFolder, load_parts, naming
+from fairgate.models.checkpoints import Device, TransformersFolder, diverged, load_parts, naming
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
 from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
 
@@ -55,11 +55,7 @@ class DetectorEngine:
             said = {name: value.repeat(len(group), 1) for name, value in tokens.items()}
             outputs = self.model(**inputs, **said)
             if not _answered(outputs, said):
-                raise ModelError(
-                    "the model answered with NaN or infinity.",
-                    where=self.where,
-                    remedy="check the checkpoint: did its training diverge?",
-                )
+                raise diverged("the model answered with NaN or infinity.", self.where)
             sizes = [(pictures[place].height, pictures[place].width) for place in group]
             if self.grounded is None:
                 read = self.images.post_process_object_detection(outputs, threshold=box, target_sizes=sizes)

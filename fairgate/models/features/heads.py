@@ -10,10 +10,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, Field, Json, ValidationError
 
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ModelError, clean
@@ -88,6 +89,21 @@ class Head:
         return f"the candidate is a backbone with a head that, by its own file, was fitted on {self.release}"
 
 
+_Note = Annotated[str, AfterValidator(lambda text: clean(text, _LONGEST))]
+
+
+class _Notes(BaseModel):
+    """Metadata of a head's file."""
+
+    labels: Json[tuple[str, ...]] | None = None
+    attribute: _Note = ""
+    pool: Pool | None = None
+    release: _Note = ""
+    fingerprint: _Note = ""
+    origin: _Note = ""
+    neighbours: Annotated[int, Field(ge=1, le=10_000)] = NEIGHBOURS
+
+
 def read_head(path: Path) -> Head:
     """A head from a file that `require_weights` has accepted. Raises ModelError for one that is none."""
     from safetensors import safe_open
@@ -98,16 +114,14 @@ def read_head(path: Path) -> Head:
     with safe_open(path, framework="np") as handle:
         said = dict(handle.metadata() or {})
     tensors = _tensors(load_file(path), path)
-    labels = _labels(said.get("labels"), path)
-    pool, neighbours = said.get("pool"), said.get("neighbours", str(NEIGHBOURS))
-    if pool is not None and pool not in get_args(Pool):
-        raise _no_head(path, f"its `pool` is '{pool[:40]}', none of {', '.join(get_args(Pool))}")
-    if not (neighbours.isascii() and neighbours.isdigit() and 1 <= int(neighbours[:9]) <= 10_000):
-        raise _no_head(path, f"it has '{neighbours[:40]}' neighbours")
-    named = {name: clean(said.get(name, ""), _LONGEST) for name in ("attribute", "release", "fingerprint", "origin")}
-    found = Head(labels, pool=cast(Pool | None, pool), neighbours=int(neighbours), tensors=tensors, **named)
-    if labels is not None and "weight" in tensors and len(labels) != found.outputs:
-        raise _no_head(path, f"it names {len(labels)} labels for {found.outputs} outputs")
+    try:
+        notes = _Notes.model_validate(said)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _no_head(path, f"its `{first['loc'][0]}` is {first['input']!r:.60}: {first['msg']}") from error
+    found = Head(**notes.model_dump(), tensors=tensors)
+    if found.labels is not None and "weight" in tensors and len(found.labels) != found.outputs:
+        raise _no_head(path, f"it names {len(found.labels)} labels for {found.outputs} outputs")
     if "codes" in tensors and int(tensors["codes"].max()) >= found.outputs:
         raise _no_head(path, "a picture in it has a label that it does not name")
     return found
@@ -156,18 +170,6 @@ def _numbers(values: NDArray[Any], path: Path) -> Table:
     if not np.isfinite(numbers).all():
         raise _no_head(path, "it holds NaN or infinite numbers")
     return numbers
-
-
-def _labels(text: str | None, path: Path) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
-        raise _no_head(path, "its `labels` are no list of texts")
-    return tuple(said)
 
 
 def _no_head(path: Path, why: str) -> ModelError:

@@ -20,6 +20,7 @@ from fairgate.models.checkpoints import (
     LOCAL,
     Device,
     TransformersFolder,
+    diverged,
     find_device,
     find_folder,
     load_model,
@@ -61,11 +62,7 @@ class Perceiver:
             yield
 
     def _diverged(self) -> ModelError:
-        return ModelError(
-            "the model answered with NaN or infinity.",
-            where=self.uri,
-            remedy="check the checkpoint: did its training diverge?",
-        )
+        return diverged("the model answered with NaN or infinity.", self.uri)
 
 
 def device_of(name: str) -> Device:

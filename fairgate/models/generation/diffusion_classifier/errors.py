@@ -4,7 +4,7 @@ members of a counterfactual set, so that differences between them owe nothing to
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -103,13 +103,10 @@ class DenoisingErrors:
             for prompt in range(len(prompts.tokens))
         ]
         noises = {set_id: self.noise(set_id) for set_id in dict.fromkeys(set_ids)}
-        found = self._in_batches(partial(self._errors, latents, [noises[one] for one in set_ids], prompts), jobs)
-        return found.reshape(len(set_ids), len(chosen), len(prompts.tokens))
-
-    def _in_batches(self, evaluate: Callable[[Sequence[Any]], Any], jobs: Sequence[Any]) -> Floats:
+        evaluate = partial(self._errors, latents, [noises[one] for one in set_ids], prompts)
         fitting = Halving(evaluate, str(self.model.device))
         parts = [fitting(jobs[start : start + self._rows]) for start in range(0, len(jobs), self._rows)]
-        return np.concatenate(parts).astype(np.float64)
+        return np.concatenate(parts).astype(np.float64).reshape(len(set_ids), len(chosen), len(prompts.tokens))
 
     def _errors(
         self,
