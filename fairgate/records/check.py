@@ -204,9 +204,14 @@ class CheckResult(RecordPart):
         return self.excuse is not None
 
     @property
+    def worst(self) -> GroupResult | None:
+        """The group that `worst_group` names."""
+        return next((group for group in self.groups if group.group == self.worst_group), None)
+
+    @property
     def units(self) -> int:
         """How many sets, or images, the value is made of: its group's, if it is a group's."""
-        worst = next((group for group in self.groups if group.group == self.worst_group), None)
+        worst = self.worst
         return self.n_sets if worst is None or worst.value != self.value else worst.n_sets
 
     @property

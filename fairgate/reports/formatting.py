@@ -107,7 +107,7 @@ def shown_group(check: CheckResult) -> str:
     A row is about one group: the one that settled a comparison, or the worst of a bound. Of the extreme of all groups,
     another one may have been the worst in the baseline: `dark, before: light`.
     """
-    worst = next((group for group in check.groups if group.group == check.worst_group), None)
+    worst = check.worst
     if worst is None or worst.value != check.value:
         return ""
     if worst.baseline is None or worst.baseline == check.baseline:
@@ -150,7 +150,7 @@ def no_interval_words(check: CheckResult) -> str:
 def interval_words(check: CheckResult) -> str:
     """How the interval was found, and why it is wider than that of the worst group's row, where it is."""
     words = clean(check.interval or "", 120)
-    row = next((group for group in check.groups if group.group == check.worst_group), None)
+    row = check.worst
     if OF_WORST not in words or row is None or None in (row.lo, row.hi) or row.value != check.value:
         return words
     same = (row.lo, row.hi) == (check.lo, check.hi)

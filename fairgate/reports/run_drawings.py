@@ -6,7 +6,6 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from fairgate.ground.errors import clean
@@ -195,27 +194,15 @@ def groups_table(check: CheckResult, unit: str) -> Table | None:
     return Table((), "By group", "group", columns, lines, "bars", legend=legend)
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """A check over its subjects, or over their groups, on one scale: its name, what is drawn and in words, how many
-    rows are not shown, and a map of all groups."""
-
-    title: str
-    said: str
-    table: Table
-    more: int
-    noun: str
-    heat: Table | None = None
-
-
-def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
-    """One strip per check that has at least three subjects, or words, with a number, the worst first."""
+def subject_tables(checks: Sequence[CheckResult], most: int = 40) -> list[Table]:
+    """A check over its subjects, or words, on one scale, the worst first: of each check that has at least three with a
+    number. `head` is the check's name, and `note` what is drawn, in words."""
     values = ((check, held(check)[0]) for check in checks if check.about is not None)
     measured = (check for check, value in values if value is not None and not math.isnan(value))
-    return [_strip(of_check, most) for of_check in grouped(measured, check_name).values() if len(of_check) >= 3]
+    return [_over_subjects(of_check, most) for of_check in grouped(measured, check_name).values() if len(of_check) >= 3]
 
 
-def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
+def _over_subjects(checks: Sequence[CheckResult], most: int) -> Table:
     first, noun = checks[0], _noun(checks[0])
     regression, fair = first.rule == "no_worse_than", first.null_median is not None
     values_and_limits = [x for check in checks for x in (*held(check), *margins_of(check))]
@@ -251,12 +238,12 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
         *([("bad", "beyond the margin" if regression else "beyond the bound")] if any(t.bad for t in drawn) else []),
     ]
     title = f"{check_name(first)} over {_PLURAL[noun]}"
-    table = Table((), title, noun, columns, lines, "bars subjects", legend=legend)
-    said = f"{_measured(first)}{f', change against the {reference(first)}' if regression else ''}; {summary}"
-    return Strip(check_name(first), said, table, max(0, len(ordered) - most), _PLURAL[noun])
+    note = f"{_measured(first)}{f', change against the {reference(first)}' if regression else ''}; {summary}"
+    head, more = check_name(first), max(0, len(ordered) - most)
+    return Table((), title, noun, columns, lines, "bars subjects", legend=legend, head=head, note=note, more=more)
 
 
-def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Strip]:
+def effect_tables(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[tuple[Table, Table | None]]:
     """A forest of the groups that moved furthest the wrong way per check that was compared group by group in at least
     two subjects, and a map of all its groups, of `most` subjects."""
     moved = (
@@ -267,7 +254,7 @@ def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[
     return [_effects(of_check, key, most) for of_check in grouped(moved, check_name).values() if len(of_check) >= 2]
 
 
-def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Strip:
+def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> tuple[Table, Table | None]:
     first, noun = checks[0], _noun(checks[0])
     moved = [(check, group) for check in checks for group in check.groups if finite(group.delta) is not None]
     moved.sort(key=lambda row: row[1].delta or 0.0, reverse=worse_is_higher(first))
@@ -285,12 +272,12 @@ def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Strip:
     columns += [Column("adj. p", "p")] if tested else []
     legend = [("●", "change, with its interval")]
     legend += [("bad", "beyond the margin")] if first.rule == "no_worse_than" else []
-    title = f"Group effects of {check_name(first)}"
-    table = Table((), title, noun, columns, lines, "bars subjects", legend=legend, height=22)
-    more = len(moved) - len(lines)
-    worst = f", the {len(lines)} worst of {len(moved):,}" if more else ", the worst first"
-    said = f"{_measured(first)}, change against the {reference(first)}; every group of every {noun}{worst}"
-    return Strip(check_name(first), said, table, more, noun, crossed_with_subjects(checks, key, most))
+    head = check_name(first)
+    title = f"Group effects of {head}"
+    worst = f", the {len(lines)} worst of {len(moved):,}" if len(moved) > len(lines) else ", the worst first"
+    note = f"{_measured(first)}, change against the {reference(first)}; every group of every {noun}{worst}"
+    forest = Table((), title, noun, columns, lines, "bars subjects", legend=legend, head=head, note=note, height=22)
+    return forest, crossed_with_subjects(checks, key, most)
 
 
 def _noun(check: CheckResult) -> str:

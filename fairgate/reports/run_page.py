@@ -30,11 +30,11 @@ from fairgate.reports.outputs import Output, PictureSource, register
 from fairgate.reports.run_drawings import (
     GroupKey,
     confusion_tables,
-    effects_of,
+    effect_tables,
     group_key,
     groups_table,
     heat_map,
-    strips_of,
+    subject_tables,
 )
 from fairgate.reports.sentences import (
     approval_command,
@@ -125,8 +125,8 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
         "more_waived": len(waived) - len(excused),
         "passing": views.of(passing[: limits.passing], limits.passing),
         "more_passing": max(0, len(passing) - limits.passing),
-        "strips": strips_of(checks, limits.subjects)[: limits.tables],
-        "effects": effects_of(checks, key, limits.subjects)[: limits.tables],
+        "subjects": subject_tables(checks, limits.subjects)[: limits.tables],
+        "effects": effect_tables(checks, key, limits.subjects)[: limits.tables],
         "confusions": tables[: limits.tables],
         "more_confusions": max(0, len(tables) - limits.tables),
     }

@@ -78,11 +78,6 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
     return f"{named}: {statement}" if named else statement
 
 
-def worst_of(check: CheckResult) -> GroupResult | None:
-    """The group that `worst_group` names."""
-    return next((group for group in check.groups if group.group == check.worst_group), None)
-
-
 def by_attribute(check: CheckResult) -> list[tuple[str | None, list[GroupResult]]]:
     """The groups of a check by what they are groups of, in the order of attributes, the worst first in each."""
     only = check.over if check.over and "; " not in check.over else None  # one attribute, or one crossing
@@ -149,7 +144,7 @@ def _bounded(check: CheckResult) -> str:
     """`accuracy is 0.550 [0.420, 0.670] for dark × female, 0.600 for light × male; required at least 0.750`."""
     measured = with_interval(number(check.value, check.status), check.lo, check.hi)
     required = f"required {'at least' if check.rule == 'at_least' else 'at most'} {number(check.bound)}"
-    failing, worst = worst_first(check, check.failing_groups), worst_of(check)
+    failing, worst = worst_first(check, check.failing_groups), check.worst
     metric = measured_words(check)
     if not failing and check.verdict == "fail" and worst is not None and worst.value == check.value:
         failing = [worst]  # a record from before groups had verdicts of their own
@@ -171,7 +166,7 @@ def _bounded(check: CheckResult) -> str:
 
 
 def _regression(check: CheckResult, record: RunRecord) -> str:
-    other, worst = reference(check), worst_of(check)
+    other, worst = reference(check), check.worst
     metric, spec = measured_words(check), spec_of(check)
     relative = spec is not None and spec.relative
     delta = check.delta if worst is None or worst.delta is None else worst.delta

@@ -23,8 +23,9 @@ from fairgate.metrics.limits import WORST
 from fairgate.records.history import PastValue
 from fairgate.reports import render_html
 from fairgate.reports.charts import MOST_POINTS, scale_for, sparks_of
+from fairgate.reports.data_table import Table
 from fairgate.reports.formatting import OF_WORST
-from fairgate.reports.run_drawings import MOST_ROWS, Strip, effects_of, group_key, strips_of
+from fairgate.reports.run_drawings import MOST_ROWS, effect_tables, group_key, subject_tables
 
 
 def point(run: int, value: float | None, *, bound: float | None = 0.85, item: str = "fairness") -> PastValue:
@@ -141,58 +142,58 @@ def test_history_stands_beside_checks_that_failed_and_that_passed() -> None:
     assert text.count('class="runs"') == len(record.checks)
 
 
-def boxes(strip: Strip) -> dict[str, str]:
-    return {line.name: line.look for line in strip.table.lines if line.look}
+def boxes(table: Table) -> dict[str, str]:
+    return {line.name: line.look for line in table.lines if line.look}
 
 
 def test_the_baselines_box_stands_under_this_runs_with_its_numbers_in_words() -> None:
     values = dict(zip(SUBJECTS, (0.42, 0.78, 0.31, 0.37, 0.25, 0.55), strict=True))
-    strip = strips_of([skew_check(subject, value) for subject, value in values.items()])[0]
+    strip = subject_tables([skew_check(subject, value) for subject, value in values.items()])[0]
     assert boxes(strip) == {"all subjects, now": "box now", "all subjects, baseline": "box baseline"}
-    assert strip.said == (
+    assert strip.note == (
         "MaxSkew over skin_tone; 6 subjects: median 0.395, from 0.250 to 0.780; "
         "baseline: median 0.365, from 0.220 to 0.750"
     )
     few = [skew_check(subject, values[subject]) for subject in SUBJECTS[:3]]
     bare = [few[0].model_copy(update={"baseline": None}), *few[1:]]
-    assert boxes(strips_of(bare)[0]) == {"all subjects": "box now"}
+    assert boxes(subject_tables(bare)[0]) == {"all subjects": "box now"}
     changes = [gap_check(subject, "pass") for subject in SUBJECTS[:3]]
-    assert boxes(strips_of(changes)[0]) == {"all subjects": "box now"}
+    assert boxes(subject_tables(changes)[0]) == {"all subjects": "box now"}
 
 
 def test_checks_against_the_anchor_are_drawn_apart() -> None:
-    assert ["@anchor" in strip.title for strip in strips_of(team_record().checks)] == [False, True, False]
+    assert ["@anchor" in strip.head for strip in subject_tables(team_record().checks)] == [False, True, False]
     page = render_html(team_record(), None)
     assert "change against the anchor; 4 subjects" in re.sub(r"\s+", " ", page)
 
 
 def test_group_effects_are_told_worst_first_over_all_subjects() -> None:
     checks = [gap_check(subject, "fail" if subject == "doctor" else "pass") for subject in SUBJECTS]
-    (effects,) = effects_of(checks, group_key(example_record().dataset), 40)
-    assert len(effects.table.lines) == MOST_ROWS
-    assert effects.more == len(SUBJECTS) * len(GROUPS) - MOST_ROWS
-    assert [(line.name, line.cells[0].text) for line in effects.table.lines[:2]] == [
+    ((effects, heat),) = effect_tables(checks, group_key(example_record().dataset), 40)
+    assert len(effects.lines) == MOST_ROWS
+    assert f"the {MOST_ROWS} worst of {len(SUBJECTS) * len(GROUPS)}" in effects.note
+    assert [(line.name, line.cells[0].text) for line in effects.lines[:2]] == [
         ("doctor", "dark × female"),
         ("pilot", "dark × female"),
     ]
-    deltas = [line.cells[2].value for line in effects.table.lines]
+    deltas = [line.cells[2].value for line in effects.lines]
     assert deltas == sorted(deltas, key=lambda delta: delta or 0.0)
-    assert effects.heat is not None
-    assert [column.shown for column in effects.heat.columns] == list(GROUPS)
-    assert [line.name for line in effects.heat.lines] == list(SUBJECTS)
+    assert heat is not None
+    assert [column.shown for column in heat.columns] == list(GROUPS)
+    assert [line.name for line in heat.lines] == list(SUBJECTS)
 
 
 def test_where_more_is_worse_the_largest_change_is_first() -> None:
     checks = [gap_check(subject, "pass").model_copy(update={"better": "lower"}) for subject in SUBJECTS[:2]]
-    (effects,) = effects_of(checks, group_key(example_record().dataset), 40)
-    deltas = [line.cells[2].value or 0.0 for line in effects.table.lines]
+    ((effects, _),) = effect_tables(checks, group_key(example_record().dataset), 40)
+    deltas = [line.cells[2].value or 0.0 for line in effects.lines]
     assert deltas == sorted(deltas, reverse=True)
 
 
 def test_one_subject_or_no_comparison_has_no_forest() -> None:
     key = group_key(example_record().dataset)
-    assert effects_of([gap_check("doctor", "fail")], key, 40) == []
-    assert effects_of([skew_check(subject, 0.3) for subject in SUBJECTS], key, 40) == []
+    assert effect_tables([gap_check("doctor", "fail")], key, 40) == []
+    assert effect_tables([skew_check(subject, 0.3) for subject in SUBJECTS], key, 40) == []
     assert 'id="effects"' not in render_html(example_record([gap_check("doctor", "fail")]), None)
 
 
@@ -200,8 +201,8 @@ def test_more_groups_than_a_table_holds_have_a_forest_and_no_map() -> None:
     check = gap_check("doctor", "fail")
     many = [check.groups[0].model_copy(update={"group": f"g{i}"}) for i in range(40)]
     wide = [check.model_copy(update={"subject": subject, "groups": many}) for subject in SUBJECTS[:2]]
-    (effects,) = effects_of(wide, group_key(example_record().dataset), 40)
-    assert effects.heat is None
+    ((_, heat),) = effect_tables(wide, group_key(example_record().dataset), 40)
+    assert heat is None
     assert "Every subject and group" not in render_html(example_record(wide), None)
 
 
@@ -234,20 +235,21 @@ def test_a_group_that_a_subject_does_not_have_is_a_dash_and_what_was_not_compare
     whole, part = gap_check("doctor", "fail"), gap_check("nurse", "pass")
     unmeasured = part.groups[1].model_copy(update={"delta": None})
     part = part.model_copy(update={"groups": [unmeasured, *part.groups[2:]]})
-    (effects,) = effects_of([whole, part], group_key(example_record().dataset), 40)
-    assert effects.heat is not None
-    (cells,) = (line.cells for line in effects.heat.lines if line.name == "nurse")
+    ((effects, heat),) = effect_tables([whole, part], group_key(example_record().dataset), 40)
+    assert heat is not None
+    (cells,) = (line.cells for line in heat.lines if line.name == "nurse")
     assert [cell.text for cell in cells[:2]] == ["–", "–"]
     assert cells[0].verdict is None
-    assert effects.more + len(effects.table.lines) == 2 * len(GROUPS) - 2
+    assert f"the {MOST_ROWS} worst of" not in effects.note
+    assert len(effects.lines) == 2 * len(GROUPS) - 2
 
 
 def test_checks_without_a_bound_are_drawn_without_one() -> None:
     bare = [fairness_check(subject, 0.9, bound=None, verdict="error") for subject in SUBJECTS[:3]]
-    (strip,) = strips_of(bare)
-    tracks = [line.cells[0].track for line in strip.table.lines if not line.look]
+    (strip,) = subject_tables(bare)
+    tracks = [line.cells[0].track for line in strip.lines if not line.look]
     assert [track and track.bounds + track.bad for track in tracks] == [()] * 3
-    scale = strip.table.columns[0].scale
+    scale = strip.columns[0].scale
     assert scale is not None
     assert scale.low < 0.9 < scale.high
 
