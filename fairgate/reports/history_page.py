@@ -8,24 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number
-from fairgate.records import RULE, History, Move, Point, Series
-from fairgate.reports import history_text
+from fairgate.records import History, Move, Point, Series
+from fairgate.reports import history_text as words
 from fairgate.reports.charts import Tick, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words, share_words
-from fairgate.reports.history_text import (
-    absent,
-    cut_words,
-    cuts,
-    day,
-    drift_words,
-    measured,
-    moved_at,
-    named,
-    notices,
-    side,
-    span_words,
-    unjudged,
-)
 from fairgate.reports.standalone_page import render_page
 
 if TYPE_CHECKING:
@@ -38,20 +24,15 @@ _TICKS: Final = 5
 def history_html(history: History) -> str:
     """The page as text, in the look of report.html: items that moved first."""
     ordered = sorted(history.series, key=lambda series: not (series.moves or series.drift))
-    numbers = {text: str(place) for place, text in enumerate(cuts(history), 1)}
+    numbers = {text: str(place) for place, text in enumerate(words.cuts(history), 1)}
     return render_page(
         "history",
         history=history,
-        head=span_words(history),
-        moved=list(moved_at(history).items()),
-        drifted=[drift_words(series, series.drift) for series in history.series if series.drift],
+        drifted=[words.drift_words(series, series.drift) for series in history.series if series.drift],
         cuts=list(numbers),
-        unknown=[*unjudged(history), *absent(history)],
-        notices=notices(history),
         figures=[_figure(series, history, numbers) for series in ordered[:MOST_FIGURES]],
         more=[series.item for series in ordered[MOST_FIGURES:]],
-        rule=RULE,
-        words=history_text,
+        words=words,
     )
 
 
@@ -65,8 +46,10 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
     )
     moves = {move.after.place: move for move in series.moves}
     first, last = series.points[0], series.points[-1]
-    words = [f"{series.item} over {len(series.points)} runs: first {measured(first)}, last {measured(last)}"]
-    words += [f"moved at {named(move.after)}" for move in series.moves]
+    parts = [
+        f"{series.item} over {len(series.points)} runs: first {words.measured(first)}, last {words.measured(last)}"
+    ]
+    parts += [f"moved at {words.named(move.after)}" for move in series.moves]
     step = max(1, -(-count // _TICKS))
     runs = {point.place: point for point in series.points}
 
@@ -88,10 +71,10 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
             "anchor": up(point.anchor),
             "left": percent(across(point.place - 0.5)),
             "right": percent(across(point.place + 0.5)),
-            "ring": None if move is None else side(series, move) or "moved",
+            "ring": None if move is None else words.side(series, move) or "moved",
             "fell": move is not None and move.delta < 0,
-            "name": named(point),
-            "said": f"{named(point)}, {day(point)}: {measured(point)}",
+            "name": words.named(point),
+            "said": f"{words.named(point)}, {words.day(point)}: {words.measured(point)}",
         }
 
     return {
@@ -104,17 +87,19 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
         ],
         "anchored": any(point.anchor is not None for point in series.points),
         "gaps": [
-            (percent(across(point.place - 0.5)), numbers[cut_words(point)]) for point in series.points if point.cut
+            (percent(across(point.place - 0.5)), numbers[words.cut_words(point)])
+            for point in series.points
+            if point.cut
         ],
         "up": upright(scale),
-        "across": [Tick(percent(across(at)), named(runs[at])) for at in range(0, count, step) if at in runs],
-        "said": "; ".join(words),
+        "across": [Tick(percent(across(at)), words.named(runs[at])) for at in range(0, count, step) if at in runs],
+        "said": "; ".join(parts),
         "rows": [(point, _moved(series, moves.get(point.place))) for point in reversed(series.points)],
     }
 
 
 def _moved(series: Series, move: Move | None) -> str:
-    return "" if move is None else f"{side(series, move) or 'moved'} by {number(abs(move.delta))}"
+    return "" if move is None else f"{words.side(series, move) or 'moved'} by {number(abs(move.delta))}"
 
 
 MOST_PANELS: Final = 12
@@ -140,9 +125,9 @@ def draw(history: History, path: Path) -> None:
     with rc_context({"font.size": 9, "axes.edgecolor": _LINE, "xtick.color": _QUIET, "ytick.color": _QUIET}):
         figure = Figure(figsize=(6.2 * columns, 2.5 * rows + 0.9), dpi=150, layout="constrained", facecolor="#fbfaf8")
         FigureCanvasAgg(figure)
-        head = [f"{clean(history.suite, 80)}: {span_words(history)}"]
+        head = [f"{clean(history.suite, 80)}: {words.span_words(history)}"]
         head += [f"{share_words(left, 'item')} more not shown: narrow with --check"] if left > 0 else []
-        head += [line for text in notices(history) for line in textwrap.wrap(text, 75 * columns)]
+        head += [line for text in words.notices(history) for line in textwrap.wrap(text, 75 * columns)]
         figure.supxlabel(_KEY, fontsize=7.5, color=_QUIET)
         figure.suptitle(_plain("\n".join(head)), fontsize=9, color=_INK)
         for place, series in enumerate(shown, 1):
@@ -169,17 +154,17 @@ def _panel(axes: Axes, series: Series, history: History) -> None:
             axes.hlines(point.bound, *ends, color=_BOUND, linestyle="dashed", linewidth=1)
     axes.scatter([p.place for p in series.points], [p.value for p in series.points], s=18, color=_NOW, zorder=3)
     for move in series.moves:
-        x, y, colour = move.after.place, move.after.value, _SIDES[side(series, move)]
+        x, y, colour = move.after.place, move.after.value, _SIDES[words.side(series, move)]
         axes.scatter([x], [y], s=110, facecolors="none", edgecolors=colour, linewidths=1.6, zorder=4)
         place: dict[str, Any] = {"xytext": (0, -22 if move.delta < 0 else 14), "textcoords": "offset points"}
         look: dict[str, Any] = {"ha": "center", "color": colour, "fontsize": 8, "fontweight": "bold"}
-        axes.annotate(_plain(named(move.after)), (x, y), **place, **look)
+        axes.annotate(_plain(words.named(move.after)), (x, y), **place, **look)
     _axis(axes, series, len(history.runs))
 
 
 def _axis(axes: Axes, series: Series, count: int) -> None:
     step = max(1, -(-count // 5))
-    ticks: dict[int, str] = {p.place: _plain(named(p)) for p in series.points if p.place % step == 0}
+    ticks: dict[int, str] = {p.place: _plain(words.named(p)) for p in series.points if p.place % step == 0}
     axes.set_xticks(list(ticks), list(ticks.values()), fontsize=7.5)
     axes.set_xlim(-0.5, count - 0.5)
     axes.margins(y=0.24)
