@@ -19,7 +19,6 @@ from fairgate.reports.formatting import (
     ANSWERED,
     answer_words,
     by_outcome,
-    common_cause,
     measured_as,
     reading_order,
     spec_of,
@@ -37,20 +36,13 @@ from fairgate.reports.run_drawings import (
     subject_tables,
 )
 from fairgate.reports.sentences import (
-    approval_command,
-    approvals_needed,
     change_cells,
-    definition_words,
-    notices,
-    remarks,
     sentence,
 )
 from fairgate.reports.standalone_page import data_uri, render_page
 
 MAX_BYTES: Final = 5_000_000
 _GROUPS_IN_A_CHECK: Final = 200
-_REMARKS: Final = 40
-_NOTICES: Final = 100
 _CHANGE_CHARS: Final = 300
 
 
@@ -112,14 +104,7 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
     )
     failed, excused = views.of(failing, limits.failing), views.of(waived[: limits.waived], limits.waived)
     page = {
-        "counted": unit_of(record),
-        "cause": common_cause(record),
-        "approvals": approvals_needed(record, _NOTICES),
-        "approve": approval_command(record),
-        "notices": notices(record, _NOTICES),
-        "definition": definition_words(record),
         "changes": [change_cells(change, _CHANGE_CHARS) for change in changes],
-        "remarks": remarks(record)[:_REMARKS],
         "failing": failed,
         "waived": excused,
         "more_waived": len(waived) - len(excused),
