@@ -23,7 +23,13 @@ from fairgate.records import (
     RecordPart,
     RetrievalAudit,
 )
-from fairgate.reports.comparison_findings import disagreements, findings, refusal_words, small_differences
+from fairgate.reports.comparison_findings import (
+    disagreements,
+    findings,
+    refusal_words,
+    refused_words,
+    small_differences,
+)
 from fairgate.reports.comparison_tables import overview
 from fairgate.reports.data_table import Column, Table, TableCell, printed, table_id
 from fairgate.reports.formatting import at_most, metric_words
@@ -205,13 +211,6 @@ def _number(value: float) -> str:
         return "$\\infty$" if value > 0 else "$-\\infty$"
     text = str(abs(value)) if isinstance(value, int) else f"{abs(value):.3f}"
     return text if value >= 0 else f"$-${text}"
-
-
-def refused_words(record: AuditRecord) -> list[str]:
-    """One line per model that could not be measured."""
-    return [
-        f"Not measured: {clean(refusal.model or '', 200)}: {clean(refusal.reason, 300)}" for refusal in record.refused
-    ]
 
 
 _FINDINGS: Final = 8

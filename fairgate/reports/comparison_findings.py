@@ -288,6 +288,13 @@ def refusal_words(refusals: Iterable[Refusal]) -> list[str]:
     return lines
 
 
+def refused_words(record: AuditRecord) -> list[str]:
+    """One line per model that could not be measured."""
+    return [
+        f"Not measured: {clean(refusal.model or '', 200)}: {clean(refusal.reason, 300)}" for refusal in record.refused
+    ]
+
+
 def disagreements(pairs: Iterable[PairRow]) -> dict[str, list[PairRow]]:
     """Pairs of which, on all subjects, Mood's test and the paired test disagree, by reason."""
     return grouped((pair for pair in pairs if pair.subject is None and why_of(pair)), why_of)

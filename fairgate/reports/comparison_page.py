@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,19 +12,13 @@ from fairgate.records import (
     AuditRecord,
     ClassificationAudit,
     ImplicitAudit,
-    RetrievalAudit,
+    MetricsAudit,
+    ProbeAudit,
 )
+from fairgate.reports import comparison_findings as words
 from fairgate.reports import comparison_tables as tables
-from fairgate.reports import ranking_tables
-from fairgate.reports.comparison_files import refused_words
-from fairgate.reports.comparison_findings import (
-    disagreements,
-    family_words,
-    findings,
-    refusal_words,
-    small_differences,
-)
-from fairgate.reports.comparison_tables import MOST_SUBJECTS
+from fairgate.reports import ranking_tables as rankings
+from fairgate.reports.data_table import Table
 from fairgate.reports.formatting import grouped
 from fairgate.reports.standalone_page import render_page
 
@@ -35,56 +30,32 @@ _PAIRS: Final = 1000
 
 def comparison_html(record: AuditRecord) -> str:
     """The page as text: one file that loads nothing; a script in it sorts and exports tables."""
-    return render_page(
-        "comparison",
-        record=record,
-        findings=findings(record),
-        small=small_differences(record),
-        classification=[
-            _classification(record, probe) for probe in record.probes if isinstance(probe, ClassificationAudit)
-        ],
-        implicit=[
-            {
-                "probe": probe,
-                "tables": tables.implicit_tables(record, probe),
-                "folds": _folds(record, probe),
-            }
-            for probe in record.probes
-            if isinstance(probe, ImplicitAudit)
-        ],
-        retrieval=[_retrieval(record, probe) for probe in record.probes if isinstance(probe, RetrievalAudit)],
-        metrics=[{"probe": metric, "table": tables.metrics_table(record, metric)} for metric in record.metrics],
-        families=family_words(record),
-        refusal_words=refusal_words,
-        refused=refused_words(record),
-    )
+    classified = [probe for probe in record.probes if isinstance(probe, ClassificationAudit)]
+    views = [_classification(record, probe) for probe in classified]
+    modules: dict[str, Any] = {"words": words, "tables": tables, "rankings": rankings}
+    return render_page("comparison", record=record, classification=views, folds_of=_folds, **modules)
 
 
 def collection_html(collection: AuditCollection) -> str:
     """audits.html: the overview tables of every suite on one page, each with a link to all of its own."""
-    views = [
-        {
-            "record": record,
-            "findings": findings(record),
-            "tables": [
-                (probe, replace(table, key=(record.suite, *table.key))) for probe, table in tables.overview(record)
-            ],
-            "refused": refused_words(record),
-        }
-        for record in collection.audits
-    ]
     models = list({model.uri: model for record in collection.audits for model in record.models}.values())
-    return render_page("comparisons", look="comparison", collection=collection, views=views, models=models)
+    context: dict[str, Any] = {"collection": collection, "models": models, "words": words, "overview": _overview}
+    return render_page("comparisons", look="comparison", **context)
+
+
+def _overview(record: AuditRecord) -> Iterator[tuple[ProbeAudit | MetricsAudit, Table]]:
+    """The overview tables of one of several suites, which may have probes of one name."""
+    return ((probe, replace(table, key=(record.suite, *table.key))) for probe, table in tables.overview(record))
 
 
 def _classification(record: AuditRecord, probe: ClassificationAudit) -> dict[str, Any]:
     """What the template draws of a zero-shot probe. Pairs on `more_pairs` subjects are left to audit.csv."""
     by_subject = grouped(probe.pairs, lambda pair: pair.subject)
-    most = max(1, min(MOST_SUBJECTS + 1, _PAIRS // max(map(len, by_subject.values()), default=1)))
+    most = max(1, min(tables.MOST_SUBJECTS + 1, _PAIRS // max(map(len, by_subject.values()), default=1)))
     pairs = [tables.pairs_table(probe.name, pairs, probe.margin) for pairs in list(by_subject.values())[:most]]
     disagreeing = [
         (", ".join(f"{pair.first} → {pair.second}" for pair in pairs), why)
-        for why, pairs in disagreements(probe.pairs).items()
+        for why, pairs in words.disagreements(probe.pairs).items()
     ]
     return {
         "probe": probe,
@@ -104,25 +75,10 @@ def _folds(record: AuditRecord, probe: ClassificationAudit | ImplicitAudit) -> l
     left, folds = _ROWS, []
     for outcome, over in sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×"))):
         forests = tables.effects_tables(probe.name, by_fold[outcome, over], record.decision.alpha)
-        shown = forests[: MOST_SUBJECTS + 1]
+        shown = forests[: tables.MOST_SUBJECTS + 1]
         while shown and sum(len(table.rows) for table in shown) > left:
             shown = shown[:-1]
         left -= sum(len(table.rows) for table in shown)
         more = len(forests) - len(shown)
         folds.append({"title": f"{OUTCOMES[outcome]} by {over}", "tables": shown, "more": more})
     return folds
-
-
-def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> dict[str, Any]:
-    """What the template draws of a probe that ranks; `figures` by grouping and k: all subjects, and one by one."""
-    noun = "subject" if probe.kind == "retrieval" else "word"
-    return {
-        "probe": probe,
-        "noun": noun,
-        "recall": ranking_tables.recall_table(probe),
-        "figures": [
-            (strips, ranking_tables.skews_table(record, probe, strips.key[2], int(strips.key[3]), noun))
-            for strips in ranking_tables.skew_tables(probe)
-        ],
-        "within": ranking_tables.within_tables(record, probe),
-    }
