@@ -31,7 +31,7 @@ def decided(
 ) -> dict[str, CheckResult]:
     prepared, runs = scored
     suite = prepared.loaded.suite
-    others, at_theirs = {"baseline": runs.before or {}}, {"baseline": tempered or {}}
+    others, at_theirs = {"baseline": runs.answers[0].others["baseline"]}, {"baseline": tempered or {}}
     results = decide(prepared.planned, prepared.dataset.index, suite, runs.scores, others, {}, at_theirs)
     return {one.item: one for one in results}
 
