@@ -8,18 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairgate.data import Dataset
+from fairgate.gate import bases
 from fairgate.gate.approvals import another_suite, approving, edited_anchor, other_model, weaker_definition
 from fairgate.gate.base_data import TABLES, BaseReleases, edited, edited_dataset, edited_tables, other_dataset
 from fairgate.gate.baselines import Repository, baseline_folder
-from fairgate.gate.bases import (
-    THERE,
-    BaseCommit,
-    base_commits_of_run,
-    base_notices,
-    further_starts,
-    require_as_committed,
-    suites_at,
-)
 from fairgate.gate.preparation import Definition, Prepared, planned_on
 from fairgate.ground.errors import NoVerdict, SuiteError, listed
 from fairgate.models import local_paths, published_models, schemes, uri_options
@@ -43,7 +35,7 @@ def hold(prepared: Prepared, settings: Settings) -> tuple[Prepared, Settings]:
     named, or the merge base with it, is not to be found.
     """
     repository = Repository(prepared.root)
-    places = base_commits_of_run(repository, settings)
+    places = bases.base_commits_of_run(repository, settings)
     if not places:
         return prepared, settings
     releases = BaseReleases(prepared, repository)
@@ -58,7 +50,7 @@ class _Comparison:
     here: LoadedSuite
     settings: Settings
     repository: Repository
-    places: list[BaseCommit]
+    places: list[bases.BaseCommit]
     releases: BaseReleases
     changes: list[DefinitionChange] = field(default_factory=list)
     others: list[Definition] = field(default_factory=list)
@@ -73,7 +65,7 @@ class _Comparison:
         base, *others = self.places
         if not self.prepared.deleted:
             with self._without_verdict():
-                require_as_committed(self.repository, self.here, self.settings)
+                bases.require_as_committed(self.repository, self.here, self.settings)
         text = self._text(base)
         loaded = None if text is None else self._loaded(text, base)
         old = None if isinstance(loaded, SuiteError) else loaded
@@ -87,7 +79,7 @@ class _Comparison:
             self.weighed.append(another_suite(text, self.here.suite, f"{base.words} has a suite that cannot be read"))
         else:
             self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
-            gone = sorted(set(suites_at(self.repository, base.commit)) - set(suite_names(self.prepared.root)))
+            gone = sorted(set(bases.suites_at(self.repository, base.commit)) - set(suite_names(self.prepared.root)))
             if gone:
                 what = f"this change adds suite '{self.here.name}' and deletes {listed(gone)}"
                 self.notices.append(f"{what}: nobody has reviewed what the new one asks for")
@@ -95,14 +87,14 @@ class _Comparison:
         for place in others:
             with self._without_verdict():
                 self._other(place, text, old)
-        for there in further_starts(self.repository, self.places) if not self.prepared.deleted else []:
+        for there in bases.further_starts(self.repository, self.places) if not self.prepared.deleted else []:
             with self._without_verdict():
                 self._weigh_since(there)
         self._tables(base)
         self._baseline_files(base)
         self._newer_baselines(base, others)
         self.changes += edited_dataset(self.prepared.dataset, self.repository, base)
-        self.notices += base_notices(self.repository, self.settings, base)
+        self.notices += bases.base_notices(self.repository, self.settings, base)
         compared = GateDefinition(
             source=f"git:{base.ref}",
             commit=base.commit,
@@ -136,17 +128,17 @@ class _Comparison:
         except NoVerdict as trouble:
             self.trouble = self.trouble or trouble
 
-    def _text(self, place: BaseCommit) -> bytes | None:
+    def _text(self, place: bases.BaseCommit) -> bytes | None:
         return self.repository.read(place.commit, f"{FOLDER}/{self.here.name}.yaml")
 
-    def _loaded(self, text: bytes, place: BaseCommit) -> LoadedSuite | SuiteError:
+    def _loaded(self, text: bytes, place: bases.BaseCommit) -> LoadedSuite | SuiteError:
         """A base commit's suite, or why this fairgate cannot read it: a change may fix a broken suite."""
         try:
             return load_text(text, self.here.path, shown=f"{FOLDER}/{self.here.name}.yaml at {place.commit[:7]}")
         except SuiteError as error:
             return error
 
-    def _merge_base(self, old: LoadedSuite, base: BaseCommit) -> None:
+    def _merge_base(self, old: LoadedSuite, base: bases.BaseCommit) -> None:
         if self.prepared.deleted:
             self.changes.append(DefinitionChange(what="the suite", before="there", now=None))
             what = f"this change deletes suite '{self.here.name}'"
@@ -165,7 +157,7 @@ class _Comparison:
                 f"this change sets `baseline:` to {now}; compared with {before} of {base.words} until that is merged"
             )
 
-    def _weigh(self, old: LoadedSuite, base: BaseCommit) -> None:
+    def _weigh(self, old: LoadedSuite, base: bases.BaseCommit) -> None:
         """What a person has to approve of this change's suite, compared with an older one."""
         self.weighed += weaker_definition(old.suite, self.here.suite, base.words)
         self.weighed += edited_anchor(old.suite.anchor, self.here.suite.anchor, self.repository, base)
@@ -173,12 +165,12 @@ class _Comparison:
         if "model" in self.settings.from_suite and before and now and before != now:
             self.weighed.append(other_model(before, now, base.words))
 
-    def _dataset(self, place: BaseCommit, release: Dataset | None) -> None:
+    def _dataset(self, place: bases.BaseCommit, release: Dataset | None) -> None:
         """Other data than a base's have to be approved."""
         if release is not None:
             self.weighed.append(other_dataset(release, self.prepared.dataset, place.words))
 
-    def _weigh_since(self, there: BaseCommit) -> None:
+    def _weigh_since(self, there: bases.BaseCommit) -> None:
         """What a person has to approve of all that was changed since a commit."""
         text = self._text(there)
         old = self._loaded(text, there) if text is not None else None
@@ -190,7 +182,7 @@ class _Comparison:
         elif old is not None:
             self.weighed.append(another_suite(text, self.here.suite, f"{there.words} has a suite that cannot be read"))
 
-    def _tables(self, base: BaseCommit) -> None:
+    def _tables(self, base: bases.BaseCommit) -> None:
         """Tables that are judged or compared with."""
         compared = [text.removeprefix("model:") for text in self._compared() if text.startswith("model:")]
         uris = [self.settings.model, *compared]
@@ -201,7 +193,7 @@ class _Comparison:
         suites = (self.here, *(other.loaded for other in self.others))
         return list(dict.fromkeys((self.settings.baseline, *(loaded.suite.anchor or "none" for loaded in suites))))
 
-    def _plan_before(self, old: LoadedSuite, base: BaseCommit) -> None:
+    def _plan_before(self, old: LoadedSuite, base: bases.BaseCommit) -> None:
         """The merge base's suite on this dataset; with this change's labels for subjects that the old ones lack."""
         dataset = self.prepared.dataset
         try:
@@ -224,7 +216,7 @@ class _Comparison:
                     "they lack are judged by the labels of this change"
                 )
 
-    def _model(self, before: str | None, base: BaseCommit) -> None:
+    def _model(self, before: str | None, base: bases.BaseCommit) -> None:
         """Another scheme of `model:` is reported, other options (what a language model is asked, how many samples are
         drawn), and another path where the old one's file was edited as well; a table of scores in place of a checkpoint
         must be named outside."""
@@ -261,7 +253,7 @@ class _Comparison:
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )
 
-    def _other(self, place: BaseCommit, at_base: bytes | None, old: LoadedSuite | None) -> None:
+    def _other(self, place: bases.BaseCommit, at_base: bytes | None, old: LoadedSuite | None) -> None:
         """Another base commit (the base's tip, or the default branch): its definition counts where it differs.
 
         Raises NoVerdict where this branch cannot be judged by it.
@@ -298,7 +290,7 @@ class _Comparison:
             "for each check the stricter definition counts"
         )
 
-    def _baseline_files(self, base: BaseCommit) -> None:
+    def _baseline_files(self, base: bases.BaseCommit) -> None:
         """What this change edits and is compared with (records, checkpoints): read at the merge base, or reported."""
         for text in self._compared():
             kind, _, target = text.partition(":")
@@ -318,22 +310,22 @@ class _Comparison:
             change = DefinitionChange(what="the committed baseline", before=None, now="added by this change")
             if self.repository.tree(base.commit, folder):
                 now = "edited; it counts from the merge on" if (self.repository.root / folder).exists() else None
-                change = DefinitionChange(what=change.what, before=THERE, now=now)
+                change = DefinitionChange(what=change.what, before=bases.THERE, now=now)
             self.changes.append(change)
         self._records(base)
 
-    def _edits(self, compared: str, named: str, base: BaseCommit) -> None:
+    def _edits(self, compared: str, named: str, base: bases.BaseCommit) -> None:
         """What is compared with is edited by this change, and read as the merge base has it."""
-        self.changes.append(DefinitionChange(what=compared, before=THERE, now="edited by this change"))
+        self.changes.append(DefinitionChange(what=compared, before=bases.THERE, now="edited by this change"))
         self.notices.append(f"this change edits {named} that it is compared with: read as {base.words} has it")
 
-    def _records(self, base: BaseCommit) -> None:
+    def _records(self, base: bases.BaseCommit) -> None:
         """The committed record, if it is not as a base has it."""
         folder = baseline_folder(self.here.name)
         if self.repository.differs(base.commit, folder):
             self.edited_records.append(folder)
 
-    def _newer_baselines(self, base: BaseCommit, others: list[BaseCommit]) -> None:
+    def _newer_baselines(self, base: bases.BaseCommit, others: list[bases.BaseCommit]) -> None:
         """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged
         branch, which was not reviewed by itself."""
         used, folder = self.settings.baseline, baseline_folder(self.here.name)

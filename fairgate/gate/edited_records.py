@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from fairgate import reports
 from fairgate.gate.approvals import record_approval
 from fairgate.gate.baselines import record_in_folder, require_own_scores
 from fairgate.gate.preparation import Prepared, require_intact
@@ -140,11 +141,9 @@ def held_against(
 
 def _read(folder: str, run: CandidateRun) -> tuple[RunRecord, dict[str, ProbeScores]]:
     """The record and its scores. Raises a FairgateError for what is missing, broken, or of another dataset or suite."""
-    from fairgate.reports import read_results
-
     prepared = run.prepared
     files = record_in_folder(folder, prepared.root)
-    record = read_results(files.results)
+    record = reports.read_results(files.results)
     data, probes = dataset_info(prepared.dataset), probe_digests(prepared.loaded.suite)
     if record.dataset.fingerprint != data.fingerprint:
         raise BaselineError(f"it was made on {record.dataset.name}/{record.dataset.version}, which is not judged here.")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fairgate import records, suites
 from fairgate.gate.approvals import comparisons, unpinned_anchors, weigh
 from fairgate.gate.base_data import judged_on_both
 from fairgate.gate.baselines import Repository, changed_pointers, environment_warnings
@@ -23,35 +24,6 @@ from fairgate.gate.scoring import Scored, score
 from fairgate.ground.errors import FairgateError, NoVerdict
 from fairgate.models import local_paths
 from fairgate.probes import scores_digest
-from fairgate.records import (
-    Against,
-    BaselineInfo,
-    CheckResult,
-    Coverage,
-    Decider,
-    Decision,
-    Environment,
-    Misclassification,
-    ModelInfo,
-    RunRecord,
-    overall,
-)
-from fairgate.suites import (
-    LabelTemperature,
-    Settings,
-    advice,
-    command_line,
-    confusions,
-    probe_digests,
-    prompt_count,
-    silent_checks,
-    stricter,
-    stricter_on_other_data,
-    temperature_notices,
-    undecided,
-    unseen_in_answers,
-    waive,
-)
 from fairgate.tracking import environment
 
 
@@ -59,13 +31,13 @@ from fairgate.tracking import environment
 class Evaluation:
     """A decided run: its record, the candidate's scores, and messages for the terminal."""
 
-    record: RunRecord
+    record: records.RunRecord
     scores: Scores
     messages: tuple[str, ...] = ()
 
 
 def evaluate(
-    prepared: Prepared, settings: Settings, *, command: str | None = None, progress: Progress | None = None
+    prepared: Prepared, settings: suites.Settings, *, command: str | None = None, progress: Progress | None = None
 ) -> Evaluation:
     """Score, compare, decide. Trouble with a checkpoint, shard or baseline makes a record with verdict `error`.
 
@@ -76,7 +48,7 @@ def evaluate(
     started, now = time.monotonic(), datetime.now(UTC)
     suite, base, judged = prepared.loaded.suite, prepared.compared, prepared
     scored: Scored | None = None
-    taken: list[Misclassification] = []
+    taken: list[records.Misclassification] = []
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         unpinned = list[str]()
@@ -86,9 +58,9 @@ def evaluate(
             )
             scored = score(prepared, settings, progress)
             checks = _decided(prepared, scored, now.date())
-            taken = confusions(prepared.dataset.index, scored.scores, prepared.planned)
+            taken = suites.confusions(prepared.dataset.index, scored.scores, prepared.planned)
         except FairgateError as error:
-            checks = [undecided(check, error) for check in every_check(prepared.definitions)]
+            checks = [suites.undecided(check, error) for check in every_check(prepared.definitions)]
             if (evaluation := _by_the_base(prepared, settings, progress, now.date(), error)) is not None:
                 judged, scored, checks = evaluation
         on_base_data = [_on_base_data(each, settings, progress, now.date()) for each in prepared.on_base_data]
@@ -97,7 +69,7 @@ def evaluate(
     if not coverage.complete:
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
     for other in on_base_data:
-        checks = stricter_on_other_data(checks, other.checks, other.prepared.decider, other.prepared.release)
+        checks = suites.stricter_on_other_data(checks, other.checks, other.prepared.decider, other.prepared.release)
     place = environment(prepared.root, scored.device if scored else settings.device, packages(prepared, settings))
     every = [scored_run for scored_run in (scored, *(other.scored for other in on_base_data)) if scored_run]
     apart = [
@@ -106,21 +78,21 @@ def evaluate(
     edited = [record for scored_run in every for record in scored_run.edited]
     recomputed = [item for record in edited for item in record.weighed]
     weighed = weigh(prepared, [*prepared.weighed, *recomputed, *apart], now.date())
-    record = RunRecord(
+    record = records.RunRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
-        verdict=overall([check.verdict for check in checks if not check.excused]),
+        verdict=records.overall([check.verdict for check in checks if not check.excused]),
         allow_inconclusive=_lenient(prepared, settings) and not (scored and _evades_comparison(scored)),
         dataset=dataset_info(prepared.dataset),
-        model=scored.model if scored else ModelInfo(uri=settings.model, fingerprint="unknown"),
+        model=scored.model if scored else records.ModelInfo(uri=settings.model, fingerprint="unknown"),
         baseline=scored.info("baseline") if scored else _unread(settings.baseline),
         anchor=scored.info("anchor") if scored else _unread(suite.anchor or "none"),
         definition=base,
         coverage=coverage,
-        probes=probe_digests(judged.loaded.suite),
+        probes=suites.probe_digests(judged.loaded.suite),
         scores_digest=scores_digest(scores) if scores else None,
         answer_entropy=entropies_of(scores),
-        decision=Decision(**suite.decision.model_dump()),
+        decision=records.Decision(**suite.decision.model_dump()),
         checks=checks,
         confusions=taken,
         environment=place,
@@ -135,7 +107,7 @@ def evaluate(
         ],
         needs_approval=weighed.open,
         warnings=[*(_mismatches(scored, place) if scored else []), *_unseen(judged, scored, checks)],
-        command=command or command_line(suite.suite, settings),
+        command=command or suites.command_line(suite.suite, settings),
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
     )
@@ -146,12 +118,12 @@ def evaluate(
         messages.append("notice: no check compares with the baseline (no_worse_than: baseline)")
     messages += [
         f"warning: {hint.where}: {hint.problem} To see that, {hint.remedy}"
-        for hint in advice(prepared.loaded, settings.model)
+        for hint in suites.advice(prepared.loaded, settings.model)
     ]
     return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
 
 
-def _own_paths(prepared: Prepared, settings: Settings) -> list[Path]:
+def _own_paths(prepared: Prepared, settings: suites.Settings) -> list[Path]:
     """What is the candidate's alone: a checkpoint that it is compared with, such as a mitigation's origin, is not."""
     compared = (settings.baseline, *(definition.loaded.suite.anchor or "none" for definition in prepared.definitions))
     others = {
@@ -160,12 +132,14 @@ def _own_paths(prepared: Prepared, settings: Settings) -> list[Path]:
     return [path for path in local_paths(settings.model) if path not in others]
 
 
-def _by_definition(prepared: Prepared, scored: Scored, today: date) -> list[tuple[Decider, list[CheckResult]]]:
+def _by_definition(
+    prepared: Prepared, scored: Scored, today: date
+) -> list[tuple[records.Decider, list[records.CheckResult]]]:
     """Every check, decided by each definition."""
-    results: list[tuple[Decider, list[CheckResult]]] = []
+    results: list[tuple[records.Decider, list[records.CheckResult]]] = []
     for definition, answers in zip(prepared.definitions, scored.answers, strict=True):
         checks = decided(definition, prepared.dataset.index, answers)
-        results.append((definition.decider, waive(checks, definition.loaded.suite.waivers, today)))
+        results.append((definition.decider, suites.waive(checks, definition.loaded.suite.waivers, today)))
     return results
 
 
@@ -175,11 +149,11 @@ class _OnBaseData:
 
     prepared: Prepared
     scored: Scored | None
-    checks: list[CheckResult]
+    checks: list[records.CheckResult]
     seconds: float
 
 
-def _on_base_data(prepared: Prepared, settings: Settings, progress: Progress | None, today: date) -> _OnBaseData:
+def _on_base_data(prepared: Prepared, settings: suites.Settings, progress: Progress | None, today: date) -> _OnBaseData:
     """Judge by a base's checks on the base's own release; what cannot be scored there is an error, never a pass."""
     started, scored = time.monotonic(), None
     try:
@@ -188,17 +162,17 @@ def _on_base_data(prepared: Prepared, settings: Settings, progress: Progress | N
         if missing := _coverage(prepared, scored.scores).missing:
             raise NoVerdict(f"{missing[0]}.", where=prepared.release, remedy="score all of them, or make room there")
     except FairgateError as error:
-        checks = [undecided(planned, error) for planned in prepared.everything]
+        checks = [suites.undecided(planned, error) for planned in prepared.everything]
     return _OnBaseData(prepared, scored, checks, time.monotonic() - started)
 
 
-def _decided(prepared: Prepared, scored: Scored, today: date) -> list[CheckResult]:
+def _decided(prepared: Prepared, scored: Scored, today: date) -> list[records.CheckResult]:
     """Each check by the strictest definition. One that would fail against the record that the baseline's branch has by
     now is no pass, and no failure: the merge base's record decides, and this branch is behind."""
-    checks = stricter(_by_definition(prepared, scored, today))
+    checks = suites.stricter(_by_definition(prepared, scored, today))
     if not scored.present:
         return checks
-    present = stricter(_by_definition(prepared, replace(scored, answers=scored.present), today))
+    present = suites.stricter(_by_definition(prepared, replace(scored, answers=scored.present), today))
     failing = {check.item: check.reason for check in present if check.verdict == "fail" and not check.excused}
     ref = prepared.places[0].ref if prepared.places else "the baseline's branch"
     for place, check in enumerate(checks):
@@ -209,8 +183,8 @@ def _decided(prepared: Prepared, scored: Scored, today: date) -> list[CheckResul
 
 
 def _by_the_base(
-    prepared: Prepared, settings: Settings, progress: Progress | None, today: date, error: FairgateError
-) -> tuple[Prepared, Scored, list[CheckResult]] | None:
+    prepared: Prepared, settings: suites.Settings, progress: Progress | None, today: date, error: FairgateError
+) -> tuple[Prepared, Scored, list[records.CheckResult]] | None:
     """What the base's definitions find where this change's cannot be answered, so that a probe that a change adds hides
     no failure: the definitions that were scored, and the checks. None where nothing can be scored at all."""
     if not prepared.others:
@@ -223,11 +197,11 @@ def _by_the_base(
         results = _by_definition(base, scored, today)
     except FairgateError:
         return None
-    own = [undecided(planned, error) for planned in prepared.planned]
-    return base, scored, stricter([("this change", own), *results])
+    own = [suites.undecided(planned, error) for planned in prepared.planned]
+    return base, scored, suites.stricter([("this change", own), *results])
 
 
-def _lenient(prepared: Prepared, settings: Settings) -> bool:
+def _lenient(prepared: Prepared, settings: suites.Settings) -> bool:
     """Whether thin evidence may pass. A change cannot allow that to itself by editing the suite; a command line can."""
     bases = [base for base in prepared.every_definition if base is not prepared]
     lenient = all(base.loaded.suite.on_inconclusive == "warn" for base in bases)
@@ -255,9 +229,9 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
             if against not in reading.tempered:
                 continue
             at_theirs, own = reading.tempered[against], reading.scores
-            now = LabelTemperature(entropies_of(own), scored.model.logit_scale)
-            both = (LabelTemperature(other.entropies[place], other.model.logit_scale), now)
-            notices += temperature_notices(definition.planned, index, own, at_theirs.scores, both, against)
+            now = suites.LabelTemperature(entropies_of(own), scored.model.logit_scale)
+            both = (suites.LabelTemperature(other.entropies[place], other.model.logit_scale), now)
+            notices += suites.temperature_notices(definition.planned, index, own, at_theirs.scores, both, against)
             notices += [
                 f"label temperature: regressions of P(true) on '{name}' cannot pass, since they are not decided at the "
                 f"{against}'s: {missing.why}"
@@ -266,7 +240,7 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
     return list(dict.fromkeys(notices))
 
 
-def _dependent(checks: list[CheckResult]) -> list[str]:
+def _dependent(checks: list[records.CheckResult]) -> list[str]:
     """How many pictures of each probe are listed again, and how many of other seeds are equal."""
     lines = []
     for what, count_of in (
@@ -281,7 +255,7 @@ def _dependent(checks: list[CheckResult]) -> list[str]:
     return lines
 
 
-def _plugin_notices(now: Mapping[str, str], others: Mapping[Against, ComparedRun]) -> list[str]:
+def _plugin_notices(now: Mapping[str, str], others: Mapping[records.Against, ComparedRun]) -> list[str]:
     """How the installed packages that took part differ from those of the baseline's (or anchor's) run: code decides."""
     runs = {name: other.environment.plugins for name, other in others.items() if other.environment is not None}
     return [
@@ -301,7 +275,7 @@ def _took_part(plugin: str | None) -> str:
     return f"as {version} ({code[:12]})"
 
 
-def _mismatches(scored: Scored, place: Environment) -> list[str]:
+def _mismatches(scored: Scored, place: records.Environment) -> list[str]:
     """Where the candidate was scored otherwise than what it is compared with."""
     lines = []
     for name, other in scored.others.items():
@@ -315,36 +289,36 @@ def _mismatches(scored: Scored, place: Environment) -> list[str]:
     return lines
 
 
-def _unseen(prepared: Prepared, scored: Scored | None, checks: list[CheckResult]) -> list[str]:
+def _unseen(prepared: Prepared, scored: Scored | None, checks: list[records.CheckResult]) -> list[str]:
     """What a definition's checks cannot see on this dataset, and in its answers: a check that a change adds hides no
     warning of the base's."""
     manifest, index, lines = prepared.dataset.manifest, prepared.dataset.index, dict[str, str]()
     for place, definition in enumerate(prepared.definitions):
         own = scored.answers[place].readings[0].scores if scored else {}
-        for hint in unseen_in_answers(definition.loaded, manifest, index, own):
+        for hint in suites.unseen_in_answers(definition.loaded, manifest, index, own):
             lines.setdefault(hint.problem, f"{hint.where}: {hint.problem} Remedy: {hint.remedy}.")
     same = {name for name, other in (scored.others if scored else {}).items() if other.info.unchanged}
-    return [*_dependent(checks), *lines.values(), *silent_checks(checks, same, manifest)]
+    return [*_dependent(checks), *lines.values(), *suites.silent_checks(checks, same, manifest)]
 
 
-def _coverage(prepared: Prepared, scores: Scores) -> Coverage:
+def _coverage(prepared: Prepared, scores: Scores) -> records.Coverage:
     manifest = prepared.dataset.manifest
     expected = len(prepared.dataset)
     scored = min((int(np.isfinite(values.value).sum()) for values in scores.values()), default=0)
     missing = [] if scored == expected else [f"{expected - scored:,} of {expected:,} images have no score"]
     probes = prepared.loaded.suite.probes
     unasked = {name: int((~probe.asked(prepared.dataset.index)).sum()) for name, probe in probes.items()}
-    return Coverage(
+    return records.Coverage(
         expected_sets=manifest.n_sets,
         scored_sets=manifest.n_sets if not missing else 0,
         expected_images=expected,
         scored_images=scored,
-        prompts=prompt_count(prepared.loaded.suite, manifest.subjects),
+        prompts=suites.prompt_count(prepared.loaded.suite, manifest.subjects),
         missing=missing,
         unasked={name: count for name, count in unasked.items() if count},
     )
 
 
-def _unread(source: str) -> BaselineInfo | None:
+def _unread(source: str) -> records.BaselineInfo | None:
     """A baseline or anchor that is named and could not be used."""
-    return None if source == "none" else BaselineInfo(source=source, uri=source, fingerprint="unknown")
+    return None if source == "none" else records.BaselineInfo(source=source, uri=source, fingerprint="unknown")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from fairgate import suites
 from fairgate.data import Dataset, open_dataset
 from fairgate.formulas.metrics import NullSkew
 from fairgate.gate.baselines import Repository
@@ -15,32 +16,14 @@ from fairgate.ground.errors import FairgateError, NoVerdict, SuiteError
 from fairgate.ground.seals import SealedNotes
 from fairgate.models import cache_key, require_cache_outside
 from fairgate.records import Decider, GateDefinition, NeededApproval
-from fairgate.suites import (
-    FOLDER,
-    LoadedSuite,
-    PlannedCheck,
-    Settings,
-    Suite,
-    fair_rankers,
-    load_suite,
-    load_text,
-    plan_checks,
-    require_attainable,
-    require_groups_present,
-    require_utility,
-    require_waived_checks,
-    resolve,
-    suite_names,
-    suite_path,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A suite planned on a dataset, with what a fair ranker has; `decider` is whose suite it is."""
 
-    loaded: LoadedSuite
-    planned: list[PlannedCheck]
+    loaded: suites.LoadedSuite
+    planned: list[suites.PlannedCheck]
     null: dict[str, NullSkew]
     decider: Decider = "this change"
 
@@ -49,7 +32,7 @@ class Definition:
 class Approving:
     """Whose approvals count: the suite there (None: it has none that can be read), and how messages name the place."""
 
-    suite: Suite | None
+    suite: suites.Suite | None
     words: str
 
 
@@ -91,14 +74,14 @@ class Prepared(Definition):
         return (*self.definitions, *(definition for each in self.on_base_data for definition in each.definitions))
 
     @property
-    def everything(self) -> list[PlannedCheck]:
+    def everything(self) -> list[suites.PlannedCheck]:
         """Every check that will be decided: this change's, then those that it takes away."""
         return every_check(self.every_definition)
 
 
-def every_check(definitions: Sequence[Definition]) -> list[PlannedCheck]:
+def every_check(definitions: Sequence[Definition]) -> list[suites.PlannedCheck]:
     """The checks of several definitions; of those with one name, the first."""
-    checks: dict[str, PlannedCheck] = {}
+    checks: dict[str, suites.PlannedCheck] = {}
     for definition in definitions:
         for check in definition.planned:
             checks.setdefault(check.item, check)
@@ -111,13 +94,13 @@ def settings_of(
     ini: Callable[[str], str | None] = lambda _name: None,
     allow_pickle: bool = False,
     **typed: str | None,
-) -> Settings:
+) -> suites.Settings:
     """The options of a run of a prepared suite, from what was typed: `model=`, `on_inconclusive=`, ... (None: nothing).
 
     Raises SettingsError as `fairgate.suites.resolve` does, and for a cache inside of the repository.
     """
     options = {name.replace("_", "-"): value for name, value in typed.items()}
-    settings = resolve(prepared.loaded.suite, options, ini=ini, allow_pickle=allow_pickle)
+    settings = suites.resolve(prepared.loaded.suite, options, ini=ini, allow_pickle=allow_pickle)
     if settings.cache is not None:
         require_cache_outside(settings.cache, prepared.root)
     return settings
@@ -131,9 +114,9 @@ def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prep
     """
     deleted = None
     try:
-        loaded = load_suite(suite_path(name, root), root)
+        loaded = suites.load_suite(suites.suite_path(name, root), root)
     except SuiteError:
-        deleted = None if name in suite_names(root) else _deleted(name, root, bases)
+        deleted = None if name in suites.suite_names(root) else _deleted(name, root, bases)
         if deleted is None:
             raise
         loaded = deleted
@@ -142,36 +125,38 @@ def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prep
     return Prepared(loaded, here.planned, here.null, dataset=dataset, root=root, deleted=deleted is not None)
 
 
-def planned_on(loaded: LoadedSuite, dataset: Dataset, decider: Decider = "this change") -> Definition:
+def planned_on(loaded: suites.LoadedSuite, dataset: Dataset, decider: Decider = "this change") -> Definition:
     """A suite planned on a dataset. Raises SuiteError for what the dataset cannot answer."""
-    planned = plan_checks(loaded, dataset.manifest)
-    require_utility(loaded.suite, loaded.source, dataset=dataset.manifest, rows=dataset.index)
-    require_waived_checks(loaded.suite, planned, loaded.source)
-    require_groups_present(planned, dataset.index)
-    null = fair_rankers(planned, dataset.index, loaded.suite.groups.min_sets)
-    require_attainable(planned, null)
+    planned = suites.plan_checks(loaded, dataset.manifest)
+    suites.require_utility(loaded.suite, loaded.source, dataset=dataset.manifest, rows=dataset.index)
+    suites.require_waived_checks(loaded.suite, planned, loaded.source)
+    suites.require_groups_present(planned, dataset.index)
+    null = suites.fair_rankers(planned, dataset.index, loaded.suite.groups.min_sets)
+    suites.require_attainable(planned, null)
     return Definition(loaded, planned, null, decider)
 
 
-def _deleted(name: str, root: Path, bases: tuple[str, ...] | None) -> LoadedSuite | None:
+def _deleted(name: str, root: Path, bases: tuple[str, ...] | None) -> suites.LoadedSuite | None:
     """The suite as the merge base has it; None where no base has one of this name."""
     repository = Repository(root)
     for place in base_commits(repository, bases):
         if name not in suites_at(repository, place.commit):
             continue
-        path = f"{FOLDER}/{name}.yaml"
+        path = f"{suites.FOLDER}/{name}.yaml"
         if place.decider != "merge base":
             raise NoVerdict(
                 f"suite '{name}' is not on this branch, and {place.words} has it.",
                 where=path,
                 remedy=f"rebase onto {place.ref}, or merge it into this branch",
             )
-        return load_text(repository.read(place.commit, path) or b"", root / path, shown=f"{path} at {place.commit[:7]}")
+        return suites.load_text(
+            repository.read(place.commit, path) or b"", root / path, shown=f"{path} at {place.commit[:7]}"
+        )
     return None
 
 
 def require_intact(
-    dataset: Dataset, settings: Settings, root: Path, progress: Callable[[str, int, int], None] | None
+    dataset: Dataset, settings: suites.Settings, root: Path, progress: Callable[[str, int, int], None] | None
 ) -> None:
     """Compute the identity of a run's dataset from what is read; what was found intact before is remembered by content
     in the embedding cache, sealed as its entries are. Raises DatasetError for a release that is not what its manifest

@@ -13,8 +13,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from fairgate import reports, tracking
 from fairgate.gate.baselines import RESULTS, SCORES, Repository, baseline_folder, parse_baseline
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
@@ -24,16 +25,10 @@ from fairgate.ground.errors import BaselineError, FairgateError, SettingsError, 
 from fairgate.ground.git import run_git
 from fairgate.ground.number_format import number, signed
 from fairgate.probes import write_scores
-from fairgate.records import RunRecord
-from fairgate.reports import OutputContext, output_files, rendered
+from fairgate.records import PastValue, RunRecord
 from fairgate.suites import OPTIONS, Settings, load_suite, suite_path
 
-if TYPE_CHECKING:
-    from fairgate.records import PastValue
-    from fairgate.reports import Occasion
-
-    Past = tuple[Sequence[PastValue], TrackingError | None]
-
+Past = tuple[Sequence[PastValue], TrackingError | None]
 
 _FOLDER: Final = ("gate", "github", "gitlab")
 """The occasions of which a report folder may hold files, now or from an earlier run."""
@@ -49,7 +44,7 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
             files = _write_reports(settings.report, evaluation, prepared, past, messages.append)
             messages.append(f"report: {settings.report / 'report.html'}")
         except OSError as error:
-            old = any((settings.report / name).exists() for name in output_files(*_FOLDER))
+            old = any((settings.report / name).exists() for name in reports.output_files(*_FOLDER))
             remains = " What it still holds is of an earlier run." if old else ""
             messages.append(
                 f"warning: the report was not written, the verdict stands: {error.strerror or error}.{remains}\n"
@@ -110,7 +105,7 @@ def clear_report(
             where=f"--fairness-report {folder}",
             remedy="name another folder for the report",
         )
-    for name in output_files(*_FOLDER):
+    for name in reports.output_files(*_FOLDER):
         with contextlib.suppress(OSError):  # `publish` says that the folder cannot be written, and what it still holds
             (folder / name).unlink(missing_ok=True)
 
@@ -119,10 +114,8 @@ def _past(record: RunRecord, uri: str | None) -> Past:
     """Earlier runs' values of the same checks, for the page; none, and the error, where MLflow does not answer."""
     if uri is None:
         return (), None
-    from fairgate.tracking import past_values
-
     try:
-        return past_values(record, uri), None
+        return tracking.past_values(record, uri), None
     except TrackingError as error:
         return (), error
 
@@ -131,17 +124,16 @@ def _log_run(
     evaluation: Evaluation, files: list[Path], prepared: Prepared, uri: str, outage: TrackingError | None
 ) -> list[str]:
     """The run, and where the model is a registered one, the verdict on its version."""
-    from fairgate.reports import run_description
-    from fairgate.tracking import log_or_queue, tag_model_version
-
     queue = prepared.root / ".fairgate" / "queue"
-    outcome = log_or_queue(evaluation.record, files, uri, queue, outage=outage, describe=run_description)
+    outcome = tracking.log_or_queue(
+        evaluation.record, files, uri, queue, outage=outage, describe=reports.run_description
+    )
     messages = [outcome.message]
     version = evaluation.record.model.registered
     if outcome.run_id is not None and version is not None:
         name, _, number = version.rpartition("/")
         try:
-            tag_model_version(name, number, evaluation.record, outcome.run_id, uri)
+            tracking.tag_model_version(name, number, evaluation.record, outcome.run_id, uri)
             messages.append(f"MLflow: the verdict is written to model {name}, version {number}")
         except FairgateError as error:
             messages.append(f"the verdict was not written to the registered model, and stands: {error}")
@@ -149,11 +141,10 @@ def _log_run(
 
 
 def _log_to_wandb(record: RunRecord, files: list[Path], prepared: Prepared, project: str) -> str:
-    from fairgate.reports import run_description
-    from fairgate.tracking import WANDB_QUEUE, log_to_wandb
-
     try:
-        return log_to_wandb(record, files, project, prepared.root / WANDB_QUEUE, describe=run_description).message
+        return tracking.log_to_wandb(
+            record, files, project, prepared.root / tracking.WANDB_QUEUE, describe=reports.run_description
+        ).message
     except (TrackingError, OSError) as error:
         return f"warning: W&B was not told of this run, the verdict stands: {error}"
 
@@ -172,7 +163,7 @@ def _write_reports(
     """
     folder.mkdir(parents=True, exist_ok=True)
     sweep(folder)
-    for name in output_files(*_FOLDER):
+    for name in reports.output_files(*_FOLDER):
         (folder / name).unlink(missing_ok=True)
 
     def scores() -> bytes:
@@ -183,10 +174,10 @@ def _write_reports(
         finally:
             remove(draft)
 
-    service: list[Occasion] = ["github"] if on_github(os.environ) else []
+    service: list[reports.Occasion] = ["github"] if on_github(os.environ) else []
     service += ["gitlab"] if on_gitlab(os.environ) else []
     suite_file, lines = _suite_lines(prepared) if service else ("", {})
-    context = OutputContext(
+    context = reports.OutputContext(
         suite_file=suite_file,
         lines=lines,
         pictures=prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None,
@@ -194,10 +185,10 @@ def _write_reports(
         scores=scores if evaluation.scores else None,
     )
     written = []
-    for name, content in rendered(evaluation.record, context, "gate", *service, warn=warn):
+    for name, content in reports.rendered(evaluation.record, context, "gate", *service, warn=warn):
         atomic_write(folder / name, content)
         written.append(name)
-    return [folder / name for name in output_files("gate") if name in written]
+    return [folder / name for name in reports.output_files("gate") if name in written]
 
 
 def _suite_lines(prepared: Prepared) -> tuple[str, dict[str, int]]:

@@ -9,24 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairgate import models, tracking
 from fairgate.data import Dataset
 from fairgate.gate.preparation import Prepared
 from fairgate.gate.reading import Counterpart, Scores, tempered
 from fairgate.ground.errors import ModelError
 from fairgate.metrics import METRICS
-from fairgate.models import (
-    FAMILIES,
-    PRECOMPUTED,
-    EmbeddingCache,
-    ImageSource,
-    Model,
-    Views,
-    cache_key,
-    local_paths,
-    open_scorer,
-    require_cache_outside,
-    schemes,
-)
 from fairgate.models.checkpoints import judging
 from fairgate.probes import PROBES, Entropies, ProbeScores, mean_entropies
 from fairgate.records import BaselineInfo, DatasetInfo, Environment, ModelInfo, NeededApproval
@@ -45,37 +33,37 @@ def open_model(
     progress: Progress | None = None,
     base: Path | None = None,
     views: int = 1,
-) -> Model:
+) -> models.Model:
     """The model of a URI, over so many views of each image of the prepared dataset; relative paths start at `base`, or
     else at the repository."""
     uri, root = registered(uri, settings, prepared.root)[0], base or prepared.root
     common = _common(uri, prepared, settings, progress)
-    source = prepared.dataset if views == 1 else Views(prepared.dataset, views)
-    return open_scorer(uri, source, base=root, allow_pickle=settings.allow_pickle, **common)
+    source = prepared.dataset if views == 1 else models.Views(prepared.dataset, views)
+    return models.open_scorer(uri, source, base=root, allow_pickle=settings.allow_pickle, **common)
 
 
 def open_instrument(
-    prepared: Prepared, settings: Settings, progress: Progress | None, uri: str, pictures: ImageSource
-) -> Model:
+    prepared: Prepared, settings: Settings, progress: Progress | None, uri: str, pictures: models.ImageSource
+) -> models.Model:
     """A model by which a probe reads what judged ones make: of this repository, the same for the candidate and for all
     that it is compared with. It may hold no pickled code, whatever the judged ones may.
 
     Raises ModelError for a file outside of the repository.
     """
-    if any(leaves(path, prepared.root) for path in local_paths(uri)):
+    if any(leaves(path, prepared.root) for path in models.local_paths(uri)):
         raise ModelError(
             "a probe reads with a model outside of the repository, which it may not.",
             where=uri,
             remedy="put it into the repository (DVC can track it), or name one by a hub id",
         )
-    return open_scorer(uri, pictures, base=prepared.root, **_common(uri, prepared, settings, progress))
+    return models.open_scorer(uri, pictures, base=prepared.root, **_common(uri, prepared, settings, progress))
 
 
 def _common(uri: str, prepared: Prepared, settings: Settings, progress: Progress | None) -> dict[str, Any]:
     """How all models of a run are opened."""
     return {
         "device": settings.device,
-        "cache": EmbeddingCache(settings.cache, prepared.root) if settings.cache is not None else None,
+        "cache": models.EmbeddingCache(settings.cache, prepared.root) if settings.cache is not None else None,
         "progress": None if progress is None else partial(progress, uri),
     }
 
@@ -87,12 +75,10 @@ def registered(uri: str, settings: Settings, root: Path) -> tuple[str, str | Non
     """
     if not uri.startswith(MLFLOW_MODEL):
         return uri, None
-    from fairgate.tracking import fetch_model
-
     folder = (settings.cache or default_cache(os.environ)) / "registered"
-    require_cache_outside(folder, root)
+    models.require_cache_outside(folder, root)
     where = tracking_uri(settings.mlflow, uri)
-    model = fetch_model(uri.removeprefix(MLFLOW_MODEL), where, folder, cache_key(root), root)
+    model = tracking.fetch_model(uri.removeprefix(MLFLOW_MODEL), where, folder, models.cache_key(root), root)
     return model.local_uri, f"{model.name}/{model.version}"
 
 
@@ -108,7 +94,7 @@ def tracking_uri(mlflow: str | None, what: str) -> str:
     )
 
 
-def model_info(uri: str, model: Model, registered: str | None = None) -> ModelInfo:
+def model_info(uri: str, model: models.Model, registered: str | None = None) -> ModelInfo:
     """A model as a record names it; without a logit scale where it has none, or does not name it."""
     scale = getattr(model, "logit_scale", None)
     return ModelInfo(
@@ -130,7 +116,7 @@ def packages(prepared: Prepared, settings: Settings) -> dict[str, str]:
     return {
         **METRICS.packages_of(check.metric for suite in suites for check in suite.checks),
         **PROBES.packages_of(probe.kind for suite in suites for probe in suite.probes.values()),
-        **FAMILIES.packages_of(schemes(settings.model)),
+        **models.FAMILIES.packages_of(models.schemes(settings.model)),
     }
 
 
@@ -142,10 +128,10 @@ class CandidateRun:
     prepared: Prepared
     settings: Settings
     progress: Progress | None
-    candidate: Model
-    known: dict[str, tuple[Model, tuple[Scores, ...]]] = field(default_factory=dict)
+    candidate: models.Model
+    known: dict[str, tuple[models.Model, tuple[Scores, ...]]] = field(default_factory=dict)
     _opened: dict[str, tuple[str, Path | None]] = field(default_factory=dict)
-    _viewed: dict[tuple[str, int], Model] = field(default_factory=dict)
+    _viewed: dict[tuple[str, int], models.Model] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._opened[self.candidate.fingerprint] = (self.settings.model, None)
@@ -156,15 +142,15 @@ class CandidateRun:
         """The candidate's scores by definition."""
         return self.score_checkpoint(self.candidate)
 
-    def open(self, uri: str, base: Path | None = None) -> Model:
+    def open(self, uri: str, base: Path | None = None) -> models.Model:
         """The model of a URI, over the run's dataset."""
         model = open_model(uri, self.prepared, self.settings, self.progress, base)
         self._opened.setdefault(model.fingerprint, (uri, base))
         return model
 
-    def viewed(self, model: Model, views: int) -> Model:
+    def viewed(self, model: models.Model, views: int) -> models.Model:
         """A checkpoint that was opened, over so many views of each image. Raises ModelError for a table of answers."""
-        if model.precision == PRECOMPUTED:
+        if model.precision == models.PRECOMPUTED:
             raise ModelError(
                 f"a probe takes the mean over {views} views of each image, and a table has no answers about views.",
                 where=model.uri,
@@ -180,7 +166,7 @@ class CandidateRun:
             self._viewed[key] = again
         return self._viewed[key]
 
-    def score(self, model: Model, views: Callable[[int], Model] | None = None) -> tuple[Scores, ...]:
+    def score(self, model: models.Model, views: Callable[[int], models.Model] | None = None) -> tuple[Scores, ...]:
         """A model's scores by definition, also of a checkpoint that reads otherwise than its files say (`views` then
         opens it over views of each image); definitions with equal probes share them."""
         views = views or partial(self.viewed, model)
@@ -193,13 +179,13 @@ class CandidateRun:
             scores.append(scores[same] if known else run_probes(model, index, suite, instruments, views))
         return tuple(scores)
 
-    def score_checkpoint(self, model: Model) -> tuple[Scores, ...]:
+    def score_checkpoint(self, model: models.Model) -> tuple[Scores, ...]:
         """A checkpoint's scores by definition, as it reads by itself: from then on, no record of it counts instead."""
         if model.fingerprint not in self.known:
             self.known[model.fingerprint] = (model, self.score(model))
         return self.known[model.fingerprint][1]
 
-    def compared(self, info: BaselineInfo, model: Model) -> ComparedRun:
+    def compared(self, info: BaselineInfo, model: models.Model) -> ComparedRun:
         """A checkpoint, scored now, as what the candidate is compared with."""
         scores = self.score_checkpoint(model)
         return ComparedRun(info, model_info(info.uri, model), scores, entropies=tuple(map(entropies_of, scores)))

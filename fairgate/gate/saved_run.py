@@ -7,22 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from fairgate import tracking
+from fairgate.gate import baselines
 from fairgate.gate.approvals import record_approval
-from fairgate.gate.baselines import (
-    RESULTS,
-    BaselineSpec,
-    RecordFiles,
-    Repository,
-    baseline_folder,
-    check_out,
-    dataset_notices,
-    mismatch,
-    record_in_folder,
-    record_in_git,
-    require_nothing_vanished,
-    require_own_scores,
-    require_same_declaration,
-)
 from fairgate.gate.preparation import Definition
 from fairgate.gate.reading import Scores, needs_entropy
 from fairgate.gate.reproduction import differences, other_environment, require_reproduced
@@ -33,36 +20,35 @@ from fairgate.models.checkpoints import is_rooted, judging
 from fairgate.probes import read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, RunRecord
 from fairgate.suites import Suite, leaves, probe_digests
-from fairgate.tracking import environment
 
 T = TypeVar("T")
 
 
-def record_of(spec: BaselineSpec, run: CandidateRun, scratch: Path) -> RecordFiles:
+def record_of(spec: baselines.BaselineSpec, run: CandidateRun, scratch: Path) -> baselines.RecordFiles:
     """A saved record; of one in the repository that this change edits, what the merge base has."""
-    prepared, folder = run.prepared, spec.target.removesuffix(f"/{RESULTS}")
+    prepared, folder = run.prepared, spec.target.removesuffix(f"/{baselines.RESULTS}")
     if spec.kind == "file" and folder in prepared.edited_records and prepared.compared is not None:
-        return record_in_git(Repository(prepared.root), prepared.compared.commit, folder, scratch)
+        return baselines.record_in_git(baselines.Repository(prepared.root), prepared.compared.commit, folder, scratch)
     return saved_record(spec, prepared.loaded.name, prepared.root, run.settings.mlflow, scratch)
 
 
-def saved_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None, scratch: Path) -> RecordFiles:
+def saved_record(
+    spec: baselines.BaselineSpec, suite: str, root: Path, mlflow: str | None, scratch: Path
+) -> baselines.RecordFiles:
     """The files of a record on disk, in git, or in MLflow; what must be fetched goes to `scratch`."""
     if spec.kind == "file":
-        return record_in_folder(spec.target, root)
+        return baselines.record_in_folder(spec.target, root)
     if spec.kind == "git":
-        repository = Repository(root)
+        repository = baselines.Repository(root)
         commit = repository.tip(spec.pinned[1]) if spec.pinned else repository.merge_base(spec.target)
-        return record_in_git(repository, commit, baseline_folder(suite), scratch)
+        return baselines.record_in_git(repository, commit, baselines.baseline_folder(suite), scratch)
     if spec.kind != "mlflow":
         raise BaselineError(
             f"'{spec}' names no saved record.",
             where="--fairness-baseline",
             remedy="name one: git:REF, file:PATH, mlflow:latest or mlflow:RUN_ID",
         )
-    from fairgate.tracking import fetch_record
-
-    return fetch_record(spec.target, suite, tracking_uri(mlflow, str(spec)), scratch, root)
+    return tracking.fetch_record(spec.target, suite, tracking_uri(mlflow, str(spec)), scratch, root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +57,7 @@ class SavedRun:
 
     source: str
     against: Against
-    files: RecordFiles
+    files: baselines.RecordFiles
     record: RunRecord
     run: CandidateRun
     scratch: Path
@@ -85,10 +71,10 @@ class SavedRun:
         """The record's scores where its data and probes are those of this run; else its checkpoint is scored now."""
         record, prepared, candidate = self.record, self.run.prepared, self.run.candidate
         data = dataset_info(prepared.dataset)
-        require_nothing_vanished(record, data, prepared.dataset.manifest.subjects, self.where)
-        require_same_declaration(record, data, self.where)
+        baselines.require_nothing_vanished(record, data, prepared.dataset.manifest.subjects, self.where)
+        baselines.require_same_declaration(record, data, self.where)
         probes = [_compared_probes(definition) for definition in prepared.definitions]
-        differs = mismatch(record, data, probes, preparation=candidate.preparation, name=self.against)
+        differs = baselines.mismatch(record, data, probes, preparation=candidate.preparation, name=self.against)
         info = BaselineInfo(
             source=self.source,
             uri=record.model.uri,
@@ -104,10 +90,10 @@ class SavedRun:
                 return compared
             now = frozenset(prepared.dataset.index.set_id)
             then = read_set_ids(self.files.scores, record.coverage.expected_images)
-            sentences = dataset_notices(record, data, len(prepared.dataset), now, then, self.against)
+            sentences = baselines.dataset_notices(record, data, len(prepared.dataset), now, then, self.against)
             return replace(compared, notices=tuple(sentences))
         scores = read_scores(self.files.scores, prepared.dataset.index)
-        require_own_scores(record, scores_digest(scores), self.files.origin or str(self.files.scores))
+        baselines.require_own_scores(record, scores_digest(scores), self.files.origin or str(self.files.scores))
         suites = [definition.loaded.suite for definition in prepared.definitions]
         compared = ComparedRun(
             info,
@@ -128,13 +114,13 @@ class SavedRun:
         """
         info = model_info(self.record.model.uri, model)
         notices, weighed = list(compared.notices), list(compared.weighed)
-        folder = baseline_folder(self.run.prepared.loaded.name)
+        folder = baselines.baseline_folder(self.run.prepared.loaded.name)
         made_again = self.source.startswith("git:") and folder in self.run.prepared.edited_records
         for then, now in zip(compared.scores, scores, strict=True):
             apart = differences(then, now, self.run.prepared.dataset.index)
             if not apart.beyond:
                 continue
-            reasons = other_environment(self.record, environment(self.run.prepared.root, model.device), info)
+            reasons = other_environment(self.record, tracking.environment(self.run.prepared.root, model.device), info)
             if made_again and not reasons:
                 what = f"takes the place of one that is not what its checkpoint answers: {apart.beyond[0]}"
                 weighed = [record_approval(folder, self.run.prepared, what)]
@@ -192,7 +178,7 @@ class SavedRun:
                     kept = [path for path in paths if not is_rooted(path)]
                     if self.files.commit is None or not kept or any(path.is_absolute() for path in kept):
                         continue
-                    bring_back(kept, Repository(root), self.files.commit, base)
+                    bring_back(kept, baselines.Repository(root), self.files.commit, base)
                 with judging(root):
                     model = self.run.open(uri, base)
             except FairgateError as error:
@@ -211,12 +197,12 @@ class SavedRun:
         )
 
 
-def bring_back(paths: Sequence[Path], repository: Repository, commit: str, into: Path) -> None:
+def bring_back(paths: Sequence[Path], repository: baselines.Repository, commit: str, into: Path) -> None:
     """A checkpoint's files as they were at a commit, below `into`. Raises BaselineError if they are not to be had."""
     kept = [path for path in paths if not (is_rooted(path) or path.is_absolute())]  # no commit holds what is elsewhere
     for path in kept:
         if not any(path != other and path.is_relative_to(other) for other in kept):  # else it comes with that folder
-            check_out(repository, commit, path.as_posix(), into)
+            baselines.check_out(repository, commit, path.as_posix(), into)
 
 
 def _compared_probes(definition: Definition) -> dict[str, str]:

@@ -8,15 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from fairgate import reports
+from fairgate.gate import baselines
 from fairgate.gate.approvals import moved_anchor
 from fairgate.gate.base_data import edited
-from fairgate.gate.baselines import (
-    Repository,
-    baseline_folder,
-    parse_baseline,
-    require_another_checkpoint,
-    scores_in_common,
-)
 from fairgate.gate.edited_records import Recomputed, recompute
 from fairgate.gate.preparation import Definition, Prepared, require_intact
 from fairgate.gate.reading import Answers, CandidateReading, Counterpart, Scores, counterpart, decided, tempered
@@ -87,10 +82,10 @@ def _present_record(run: CandidateRun) -> ComparedRun | None:
 
     Raises NoVerdict if nothing can be compared with it.
     """
-    spec, repository = parse_baseline(run.settings.baseline), Repository(run.prepared.root)
+    spec, repository = baselines.parse_baseline(run.settings.baseline), baselines.Repository(run.prepared.root)
     if spec.kind != "git" or spec.pinned is not None:
         return None
-    tip, folder = repository.tip(spec.target), baseline_folder(run.prepared.loaded.name)
+    tip, folder = repository.tip(spec.target), baselines.baseline_folder(run.prepared.loaded.name)
     if repository.tree(tip, folder) in ([], repository.tree(repository.merge_base(spec.target), folder)):
         return None
     try:
@@ -140,9 +135,7 @@ def _compare_with(
     With `read_alike`, the candidate is also scored with the other checkpoint's tokenizer and preprocessing, where they
     differ. Raises BaselineError where the baseline cannot be found or compared, or is the candidate by mistake.
     """
-    from fairgate.reports import read_results
-
-    spec = parse_baseline(text)
+    spec = baselines.parse_baseline(text)
     compared = {planned.against for definition in run.prepared.definitions for planned in definition.planned}
     if spec.kind == "none" or against not in compared:
         return None
@@ -155,7 +148,7 @@ def _compare_with(
             compared_run, reading, reopen = run.compared(info, model), model, lambda: model
         else:
             files = record_of(spec, run, Path(scratch))
-            saved = SavedRun(str(spec), against, files, read_results(files.results), run, Path(scratch))
+            saved = SavedRun(str(spec), against, files, reports.read_results(files.results), run, Path(scratch))
             compared_run, reading = saved.compared(), saved.record.model
             reopen = partial(saved.checkpoint, "tokenizer or preprocessing changed")
         if read_alike and compared_run.info.fingerprint != candidate.fingerprint:
@@ -164,15 +157,17 @@ def _compare_with(
             )
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
-    moved = moved_anchor(spec, Repository(run.prepared.root)) if against == "anchor" else []
+    moved = moved_anchor(spec, baselines.Repository(run.prepared.root)) if against == "anchor" else []
     compared_run = replace(compared_run, weighed=(*compared_run.weighed, *moved))
     innocent = against == "anchor" or spec.kind in ("git", "mlflow")
     if innocent and compared_run.info.fingerprint == candidate.fingerprint:
         return replace(compared_run, info=compared_run.info.model_copy(update={"unchanged": True}))
     for now, before in zip(run.scores, compared_run.scores, strict=True):
-        require_another_checkpoint((candidate.fingerprint, now), (compared_run.info.fingerprint, before), str(spec))
+        baselines.require_another_checkpoint(
+            (candidate.fingerprint, now), (compared_run.info.fingerprint, before), str(spec)
+        )
     both = zip(run.scores, compared_run.scores, strict=True)
-    if all(scores_in_common(now, before) == "same words" for now, before in both):
+    if all(baselines.scores_in_common(now, before) == "same words" for now, before in both):
         notice = f"every answer is that of the {against}, image by image; if that is a surprise, check both URIs"
         return replace(compared_run, notices=(*compared_run.notices, notice))
     return compared_run
@@ -181,7 +176,7 @@ def _compare_with(
 def _model_to_compare(uri: str, run: CandidateRun, scratch: Path) -> Model:
     """The checkpoint of a `model:` baseline; of one that this change edits, what the merge base has."""
     prepared, paths = run.prepared, local_paths(uri)
-    repository, base = Repository(prepared.root), prepared.compared
+    repository, base = baselines.Repository(prepared.root), prepared.compared
     changed = [path for path in paths if base is not None and edited(repository, base.commit, path)]
     if base is None or not changed:
         return run.open(uri)

@@ -15,19 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.formulas.metrics import (
-    TieRange,
-    bias_of_counts,
-    bias_tie_range,
-    entropy_of_counts,
-    entropy_tie_range,
-    fair_counts,
-    fair_rankings,
-    ndkl_at_k_weighted,
-    ndkl_of_ranking,
-    skew_of_counts,
-    skew_tie_range,
-)
+from fairgate.formulas import metrics as formulas
 from fairgate.formulas.statistics import Interval, Unavailable, divergence_interval, extreme_interval, skew_interval
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.metrics.cell import Cell, Counts, Floats
@@ -44,7 +32,7 @@ _SIZE = "for galleries of this size"
 class _Skew(TopK):
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """Log ratio of every group's share to its desired share."""
-        skew = skew_of_counts(shown, present, desired=r.cut.desired)
+        skew = formulas.skew_of_counts(shown, present, desired=r.cut.desired)
         return skew, skew
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
@@ -70,10 +58,10 @@ class _Skew(TopK):
 
     def tie_range(
         self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
-    ) -> TieRange | None:
+    ) -> formulas.TieRange | None:
         """Over all orders of tied images."""
         k, desired, extreme = r.cut.k, r.cut.desired, self.spec.extreme
-        return skew_tie_range(similarity, labels, k, groups=grouping.size, extreme=extreme, desired=desired)
+        return formulas.skew_tie_range(similarity, labels, k, groups=grouping.size, extreme=extreme, desired=desired)
 
 
 def _desired(r: MetricRequest, now: Measure, counted: Counted) -> Any:
@@ -133,7 +121,7 @@ class NDKL(TopK):
 
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """The groups' skews; the value depends on the order."""
-        skew = skew_of_counts(shown, present, desired=r.cut.desired)
+        skew = formulas.skew_of_counts(shown, present, desired=r.cut.desired)
         return skew, skew
 
     def resampled(
@@ -141,7 +129,7 @@ class NDKL(TopK):
     ) -> Answer:
         """NDKL of every resampled ranking."""
         _, skew = self.of_counts(r, shown, present, grouping)
-        ndkl = ndkl_at_k_weighted(
+        ndkl = formulas.ndkl_at_k_weighted(
             grouping.of[query.joint],
             counts,
             r.cut.k,
@@ -155,13 +143,13 @@ class NDKL(TopK):
     def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
         """NDKL of the order that a fair ranker draws."""
         present = np.bincount(gallery.joint)
-        ranked = fair_rankings(fair_counts(present, r.cut.k, NULL_DRAWS, rng), rng)
+        ranked = formulas.fair_rankings(formulas.fair_counts(present, r.cut.k, NULL_DRAWS, rng), rng)
         divergences = []
         for grouping in gallery.groupings:
             images = grouping.fold(present[None, :].astype(np.float64))[0]
             dataset = r.cut.desired == "dataset"
             shares = images / images.sum() if dataset else np.full(grouping.size, 1 / grouping.size)
-            divergences.append(ndkl_of_ranking(grouping.of[ranked], shares)[:, None])
+            divergences.append(formulas.ndkl_of_ranking(grouping.of[ranked], shares)[:, None])
         return tuple(divergences)
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
@@ -185,7 +173,9 @@ class NormalizedEntropy(TopK):
 
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """Of what is shown."""
-        return entropy_of_counts(shown)[:, None], skew_of_counts(shown, present, desired=r.cut.desired)
+        return formulas.entropy_of_counts(shown)[:, None], formulas.skew_of_counts(
+            shown, present, desired=r.cut.desired
+        )
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """By the distance from 1, a divergence from equal shares."""
@@ -198,9 +188,9 @@ class NormalizedEntropy(TopK):
 
     def tie_range(
         self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
-    ) -> TieRange | None:
+    ) -> formulas.TieRange | None:
         """Over all orders of tied images."""
-        return entropy_tie_range(similarity, labels, r.cut.k, groups=grouping.size)
+        return formulas.entropy_tie_range(similarity, labels, r.cut.k, groups=grouping.size)
 
 
 def _divergence(r: MetricRequest, now: Measure, drawn: Drawn, alpha: float, *, to_one: bool) -> Interval | Unavailable:
@@ -284,7 +274,7 @@ class Bias(TopK):
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """Bias towards each of the two."""
         first, second = grouping.included
-        bias = bias_of_counts(shown[:, first], shown[:, second])
+        bias = formulas.bias_of_counts(shown[:, first], shown[:, second])
         signed = np.stack([bias, -bias], axis=1)
         return signed, signed
 
@@ -315,9 +305,9 @@ class Bias(TopK):
 
     def tie_range(
         self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
-    ) -> TieRange | None:
+    ) -> formulas.TieRange | None:
         """From that of the signed bias. 0 lies inside where the sign can turn; it need not be reachable."""
         first, second = grouping.included.tolist()
-        signed = bias_tie_range(similarity, labels, r.cut.k, groups=grouping.size, first=first, second=second)
+        signed = formulas.bias_tie_range(similarity, labels, r.cut.k, groups=grouping.size, first=first, second=second)
         sizes, turns = np.abs([signed.lowest, signed.highest]), (signed.lowest <= 0) & (signed.highest >= 0)
-        return TieRange(np.where(turns, 0.0, sizes.min(axis=0)), sizes.max(axis=0), signed.tied)
+        return formulas.TieRange(np.where(turns, 0.0, sizes.min(axis=0)), sizes.max(axis=0), signed.tied)

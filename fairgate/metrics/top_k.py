@@ -11,14 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.formulas.metrics import (
-    NullSkew,
-    TieRange,
-    counts_at_k_weighted,
-    fair_counts,
-    ranking,
-    weighted_group_counts,
-)
+from fairgate.formulas import metrics as formulas
 from fairgate.ground.randomness import stream
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import (
@@ -57,15 +50,15 @@ spec_at_k = partial(MetricSpec, probes=RANKED, per_group="yes", rankings=True, u
 def ranked(query: Query, k: int) -> Query:
     """A query with its images best first. Raises MetricError as the ranking metrics do."""
     anybody = np.arange(len(query.joint)) > 0  # some groups with an image each: the order does not depend on them
-    order = ranking(query.similarity[None, :], anybody.astype(np.int64), k, groups=2)[0]
+    order = formulas.ranking(query.similarity[None, :], anybody.astype(np.int64), k, groups=2)[0]
     return replace(query, similarity=query.similarity[order], joint=query.joint[order], sets=query.sets[order])
 
 
 def counted(query: Query, counts: Counts, k: int) -> tuple[Floats, Floats]:
     """Images of each joint group in the top k, and in all, of every resampled gallery of a ranked query: from set
     multiplicities (draws, sets), twice (draws, joint groups)."""
-    shown = counts_at_k_weighted(query.joint, counts, k, groups=max(2, query.size), sets=query.sets)
-    return shown[:, : query.size], weighted_group_counts(query.joint, counts, query.size, sets=query.sets)
+    shown = formulas.counts_at_k_weighted(query.joint, counts, k, groups=max(2, query.size), sets=query.sets)
+    return shown[:, : query.size], formulas.weighted_group_counts(query.joint, counts, query.size, sets=query.sets)
 
 
 class TopK(Metric):
@@ -79,7 +72,7 @@ class TopK(Metric):
 
     def tie_range(
         self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
-    ) -> TieRange | None:
+    ) -> formulas.TieRange | None:
         """Its smallest and largest value over all orders of tied images, from similarity (1, images) and groups
         (images,); None where every place counts."""
         return None
@@ -94,7 +87,7 @@ class TopK(Metric):
     def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
         """Of a perfectly fair ranker: (draws, parts) for every grouping."""
         present = np.bincount(gallery.joint)
-        shown = fair_counts(present, r.cut.k, NULL_DRAWS, rng).astype(np.float64)
+        shown = formulas.fair_counts(present, r.cut.k, NULL_DRAWS, rng).astype(np.float64)
         images = present[None, :].astype(np.float64)
         return tuple(
             self.of_counts(r, grouping.fold(shown), grouping.fold(images), grouping)[0]
@@ -122,7 +115,7 @@ class TopK(Metric):
             ties=partial(self._ties, r, queries),
         )
 
-    def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> NullSkew | None:
+    def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> formulas.NullSkew | None:
         """Of several subjects or words the average's, of several groupings the worst one's, as the check has it,
         without groups in fewer than `min_sets` sets: the top k of every query is a random draw from its gallery,
         independent of the others'."""
@@ -137,7 +130,7 @@ class TopK(Metric):
         drawn: Sequence[tuple[Floats, ...]],
         included: list[int],
         blocks: tuple[int, ...],
-    ) -> NullSkew:
+    ) -> formulas.NullSkew:
         """From every query's parts under a fair ranker, of the groups at the places `included` in `blocks`."""
         name, cut = self.spec.name, r.cut
         rng = stream(0, "fair ranker", name, cut.k, len(drawn))
@@ -151,7 +144,7 @@ class TopK(Metric):
         values = value_of(parts, self.spec.extreme)
         far = 0.95 if self.spec.better == "lower" else 0.05
         median, worse = np.quantile(values, [0.5, far], method="inverted_cdf")
-        return NullSkew(mean=float(values.mean()), median=float(median), p95=float(worse), draws=NULL_DRAWS)
+        return formulas.NullSkew(mean=float(values.mean()), median=float(median), p95=float(worse), draws=NULL_DRAWS)
 
     def _fair_parts(self, r: MetricRequest, gallery: Gallery, rankings: FairRankings) -> tuple[Floats, ...]:
         name, cut = self.spec.name, r.cut

@@ -9,20 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from fairgate import models
 from fairgate.ground.errors import ModelError, listed
 from fairgate.ground.hashing import sha256_bytes
-from fairgate.models import (
-    Capability,
-    Floats,
-    Generating,
-    GeneratingModel,
-    ImageSource,
-    LabelModel,
-    PredictingModel,
-    decode_rgb,
-    require_capability,
-    require_told_apart,
-)
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import OpenInstrument, Probe, register
 from fairgate.probes.question_items import CaptionedRows
@@ -73,7 +62,7 @@ class _Digests(WatchedPictures[str | None]):
 
     def look(self, data: bytes, row: int) -> str | None:
         """Its digest, unless all is black."""
-        return sha256_bytes(data) if decode_rgb(data, self.source, row).getbbox() else None
+        return sha256_bytes(data) if models.decode_rgb(data, self.source, row).getbbox() else None
 
 
 @register
@@ -86,8 +75,8 @@ class GenerationProbe(Probe):
     perceived.
     """
 
-    needs: ClassVar[Capability] = "generate"
-    needs_where: ClassVar[Mapping[str, Capability]] = {"labels": "predict"}
+    needs: ClassVar[models.Capability] = "generate"
+    needs_where: ClassVar[Mapping[str, models.Capability]] = {"labels": "predict"}
     answers_as: ClassVar[str] = "generation"
     value_names: ClassVar[Mapping[str, str]] = {"generation": "readable"}
 
@@ -127,12 +116,12 @@ class GenerationProbe(Probe):
         return tuple(self.labels.groups) if self.labels is not None else ()
 
     @property
-    def needed(self) -> Capability:
+    def needed(self) -> models.Capability:
         """Pictures to read, or labels that exist."""
         return self.needs if self.reader is not None else self.needs_where["labels"]
 
     @property
-    def confusion(self) -> Floats | None:
+    def confusion(self) -> models.Floats | None:
         """Counts of known groups (rows) by what is perceived (groups, then nobody), (groups, groups + 1)."""
         if self.measured is None:
             return None
@@ -140,16 +129,16 @@ class GenerationProbe(Probe):
         return np.array([[self.measured[group].get(column, 0) for column in columns] for group in self.groups], float)
 
     @property
-    def how(self) -> Generating:
+    def how(self) -> models.Generating:
         """How pictures are made."""
-        return Generating(self.seed, self.steps, self.guidance)
+        return models.Generating(self.seed, self.steps, self.guidance)
 
     @property
     def instruments(self) -> tuple[str, ...]:
         """The reader."""
         return () if self.reader is None else (self.reader.model,)
 
-    def given(self, rows: Rows, answers: ProbeScores) -> Mapping[str, Floats]:
+    def given(self, rows: Rows, answers: ProbeScores) -> Mapping[str, models.Floats]:
         """The groups."""
         return {group: np.asarray(answers.predicted == group, dtype=np.float64) for group in self.groups}
 
@@ -159,19 +148,19 @@ class GenerationProbe(Probe):
 
     def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """Who is perceived in every row's picture."""
-        more: dict[str, Floats] = {}
+        more: dict[str, models.Floats] = {}
         pictures: Sequence[str | None] | None
         if self.reader is not None:
-            painted = self._pictures(cast(GeneratingModel, model), cast(CaptionedRows, rows))
+            painted = self._pictures(cast(models.GeneratingModel, model), cast(CaptionedRows, rows))
             perceived, shown = self._read(painted, self.reader, rows, open_instrument)
             pictures = painted.seen()
             refused = np.array([picture is None for picture in pictures], dtype=bool)
             if shown is not None:
                 more[SHOWN] = np.where(refused, 0.0, shown)
         else:
-            perceived, refused, pictures = self._labelled(cast(PredictingModel, model))
+            perceived, refused, pictures = self._labelled(cast(models.PredictingModel, model))
             if self.labels is not None and self.labels.repeat is not None:
-                more[REPEAT] = self._repeats(cast(PredictingModel, model), self.labels.repeat, rows, perceived)
+                more[REPEAT] = self._repeats(cast(models.PredictingModel, model), self.labels.repeat, rows, perceived)
         if refused.any():
             perceived = np.where(refused, UNREADABLE, perceived)
             more[REFUSAL] = refused.astype(np.float64)
@@ -186,33 +175,33 @@ class GenerationProbe(Probe):
             )
         return {name: ProbeScores((perceived != UNREADABLE).astype(np.float64), predicted=perceived, more=more)}
 
-    def _pictures(self, model: GeneratingModel, rows: CaptionedRows) -> _Digests:
+    def _pictures(self, model: models.GeneratingModel, rows: CaptionedRows) -> _Digests:
         """A picture of every caption."""
         prompts = [str(caption) for caption in rows.caption]
         if hasattr(model, "indistinct"):
-            require_told_apart(model, "prompts", {prompt: prompt for prompt in prompts}, model.uri)
+            models.require_told_apart(model, "prompts", {prompt: prompt for prompt in prompts}, model.uri)
         return _Digests(model.generate(prompts, self.how))
 
     def _read(
-        self, pictures: ImageSource, reader: PictureReader, rows: Rows, open_instrument: OpenInstrument
-    ) -> tuple[NDArray[Any], Floats | None]:
+        self, pictures: models.ImageSource, reader: PictureReader, rows: Rows, open_instrument: OpenInstrument
+    ) -> tuple[NDArray[Any], models.Floats | None]:
         """The group of every picture, and whether it shows its subject."""
         opened = reader.over_pictures(open_instrument, pictures)
         shown = None
         if self.shows is not None:
-            require_capability(opened, "log_probabilities", "`shows` of a reader")
-            shown = self._shown(cast(LabelModel, opened), [str(subject) for subject in rows.subject], self.shows)
+            models.require_capability(opened, "log_probabilities", "`shows` of a reader")
+            shown = self._shown(cast(models.LabelModel, opened), [str(subject) for subject in rows.subject], self.shows)
         return reader.seen(opened), shown
 
-    def _shown(self, reader: LabelModel, subjects: Sequence[str], template: str) -> Floats:
+    def _shown(self, reader: models.LabelModel, subjects: Sequence[str], template: str) -> models.Floats:
         """Whether each picture is taken for its own subject among all, (images,)."""
         every = {subject: filled(template, "subject", subject) for subject in dict.fromkeys(subjects)}
-        require_told_apart(reader, "subjects", every, "shows")
+        models.require_told_apart(reader, "subjects", every, "shows")
         names: NDArray[Any] = np.array(list(every), dtype=object)
         taken = names[reader.log_probabilities(list(every.values())).argmax(axis=1)]
         return np.asarray(taken == np.array(subjects, dtype=object), dtype=np.float64)
 
-    def _labelled(self, model: PredictingModel) -> tuple[NDArray[Any], NDArray[np.bool_], list[str] | None]:
+    def _labelled(self, model: models.PredictingModel) -> tuple[NDArray[Any], NDArray[np.bool_], list[str] | None]:
         """The group of every picture, whether there is none, and what tells pictures apart."""
         assert self.labels is not None
         given = [str(label) for label in model.predict(self.labels.attribute).labels]
@@ -228,7 +217,9 @@ class GenerationProbe(Probe):
         column = self.labels.picture
         return perceived, refused, None if column is None else _filled(model, "picture", column, ~refused)
 
-    def _repeats(self, model: PredictingModel, column: str, rows: Rows, perceived: NDArray[Any]) -> Floats:
+    def _repeats(
+        self, model: models.PredictingModel, column: str, rows: Rows, perceived: NDArray[Any]
+    ) -> models.Floats:
         """Whether each row lists a picture again, (images,). Raises ModelError if it has another label then."""
         first: dict[tuple[str, str], int] = {}
         everywhere = np.ones(len(perceived), dtype=bool)
@@ -243,7 +234,7 @@ class GenerationProbe(Probe):
         return np.array([before < row for row, before in enumerate(of)], dtype=np.float64)
 
 
-def _filled(model: PredictingModel, key: str, column: str, needed: NDArray[np.bool_]) -> list[str]:
+def _filled(model: models.PredictingModel, key: str, column: str, needed: NDArray[np.bool_]) -> list[str]:
     """A column without an empty cell in the rows that are `needed`, (rows,). Raises ModelError."""
     cells = [str(label) for label in model.predict(column).labels]
     if empty := [row for row in np.flatnonzero(needed).tolist() if not cells[row]]:

@@ -9,18 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fairgate import models
 from fairgate.formulas.metrics import individual_typology_angle, skin_mask
 from fairgate.ground.errors import SuiteError
-from fairgate.models import (
-    Capability,
-    Editing,
-    EditingModel,
-    Floats,
-    ImageSource,
-    LabelModel,
-    decode_rgb,
-    require_told_apart,
-)
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.reader import Reader, WatchedPictures
@@ -39,18 +30,18 @@ class Pictures(WatchedPictures[tuple[float, float]]):
     `crop` is the part of a picture that is looked at: left, top, right, bottom as shares of its sides.
     """
 
-    def __init__(self, source: ImageSource, rule: SkinRule, crop: Sequence[float] | None) -> None:
+    def __init__(self, source: models.ImageSource, rule: SkinRule, crop: Sequence[float] | None) -> None:
         super().__init__(source)
         self.rule, self.crop = rule, crop
 
-    def skins(self) -> tuple[Floats, Floats]:
+    def skins(self) -> tuple[models.Floats, models.Floats]:
         """Angles and shares of skin of every picture, (images,) each."""
         angles, shares = np.array(self.seen()).T
         return angles, shares
 
     def look(self, data: bytes, row: int) -> tuple[float, float]:
         """The angle and the share of its skin."""
-        picture = decode_rgb(data, self.source, row)
+        picture = models.decode_rgb(data, self.source, row)
         if self.crop is not None:
             sides = np.array([*picture.size, *picture.size])
             left, top, right, bottom = np.round(sides * np.array(self.crop)).astype(int).tolist()
@@ -71,7 +62,7 @@ class ImageEditingProbe(Probe):
     with what the dataset records, since flips say nothing where that is wrong.
     """
 
-    needs: ClassVar[Capability] = "edit"
+    needs: ClassVar[models.Capability] = "edit"
     answers_as: ClassVar[str] = "image_editing"
     value_names: ClassVar[Mapping[str, str]] = {"image_editing": "share flipped"}
 
@@ -162,7 +153,7 @@ class ImageEditingProbe(Probe):
         return f"id: edits-work, probe: {name}, metric: edit_success, over: each"
 
     def run(
-        self, name: str, model: EditingModel, rows: Rows, open_instrument: OpenInstrument
+        self, name: str, model: models.EditingModel, rows: Rows, open_instrument: OpenInstrument
     ) -> dict[str, ProbeScores]:
         """Flips, changes of skin tone and success of the edits by every word at every strength."""
         originals = Pictures(model.source, self.skin, self.crop)
@@ -172,7 +163,7 @@ class ImageEditingProbe(Probe):
             ("words", {word: self.prompt(word) for word in self.every_word}),
         ):
             remedy = "use prompts that it can tell apart, or another reader"
-            require_told_apart(reader, what, prompts, self.reader.model, remedy)
+            models.require_told_apart(reader, what, prompts, self.reader.model, remedy)
         before = self.reader.perceived(reader)
         correct = before == np.asarray(rows.attributes[self.reader.attribute], dtype=object)
         effects = {}
@@ -180,7 +171,7 @@ class ImageEditingProbe(Probe):
             for strength in self.strengths:
                 edited = []
                 for seed in range(self.edits):
-                    how = Editing(strength, seed, self.steps, self.guidance)
+                    how = models.Editing(strength, seed, self.steps, self.guidance)
                     edits = Pictures(model.edit(self.prompt(word), how), self.skin, self.crop)
                     perceiving = self.reader.over(open_instrument, edits)
                     edited.append((*self._perceived(perceiving, word, before), _lighter(originals, edits)))
@@ -192,23 +183,25 @@ class ImageEditingProbe(Probe):
                 )
         return effects
 
-    def _perceived(self, reader: LabelModel, word: str, before: NDArray[Any]) -> tuple[Floats, Floats]:
+    def _perceived(
+        self, reader: models.LabelModel, word: str, before: NDArray[Any]
+    ) -> tuple[models.Floats, models.Floats]:
         """Whether each edit is another group's, and whether it shows the word, (images,) each."""
         flipped = (self.reader.perceived(reader) != before).astype(np.float64)
         taken = reader.log_probabilities([self.prompt(term) for term in self.every_word]).argmax(axis=1)
         return flipped, (taken == self.every_word.index(word)).astype(np.float64)
 
 
-def _lighter(originals: Pictures, edits: Pictures) -> Floats:
+def _lighter(originals: Pictures, edits: Pictures) -> models.Floats:
     """Degrees by which every edit's skin is lighter, (images,); NaN where one has no angle, or the skin was lost."""
     (before, area), (after, kept) = originals.skins(), edits.skins()
     return np.where(kept < KEPT_SKIN * area, np.nan, after - before)
 
 
-def _mean_of_known(table: Floats) -> Floats:
+def _mean_of_known(table: models.Floats) -> models.Floats:
     """Column means of what is not NaN; NaN for a column of nothing else."""
     known = ~np.isnan(table)
     total = np.where(known, table, 0.0).sum(axis=0)
     with np.errstate(invalid="ignore"):
-        means: Floats = total / known.sum(axis=0)
+        means: models.Floats = total / known.sum(axis=0)
     return means

@@ -10,17 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fairgate import models
 from fairgate.ground.errors import ModelError, listed
-from fairgate.models import (
-    ImageSource,
-    LabelModel,
-    Model,
-    PredictingModel,
-    SourceLike,
-    folded,
-    require_capability,
-    require_told_apart,
-)
 from fairgate.probes.contract import OpenInstrument
 from fairgate.probes.settings import SuiteSection, Text
 
@@ -29,10 +20,10 @@ UNREADABLE = "unreadable"
 """What a picture is perceived as in which nobody of the reader's groups is seen."""
 
 
-class WatchedPictures(SourceLike, Generic[T]):
+class WatchedPictures(models.SourceLike, Generic[T]):
     """A source that keeps what is seen of every picture as it is read."""
 
-    def __init__(self, source: ImageSource) -> None:
+    def __init__(self, source: models.ImageSource) -> None:
         super().__init__(source)
         self._seen: dict[int, T] = {}
 
@@ -75,13 +66,13 @@ class Reader(SuiteSection):
     attribute: Text = Field(description="Attribute that it is to perceive, such as `gender`.")
     labels: dict[str, Text] = Field(min_length=2, description="Its prompt for every group: `male: a photo of a man`.")
 
-    def over(self, open_instrument: OpenInstrument, pictures: ImageSource) -> LabelModel:
+    def over(self, open_instrument: OpenInstrument, pictures: models.ImageSource) -> models.LabelModel:
         """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned."""
         model = self._pinned(open_instrument, pictures)
-        require_capability(model, "log_probabilities", "the reader of pictures")
-        return cast(LabelModel, model)
+        models.require_capability(model, "log_probabilities", "the reader of pictures")
+        return cast(models.LabelModel, model)
 
-    def _pinned(self, open_instrument: OpenInstrument, pictures: ImageSource) -> Model:
+    def _pinned(self, open_instrument: OpenInstrument, pictures: models.ImageSource) -> models.Model:
         model = open_instrument(self.model, pictures)
         if model.fingerprint != self.fingerprint:
             unwritten = not self.fingerprint.strip("0")
@@ -95,14 +86,14 @@ class Reader(SuiteSection):
             )
         return model
 
-    def perceived(self, reader: LabelModel) -> NDArray[Any]:
+    def perceived(self, reader: models.LabelModel) -> NDArray[Any]:
         """The likeliest group of every picture, (images,)."""
         log_p = reader.log_probabilities(list(self.labels.values()))
         groups: NDArray[Any] = np.array(list(self.labels), dtype=object)
         return np.asarray(groups[log_p.argmax(axis=1)])
 
 
-PictureModel: TypeAlias = LabelModel | PredictingModel
+PictureModel: TypeAlias = models.LabelModel | models.PredictingModel
 """What reads pictures: by prompts, or by labels of its own."""
 
 
@@ -126,7 +117,7 @@ class PictureReader(Reader):
     def _may_see_nobody(self) -> PictureReader:
         if not self.nobody and not self.least:
             raise ValueError("give the reader `nobody` (prompts) or `least`: without both every picture is readable")
-        if len({folded(text) for text in self._texts}) < len(self._texts):
+        if len({models.folded(text) for text in self._texts}) < len(self._texts):
             raise ValueError("two of the prompts in `labels` and `nobody` are the same")
         return self
 
@@ -139,14 +130,16 @@ class PictureReader(Reader):
         """The group, or `unreadable`, that each text stands for."""
         return [*self.labels, *[UNREADABLE] * len(self.nobody)]
 
-    def over_pictures(self, open_instrument: OpenInstrument, pictures: ImageSource) -> PictureModel:
+    def over_pictures(self, open_instrument: OpenInstrument, pictures: models.ImageSource) -> PictureModel:
         """The reader over some pictures; one that weighs prompts tells its own apart. Raises ModelError."""
         model = self._pinned(open_instrument, pictures)
         if "predict" in model.capabilities and "log_probabilities" not in model.capabilities:
-            return cast(PredictingModel, model)
-        require_capability(model, "log_probabilities", "the reader of pictures")
-        weighing = cast(LabelModel, model)
-        require_told_apart(weighing, "labels", {**self.labels, **{text: text for text in self.nobody}}, self.model)
+            return cast(models.PredictingModel, model)
+        models.require_capability(model, "log_probabilities", "the reader of pictures")
+        weighing = cast(models.LabelModel, model)
+        models.require_told_apart(
+            weighing, "labels", {**self.labels, **{text: text for text in self.nobody}}, self.model
+        )
         return weighing
 
     def confusion(self, reader: PictureModel, truth: NDArray[Any]) -> dict[str, dict[str, int]]:
@@ -162,20 +155,20 @@ class PictureReader(Reader):
         """The likeliest group of every picture, or `unreadable`, (images,)."""
         meanings: NDArray[Any] = np.array(self._meanings, dtype=object)
         if "log_probabilities" not in reader.capabilities:
-            return self._predicted(cast(PredictingModel, reader))
-        log_p = cast(LabelModel, reader).log_probabilities(self._texts)
+            return self._predicted(cast(models.PredictingModel, reader))
+        log_p = cast(models.LabelModel, reader).log_probabilities(self._texts)
         return np.where(np.exp(log_p.max(axis=1)) >= self.least, meanings[log_p.argmax(axis=1)], UNREADABLE)
 
-    def _predicted(self, reader: PredictingModel) -> NDArray[Any]:
+    def _predicted(self, reader: models.PredictingModel) -> NDArray[Any]:
         """By the reader's own labels. Raises ModelError for one that the suite does not name, and where it is not known
         how sure the reader is and `least` asks."""
         predictions = reader.predict(self.attribute)
         meaning = {
             "": UNREADABLE,
-            **{folded(text): meaning_of for text, meaning_of in zip(self._texts, self._meanings, strict=True)},
+            **{models.folded(text): meaning_of for text, meaning_of in zip(self._texts, self._meanings, strict=True)},
         }
         given = [str(label) for label in predictions.labels.tolist()]
-        if unknown := sorted({label for label in given if folded(label) not in meaning}):
+        if unknown := sorted({label for label in given if models.folded(label) not in meaning}):
             raise ModelError(
                 f"the reader gives labels of '{self.attribute}' that are no groups of the suite: {listed(unknown)}.",
                 where=self.model,
@@ -188,5 +181,5 @@ class PictureReader(Reader):
                 remedy="leave `least` out and name labels of `nobody`, or use another reader",
             )
         sure = np.ones(len(given)) if predictions.confidence is None else predictions.confidence
-        perceived: NDArray[Any] = np.array([meaning[folded(label)] for label in given], dtype=object)
+        perceived: NDArray[Any] = np.array([meaning[models.folded(label)] for label in given], dtype=object)
         return np.where(sure >= self.least, perceived, UNREADABLE)

@@ -9,19 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.formulas.statistics import (
-    BY_GROUP,
-    Design,
-    Outcome,
-    PairedComparison,
-    PairedResult,
-    Resamples,
-    compare_draws,
-    compare_images,
-    compare_means,
-    decided,
-    not_judged,
-)
+from fairgate.formulas import statistics
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Cell, Drawn, Floats, Limits, Measure, Ties
 from fairgate.probes import ProbeScores
@@ -46,7 +34,7 @@ class Assessed:
     now: Measure
     before: Measure | None
     limits: Limits
-    paired: PairedResult | None
+    paired: statistics.PairedResult | None
     ties: Ties | None
     only_tempered: bool = False
     only_own: bool = False
@@ -68,9 +56,9 @@ class CheckComparison:
     the others `blank` says only how far they moved. None: no group is large enough. `now` is the candidate's part."""
 
     now: Measure
-    comparison: PairedComparison | None
+    comparison: statistics.PairedComparison | None
     large_enough: NDArray[np.bool_]
-    blank: PairedResult
+    blank: statistics.PairedResult
 
 
 def compare(
@@ -80,7 +68,7 @@ def compare(
     now: Measure,
     before: Measure,
     deltas: Floats | None,
-    sets: Resamples,
+    sets: statistics.Resamples,
     drawn: Floats | None = None,
 ) -> CheckComparison:
     """Compare the groups in `min_sets` sets or more; `deltas` (draws, groups), or (draws, 1) of the check's value, are
@@ -89,7 +77,7 @@ def compare(
         now, before = _in_both(now, before)
     rule, wanted = suite.decision, max(suite.groups.min_sets, 2)  # one set has no spread
     harm: Literal["lower", "higher"] = "lower" if planned.spec.better == "higher" else "higher"
-    design = Design(planned.bound, rule.alpha, harm)
+    design = statistics.Design(planned.bound, rule.alpha, harm)
     known_sets = np.array([min(_known_sets(planned, cell, side) for side in (now, before))])
     if now.group_by_group:
         known_sets = np.where(now.judged & before.judged, np.minimum(now.group_sets, before.group_sets), 0)
@@ -98,14 +86,14 @@ def compare(
     enough = (known_sets >= wanted) & (cell.n_sets >= wanted)
     if deltas is not None:  # what a resample may lack altogether is too rare to compare
         enough &= ~np.isnan(deltas).any(axis=0) & ~np.isnan(moved)
-    blank = not_judged(design, moved, known_sets, draws=rule.draws)
+    blank = statistics.not_judged(design, moved, known_sets, draws=rule.draws)
     if not enough.any() or (now.images is not None and enough.sum() < 2):  # a group alone has none to be held against
         return CheckComparison(now, None, np.zeros(known_sets.size, dtype=bool), blank)
     test: dict[str, Any] = {"design": design, "draws": rule.draws}
     if now.paired is not None and before.paired is not None:
         means = _weighed(now, before, enough)
         farthest = None if planned.views == 1 else _farthest(planned, now, before)
-        results = compare_means(*means, rng=sets, gap=planned.spec.relative, farthest=farthest, **test)
+        results = statistics.compare_means(*means, rng=sets, gap=planned.spec.relative, farthest=farthest, **test)
     elif now.images is not None and before.images is not None:
         # Images are resampled within their groups, so that resamples of all images do not fit.
         test["rng"] = stream(rule.seed, "images", suite.suite, planned.item)
@@ -113,13 +101,15 @@ def compare(
         place = np.where(enough, np.cumsum(enough) - 1, -1)
         labels = np.where(codes >= 0, place[codes], -1)
         test |= {"groups": int(enough.sum()), "units": cell.set_code}
-        results = compare_images(now.images, before.images, labels, **test)
+        results = statistics.compare_images(now.images, before.images, labels, **test)
     else:
         assert deltas is not None
         of_draws: dict[str, Any] = {"n_sets": known_sets[enough], "design": design}
-        results = compare_draws(moved[enough], deltas[:, enough], **of_draws)
+        results = statistics.compare_draws(moved[enough], deltas[:, enough], **of_draws)
         if planned.spec.relative and drawn is not None:
-            results = replace(results, gap=compare_draws(value[enough], drawn[:, enough], **of_draws).evidence)
+            results = replace(
+                results, gap=statistics.compare_draws(value[enough], drawn[:, enough], **of_draws).evidence
+            )
     return CheckComparison(now, results, enough, blank)
 
 
@@ -171,25 +161,25 @@ def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
     )
 
 
-def decide_family(parts: Sequence[CheckComparison], rule: DecisionRule) -> list[PairedResult]:
+def decide_family(parts: Sequence[CheckComparison], rule: DecisionRule) -> list[statistics.PairedResult]:
     """Every comparison decided, in all its groups. Bonferroni's correction takes no steps, Holm's does."""
     family = [part.comparison for part in parts if part.comparison is not None]
-    results = iter(decided(family, steps=rule.correction == "holm"))
+    results = iter(statistics.decided(family, steps=rule.correction == "holm"))
     return [part.blank if part.comparison is None else _filled(part, next(results)) for part in parts]
 
 
-def _filled(part: CheckComparison, result: PairedResult) -> PairedResult:
+def _filled(part: CheckComparison, result: statistics.PairedResult) -> statistics.PairedResult:
     """The comparison with the groups that are too small put back, undecided."""
     if part.large_enough.all():
         return result
     values = {}
-    for name in BY_GROUP:
+    for name in statistics.BY_GROUP:
         values[name] = getattr(part.blank, name).copy()
         values[name][part.large_enough] = getattr(result, name)
     return replace(result, **values, overall="fail" if result.overall == "fail" else "inconclusive")
 
 
-def stricter(own: PairedResult, tempered: PairedResult) -> tuple[PairedResult, bool]:
+def stricter(own: statistics.PairedResult, tempered: statistics.PairedResult) -> tuple[statistics.PairedResult, bool]:
     """Of comparisons at the model's own temperature and at the baseline's: each group as the stricter one has it (its
     own where both agree), and whether `own` alone is milder.
 
@@ -197,6 +187,6 @@ def stricter(own: PairedResult, tempered: PairedResult) -> tuple[PairedResult, b
     """
     rank = [np.array([STRICTNESS[result.outcome(at)] for at in range(result.delta.size)]) for result in (own, tempered)]
     counts = rank[1] > rank[0]
-    chosen = {name: np.where(counts, getattr(tempered, name), getattr(own, name)) for name in BY_GROUP}
-    overall: Outcome = max(own.overall, tempered.overall, key=STRICTNESS.__getitem__)
+    chosen = {name: np.where(counts, getattr(tempered, name), getattr(own, name)) for name in statistics.BY_GROUP}
+    overall: statistics.Outcome = max(own.overall, tempered.overall, key=STRICTNESS.__getitem__)
     return replace(own, **chosen, overall=overall), STRICTNESS[tempered.overall] > STRICTNESS[own.overall]

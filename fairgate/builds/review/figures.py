@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_pictu
 from fairgate.data import CROSS, Dataset, is_text
 from fairgate.ground.errors import SettingsError, StatisticsError, did_you_mean
 from fairgate.ground.number_format import ABSENT
-
-if TYPE_CHECKING:
-    from fairgate.models.generation import Matcher
+from fairgate.models import generation
 
 ALPHA: Final = 0.05
 
@@ -274,8 +272,6 @@ class ZeroShot:
 
     def labels(self, dataset: Dataset, rows: Sequence[int]) -> Labels:
         """The nearest group of each row, per attribute. Raises ModelError, or SettingsError for a sentence of none."""
-        from fairgate.models.generation import open_model
-
         attributes = dataset.manifest.attributes
         sentences = dict(self.sentences) or dict.fromkeys(attributes, SENTENCE)
         for attribute, sentence in sentences.items():
@@ -291,7 +287,7 @@ class ZeroShot:
                     where="--ask",
                     remedy=f'put {{}} in the place of the group: {attribute}="{SENTENCE}"',
                 )
-        matcher: Matcher = open_model("matcher", self.uri, device=self.device)
+        matcher: generation.Matcher = generation.open_model("matcher", self.uri, device=self.device)
         labels = {}
         batches = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
         images = np.concatenate([matcher.embed_images([read_picture(dataset, row) for row in one]) for one in batches])

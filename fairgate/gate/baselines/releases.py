@@ -16,17 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fairgate.data import (
-    MANIFEST_FILE,
-    ROOT,
-    VERSION_PATTERN,
-    Dataset,
-    Manifest,
-    check_name,
-    open_dataset,
-    read_dataset,
-    versions,
-)
+from fairgate import data
 from fairgate.data.remote import Tracked
 from fairgate.gate.baselines.git import Repository, TreeEntry
 from fairgate.gate.baselines.tracked import check_out, names_at, pointers_at, pointers_here, related, work_tree_of
@@ -34,38 +24,38 @@ from fairgate.ground.errors import BaselineError, DatasetError
 from fairgate.ground.hashing import digest
 
 
-def content_digest(manifest: Manifest, other: Manifest) -> str:
+def content_digest(manifest: data.Manifest, other: data.Manifest) -> str:
     """What an approval of another release binds: its content's fingerprint; of two releases that share it, and declare
     other groups or sets, the digest of what is declared."""
     return manifest.fingerprint if manifest.fingerprint != other.fingerprint else digest(_declared(manifest))
 
 
-def release_at(repository: Repository, commit: str, ref: str, ours: Manifest) -> Dataset | None:
+def release_at(repository: Repository, commit: str, ref: str, ours: data.Manifest) -> data.Dataset | None:
     """The release that `dataset: REF` (NAME or NAME@vN) means at a commit; None if it is the same data as `ours`.
 
     One that is not here comes from git or DVC into a folder for temporary files, which goes with the Dataset. Raises
     DatasetError or BaselineError if it is not to be had.
     """
     name, at, version = ref.partition("@")
-    check_name(name, version if at else None)
+    data.check_name(name, version if at else None)
     there = _Commit(repository, commit)
     version = version or there.newest(name)
-    folder = f"{ROOT}/{name}/{version}"
+    folder = f"{data.ROOT}/{name}/{version}"
     if there.is_here(folder):
-        dataset = open_dataset(f"{name}@{version}", repository.root / ROOT)
+        dataset = data.open_dataset(f"{name}@{version}", repository.root / data.ROOT)
         return None if same_data(dataset.manifest, ours) else dataset
     scratch = Path(tempfile.mkdtemp(prefix="fairgate-"))
     try:
-        there.bring(f"{folder}/{MANIFEST_FILE}", scratch / "described")
-        described = read_dataset(scratch / "described" / folder)
+        there.bring(f"{folder}/{data.MANIFEST_FILE}", scratch / "described")
+        described = data.read_dataset(scratch / "described" / folder)
         if same_data(described.manifest, ours):
             shutil.rmtree(scratch, ignore_errors=True)
             return None
         if _lies_here(repository.root / folder, described):
-            dataset = open_dataset(f"{name}@{version}", repository.root / ROOT)
+            dataset = data.open_dataset(f"{name}@{version}", repository.root / data.ROOT)
         else:
             there.bring(folder, scratch / "released")
-            dataset = open_dataset(f"{name}@{version}", scratch / "released" / ROOT)
+            dataset = data.open_dataset(f"{name}@{version}", scratch / "released" / data.ROOT)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
@@ -73,22 +63,22 @@ def release_at(repository: Repository, commit: str, ref: str, ours: Manifest) ->
     return dataset
 
 
-def _lies_here(folder: Path, described: Dataset) -> bool:
+def _lies_here(folder: Path, described: data.Dataset) -> bool:
     """Whether a folder has the very manifest, and the shards that it names."""
     try:
-        here = read_dataset(folder)
+        here = data.read_dataset(folder)
         here.check_shards()
     except DatasetError:
         return False
     return here.manifest == described.manifest
 
 
-def same_data(own: Manifest, other: Manifest) -> bool:
+def same_data(own: data.Manifest, other: data.Manifest) -> bool:
     """Whether two releases give the same verdicts: one content, divided alike into groups and sets."""
     return _declared(own) == _declared(other)
 
 
-def _declared(manifest: Manifest) -> object:
+def _declared(manifest: data.Manifest) -> object:
     named = (manifest.attributes, manifest.subjects, manifest.members, manifest.counterfactual)
     return [manifest.fingerprint, *named, manifest.image_encoding]
 
@@ -111,11 +101,11 @@ class _Commit:
     @cached_property
     def _in_git(self) -> list[TreeEntry]:
         """Files, links and modules of this branch: at, above or below the releases."""
-        return self.repository.tree("HEAD", str(ROOT))
+        return self.repository.tree("HEAD", str(data.ROOT))
 
     @cached_property
     def _in_git_then(self) -> list[TreeEntry]:
-        return self.repository.tree(self.commit, str(ROOT))
+        return self.repository.tree(self.commit, str(data.ROOT))
 
     def _over(self, pointers: Iterable[Tracked], folder: str) -> dict[str, str]:
         """Pointers of DVC at, above or below a folder: their paths and MD5s."""
@@ -136,7 +126,7 @@ class _Commit:
         if any(entry.name.startswith(f"{folder}/") for entry in self._in_git_then):
             return False
         if then:
-            return then == now and not in_git and (self.repository.root / folder / MANIFEST_FILE).is_file()
+            return then == now and not in_git and (self.repository.root / folder / data.MANIFEST_FILE).is_file()
         if in_git or now:
             raise BaselineError(
                 f"neither git nor DVC has {folder} at {self.commit[:7]}, and this change brings one of that name.",
@@ -147,14 +137,17 @@ class _Commit:
 
     def newest(self, name: str) -> str:
         """The newest version that the commit has. Raises DatasetError if there is none."""
-        top = f"{ROOT}/{name}"
+        top = f"{data.ROOT}/{name}"
         names = [entry.name for entry in self._in_git_then]
-        names += [f"{top}/{version}/" for version in self._untouched(top, versions(name, self.repository.root / ROOT))]
+        names += [
+            f"{top}/{version}/"
+            for version in self._untouched(top, data.versions(name, self.repository.root / data.ROOT))
+        ]
         same = self._over(self._pointers, top) == self._over(self._pointers_here, top)
         if not same or any(related(entry.name, top) for entry in self._in_git):
             names += names_at(self.repository, self.commit, top)
         names_there = {name.removeprefix(f"{top}/").partition("/")[0] for name in names if name.startswith(f"{top}/")}
-        every = [version for version in names_there if re.fullmatch(VERSION_PATTERN, version)]
+        every = [version for version in names_there if re.fullmatch(data.VERSION_PATTERN, version)]
         if not every:
             raise DatasetError(
                 f"neither git nor DVC has a dataset '{name}' at {self.commit[:7]}, and none is here that this change "

@@ -15,18 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fairgate.data.remote import (
-    Fetched,
-    Progress,
-    Store,
-    Tracked,
-    fetch,
-    file_names,
-    is_pointer,
-    open_store,
-    read_file,
-    read_pointers,
-)
+from fairgate.data import remote
 from fairgate.gate.baselines.git import Repository
 from fairgate.ground.ci import event_default_branch, in_ci
 from fairgate.ground.errors import BaselineError, DatasetError, FairgateError, did_you_mean
@@ -76,8 +65,8 @@ def pull(
     base: str | None = None,
     force: bool = False,
     environment: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-) -> list[Fetched]:
+    progress: remote.Progress | None = None,
+) -> list[remote.Fetched]:
     """Fetch what this working tree's pointers track: all of it, or the targets (pointers, tracked paths, or below).
 
     `base` names the commit whose .dvc/config counts. Without it, that is the default branch in CI, and this working
@@ -96,7 +85,7 @@ def pull(
         done = []
         for only in dict.fromkeys(only for _, only in wanted):
             some = list(dict.fromkeys(pointer for pointer, path in wanted if path == only))
-            done += fetch(some, here.root.resolve(), store, only=only, force=force, progress=progress)
+            done += remote.fetch(some, here.root.resolve(), store, only=only, force=force, progress=progress)
     return done
 
 
@@ -137,7 +126,7 @@ def _fetch_at(repository: Repository, commit: str, path: str, into: Path) -> Non
             target = into / path
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=into, prefix="fetched-") as scratch:
-                fetch(matches, Path(scratch).resolve(), store, only=wanted)
+                remote.fetch(matches, Path(scratch).resolve(), store, only=wanted)
                 shutil.move(Path(scratch, wanted), target)
     except DatasetError as error:
         raise BaselineError(error.problem, where=f"{error.where} at {commit[:7]}", remedy=error.remedy) from error
@@ -160,7 +149,7 @@ def names_at(repository: Repository, commit: str, path: str) -> list[str]:
     names = [pointer.path for pointer in wanted if pointer.path.startswith(f"{top}/")]
     if above := [pointer for pointer in wanted if not pointer.path.startswith(f"{top}/")]:
         with _settings(there, _trusted(there, commit, env), env) as store:
-            names += file_names(above, store)
+            names += remote.file_names(above, store)
     return [name.removeprefix(f"{project.inner}/") for name in names]
 
 
@@ -172,7 +161,7 @@ def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = 
         now, then = (
             {pointer.path: pointer for pointer in some} for some in (pointers_here(here), pointers_at(here, commit))
         )
-        edited = read_file(configured.root, CONFIG, _MOST_BYTES) != configured.read(commit, CONFIG)
+        edited = remote.read_file(configured.root, CONFIG, _MOST_BYTES) != configured.read(commit, CONFIG)
     except FairgateError as error:
         return [f"DVC: the pointers cannot be compared with the merge base's: {error.problem} ({error.where})"]
     except OSError as error:
@@ -195,13 +184,13 @@ def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = 
     return lines + ([f"DVC: this change edits {CONFIG}, which has no effect here before it is merged"] * edited)
 
 
-def pointers_at(repository: Repository, commit: str) -> list[Tracked]:
+def pointers_at(repository: Repository, commit: str) -> list[remote.Tracked]:
     """What DVC tracked at a commit."""
     names = [entry.name for entry in repository.tree(commit) if entry.kind == "file"]
-    return read_pointers(names, partial(repository.read, commit))
+    return remote.read_pointers(names, partial(repository.read, commit))
 
 
-def pointers_here(repository: Repository) -> list[Tracked]:
+def pointers_here(repository: Repository) -> list[remote.Tracked]:
     """What DVC tracks in this working tree: by the pointers that git has, or all of them where there is no git."""
     root = repository.root.resolve()
     listed = _git(root, "ls-files", "-z")
@@ -210,7 +199,7 @@ def pointers_here(repository: Repository) -> list[Tracked]:
         for top, folders, names in os.walk(root):
             folders[:] = [name for name in folders if not name.startswith(".")]
             listed += [Path(top, name).relative_to(root).as_posix() for name in names]
-    return read_pointers(listed, lambda name: read_file(root, name, _MOST_BYTES))
+    return remote.read_pointers(listed, lambda name: remote.read_file(root, name, _MOST_BYTES))
 
 
 def is_tracked(repository: Repository, commit: str, path: str) -> bool:
@@ -219,19 +208,23 @@ def is_tracked(repository: Repository, commit: str, path: str) -> bool:
     return any(related(pointer.path, project.path(path)) for pointer in pointers_at(project.repository, commit))
 
 
-def _targeted(project: Project, target: str, known: Sequence[Tracked]) -> list[tuple[Tracked, str | None]]:
+def _targeted(
+    project: Project, target: str, known: Sequence[remote.Tracked]
+) -> list[tuple[remote.Tracked, str | None]]:
     """What a target means: the outputs of a pointer, or those at, above or below a path."""
     path = project.path(target)
     if path == ".":
         return [(pointer, None) for pointer in known]
-    if is_pointer(path):
+    if remote.is_pointer(path):
         matches = [pointer for pointer in known if pointer.pointer == path]
         if not matches:  # one that is not in git yet
             root = project.repository.root.resolve()
-            matches = read_pointers([path], lambda name: read_file(root, name, _MOST_BYTES))
+            matches = remote.read_pointers([path], lambda name: remote.read_file(root, name, _MOST_BYTES))
         if matches:
             return [(pointer, None) for pointer in matches]
-    some: list[tuple[Tracked, str | None]] = [(pointer, path) for pointer in known if related(pointer.path, path)]
+    some: list[tuple[remote.Tracked, str | None]] = [
+        (pointer, path) for pointer in known if related(pointer.path, path)
+    ]
     if some:
         return some
     near = did_you_mean(path, [*(pointer.path for pointer in known), *(pointer.pointer for pointer in known)])
@@ -242,7 +235,7 @@ def _targeted(project: Project, target: str, known: Sequence[Tracked]) -> list[t
     )
 
 
-def _require_not_in_git(repository: Repository, wanted: Sequence[Tracked]) -> None:
+def _require_not_in_git(repository: Repository, wanted: Sequence[remote.Tracked]) -> None:
     """Raise DatasetError for a path that git tracks too: files that were checked out would be overwritten."""
     names = _git(repository.root, "ls-files", "-z") or []
     folders = {name.rsplit("/", depth)[0] for name in names for depth in range(1, name.count("/") + 1)}
@@ -257,17 +250,17 @@ def _require_not_in_git(repository: Repository, wanted: Sequence[Tracked]) -> No
             )
 
 
-def _settings(repository: Repository, base: str | None, env: Mapping[str, str]) -> AbstractContextManager[Store]:
+def _settings(repository: Repository, base: str | None, env: Mapping[str, str]) -> AbstractContextManager[remote.Store]:
     """The caches and remotes that a commit configures; with this machine's own settings outside of CI."""
     if base is None:
-        return open_store(repository.root, None, own_settings=True, shown="this working tree")
+        return remote.open_store(repository.root, None, own_settings=True, shown="this working tree")
     try:
         commit = repository.tip(base)
     except BaselineError as error:
         remedy = f"{error.remedy}; or name the branch whose {CONFIG} counts: --base origin/main"
         raise BaselineError(error.problem, where=error.where, remedy=remedy) from error
     committed = _git(repository.root, "ls-files", "-z", "--", OWN)
-    return open_store(
+    return remote.open_store(
         repository.root,
         partial(repository.read, commit),
         own_settings=not in_ci(env) and committed == [],

@@ -10,21 +10,11 @@ from typing import ClassVar, Final, cast
 import numpy as np
 from scipy.special import expit, logit, logsumexp
 
+from fairgate import models
 from fairgate.data import Index
 from fairgate.gate.selftest.target import Bools, Group
 from fairgate.ground.errors import ModelError
 from fairgate.ground.randomness import stream
-from fairgate.models import (
-    Capability,
-    Floats,
-    LabelModel,
-    Model,
-    PrecomputedScores,
-    SimilarityModel,
-    equal_columns,
-    log_softmax,
-    require_capability,
-)
 from fairgate.probes import Probe, Rows
 from fairgate.suites import Suite, run_probes
 
@@ -64,30 +54,30 @@ class Columns:
     """
 
     uri: ClassVar[str] = "the table of planted scores"
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
+    capabilities: ClassVar[frozenset[models.Capability]] = frozenset({"log_probabilities", "similarity"})
 
-    of: Mapping[str, Floats]
+    of: Mapping[str, models.Floats]
     scale: float
     probability: bool
 
-    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+    def log_probabilities(self, prompts: Sequence[str]) -> models.Floats:
         """As of the model."""
-        return log_softmax(self._stacked(prompts))
+        return models.log_softmax(self._stacked(prompts))
 
-    def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+    def similarity(self, ensembles: Sequence[Sequence[str]]) -> models.Floats:
         """As of the model."""
         return np.stack([self.query(prompts) for prompts in ensembles], axis=1)
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """As of the model."""
-        return equal_columns(self.similarity(ensembles), ensembles)
+        return models.equal_columns(self.similarity(ensembles), ensembles)
 
-    def query(self, prompts: Sequence[str]) -> Floats:
+    def query(self, prompts: Sequence[str]) -> models.Floats:
         """Similarity of every image to one averaged query, (images,)."""
         logits = self._stacked(prompts)
         return np.asarray(np.exp(logits).mean(axis=1) if self.probability else logits.mean(axis=1) / self.scale)
 
-    def _stacked(self, prompts: Sequence[str]) -> Floats:
+    def _stacked(self, prompts: Sequence[str]) -> models.Floats:
         """Columns of these prompts, (images, prompts). Raises ModelError for one that no probe declares."""
         if missing := [prompt for prompt in prompts if prompt not in self.of]:
             raise ModelError(
@@ -97,7 +87,7 @@ class Columns:
             )
         return np.stack([self.of[prompt] for prompt in prompts], axis=1)
 
-    def with_columns(self, changed: Mapping[str, Floats]) -> Columns:
+    def with_columns(self, changed: Mapping[str, models.Floats]) -> Columns:
         """The same with some columns replaced."""
         return Columns({**self.of, **changed}, self.scale, self.probability)
 
@@ -115,7 +105,7 @@ class Columns:
         )
 
 
-def columns_of(model: Model, suite: SuitePrompts) -> Columns:
+def columns_of(model: models.Model, suite: SuitePrompts) -> Columns:
     """A model's scores on a suite's prompts as columns, from its capabilities.
 
     Label probabilities are columns as they are: a logit is known up to a number per image, which no softmax sees.
@@ -124,17 +114,17 @@ def columns_of(model: Model, suite: SuitePrompts) -> Columns:
     normalised anew): the difference goes to the prompts that only one query uses. Raises ModelError for a model that
     lacks what the prompts need.
     """
-    if isinstance(model, PrecomputedScores) and model.values in ("probability", "frequency"):
+    if isinstance(model, models.PrecomputedScores) and model.values in ("probability", "frequency"):
         return Columns(dict(zip(suite.prompts, model.logits(suite.prompts).T, strict=True)), 1.0, True)
-    logits: dict[str, Floats] = {}
+    logits: dict[str, models.Floats] = {}
     if suite.labels:
-        require_capability(model, "log_probabilities", "labels in which a bias is planted")
-        columns = cast(LabelModel, model).log_probabilities(suite.labels).T
+        models.require_capability(model, "log_probabilities", "labels in which a bias is planted")
+        columns = cast(models.LabelModel, model).log_probabilities(suite.labels).T
         logits = dict(zip(suite.labels, columns, strict=True))
     if not suite.queries and "similarity" not in model.capabilities:
         return Columns(logits, 1.0, False)
-    require_capability(model, "similarity", "a query in which a bias is planted")
-    ranker = cast(SimilarityModel, model)
+    models.require_capability(model, "similarity", "a query in which a bias is planted")
+    ranker = cast(models.SimilarityModel, model)
     cosines = dict(zip(suite.prompts, ranker.similarity([[prompt] for prompt in suite.prompts]).T, strict=True))
     scale = _scale(logits, cosines)
     scaled = Columns({prompt: scale * column for prompt, column in cosines.items()}, scale, False)
@@ -149,11 +139,11 @@ def columns_of(model: Model, suite: SuitePrompts) -> Columns:
     return scaled
 
 
-def _softmax_of(columns: Mapping[str, Floats], prompts: Sequence[str]) -> Floats:
-    return log_softmax(np.stack([columns[prompt] for prompt in prompts], axis=1))
+def _softmax_of(columns: Mapping[str, models.Floats], prompts: Sequence[str]) -> models.Floats:
+    return models.log_softmax(np.stack([columns[prompt] for prompt in prompts], axis=1))
 
 
-def _scale(logits: Mapping[str, Floats], cosines: Mapping[str, Floats]) -> float:
+def _scale(logits: Mapping[str, models.Floats], cosines: Mapping[str, models.Floats]) -> float:
     """How many logits a cosine is worth: by the two labels that are farthest apart about one image. 1 where no labels
     compete. A bias on all prompts alike changes no softmax."""
     if not logits:
@@ -242,9 +232,9 @@ def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: G
 
 def _taken_from_labels(
     columns: Columns, suite: Suite, index: Index, group: Group, strength: float
-) -> dict[str, Floats]:
+) -> dict[str, models.Floats]:
     """By prompt, what the true label's logit must lose for P(true) to fall by the strength."""
-    taken: dict[str, Floats] = {}
+    taken: dict[str, models.Floats] = {}
     subjects = list(dict.fromkeys(index.subject.tolist()))
     for truths, choices in ((probe.truths(index), probe.choices(subjects)) for probe in suite.probes.values()):
         for choice in [] if truths is None else choices:
@@ -262,14 +252,14 @@ def _taken_from_labels(
     return {prompt: np.where(np.isfinite(delta), delta, 0.0) for prompt, delta in taken.items()}
 
 
-def _ranks_before(inside: Floats, outside: Floats) -> float:
+def _ranks_before(inside: models.Floats, outside: models.Floats) -> float:
     """Probability that one of `inside` ranks before one of `outside`, equals counted half."""
     ordered = np.sort(outside)
     below = np.searchsorted(ordered, inside, "left") + np.searchsorted(ordered, inside, "right")
     return float(below.mean()) / (2 * len(outside))
 
 
-def _shift_to(target: float, inside: Floats, outside: Floats) -> float:
+def _shift_to(target: float, inside: models.Floats, outside: models.Floats) -> float:
     """The smallest shift down (up, where negative) of `inside` after which it ranks first as rarely as the target."""
     low, high = float(inside.min() - outside.max()) - 1e-9, float(inside.max() - outside.min()) + 1e-9
     for _ in range(60):
@@ -278,7 +268,7 @@ def _shift_to(target: float, inside: Floats, outside: Floats) -> float:
     return high
 
 
-def _sunk(before: Floats, after: Floats, rows: Bools, group: Bools) -> float:
+def _sunk(before: models.Floats, after: models.Floats, rows: Bools, group: Bools) -> float:
     inside, outside = rows & group, rows & ~group
     if not inside.any() or not outside.any():
         return 0.0

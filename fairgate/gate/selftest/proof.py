@@ -12,24 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from fairgate import gate
+from fairgate.gate.selftest import trial
 from fairgate.gate.selftest.finding import Finding, Progress, of_error, ok, warning
 from fairgate.gate.selftest.inject import Columns, can_plant, columns_of, jittered, losses, planted, suite_prompts
 from fairgate.gate.selftest.pytest_setup import has_xdist, read_ini
 from fairgate.gate.selftest.target import group_to_harm
-from fairgate.gate.selftest.trial import (
-    BIASED,
-    INNOCENT,
-    PLAIN,
-    Bench,
-    Planted,
-    Trial,
-    control,
-    first_run,
-    make_view,
-    no_pipefail,
-    same_again,
-    some,
-)
 from fairgate.ground.errors import FairgateError, SettingsError
 from fairgate.models import Model
 from fairgate.probes import ProbeScores
@@ -71,16 +58,16 @@ def prove(
             group = group_to_harm(suite, index, run_probes(columns, index, suite), planned)
             biased = planted(columns, suite, prompts, index, group, strength)
             tables = {
-                PLAIN: columns.write(folder / "plain.parquet", index),
-                BIASED: biased.write(folder / "biased.parquet", index),
-                INNOCENT: jittered(columns, suite.suite).write(folder / "jittered.parquet", index),
+                trial.PLAIN: columns.write(folder / "plain.parquet", index),
+                trial.BIASED: biased.write(folder / "biased.parquet", index),
+                trial.INNOCENT: jittered(columns, suite.suite).write(folder / "jittered.parquet", index),
             }
             (folder / "reports").mkdir()
-            view = make_view(real, folder / "view")
-            bench = Bench(view, folder / "reports", suite.suite, tables, keep is not None, program)
-            already = _failing_anyway(suite.suite, view, replace(settings, model=tables[PLAIN]))
+            view = trial.make_view(real, folder / "view")
+            bench = trial.Bench(view, folder / "reports", suite.suite, tables, keep is not None, program)
+            already = _failing_anyway(suite.suite, view, replace(settings, model=tables[trial.PLAIN]))
             lost = losses(suite, index, columns, biased, group)
-            aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already, left_out)
+            aim = trial.Planted(f"inject {suite.suite}", suite, strength, group, lost, already, left_out)
             return [*_findings(aim, model, columns, real), *finding, *_tried(aim, bench, progress)]
     except FairgateError as error:
         return [of_error(f"inject {name}", error)]
@@ -121,10 +108,10 @@ def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]
     return frozenset(check.item for check in plain.record.checks if check.verdict in ("fail", "error"))
 
 
-def _findings(aim: Planted, scorer: Model, columns: Columns, real: gate.Prepared) -> list[Finding]:
+def _findings(aim: trial.Planted, scorer: Model, columns: Columns, real: gate.Prepared) -> list[Finding]:
     """What was planted, and whether the table gives the model's scores."""
     images = int(aim.group.rows.sum())
-    decide = f", on which {some(aim.group.checks)} can decide" if aim.group.checks else ""
+    decide = f", on which {trial.some(aim.group.checks)} can decide" if aim.group.checks else ""
     what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}{decide}: {_losses(aim)}"
     findings = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
     suite, index = aim.suite, real.dataset.index
@@ -147,7 +134,7 @@ def _alike(own: ProbeScores, other: ProbeScores) -> bool:
     return bool(same and np.allclose(own.value, other.value, atol=1e-6))
 
 
-def _losses(aim: Planted) -> str:
+def _losses(aim: trial.Planted) -> str:
     """`labels loses 0.100 of P(true)`, probe by probe."""
     words = []
     for name, loss in aim.lost.items():
@@ -174,36 +161,36 @@ class _Runs:
         self.progress(f"{self.suite}: run {self.begun} of at most {self.most}{before}: {what}")
 
 
-def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:
+def _tried(aim: trial.Planted, bench: trial.Bench, progress: Progress) -> list[Finding]:
     """The runs, one after another."""
     xdist = has_xdist(read_ini(bench.view))
     runs = _Runs(bench.suite, progress, 6 if xdist else 5)
     runs.next("pytest on the planted bias")
     first = bench.pytest("pytest")
-    findings = [first_run(aim, first)]
+    findings = [trial.first_run(aim, first)]
     if findings[0].level != "trouble" and aim.new(first):
         findings += _other_ways(aim, bench, first, runs, xdist)
     runs.next("pytest on an innocent change")
-    findings.append(control(aim, bench.pytest("control", table=INNOCENT)))
+    findings.append(trial.control(aim, bench.pytest("control", table=trial.INNOCENT)))
     return findings
 
 
-def _other_ways(aim: Planted, bench: Bench, first: Trial, runs: _Runs, xdist: bool) -> list[Finding]:
+def _other_ways(aim: trial.Planted, bench: trial.Bench, first: trial.Trial, runs: _Runs, xdist: bool) -> list[Finding]:
     """The same run under xdist, in pipes, and without pytest."""
     findings = list[Finding]()
     if xdist:
         runs.next("pytest -n 2")
-        findings.append(same_again(aim, first, bench.pytest("xdist", "-n", "2")))
+        findings.append(trial.same_again(aim, first, bench.pytest("xdist", "-n", "2")))
     runs.next("pytest in a pipe with pipefail")
     strict = bench.piped("pipefail", pipefail=True)
     if strict is None:
         findings.append(warning(aim.area, "pipes were not tried: there is no bash here."))
     else:
-        findings.append(same_again(aim, first, strict))
+        findings.append(trial.same_again(aim, first, strict))
     runs.next("pytest in a pipe without")
     plain = bench.piped("pipe", pipefail=False)
     if plain is not None:
-        findings.append(no_pipefail(aim, plain))
+        findings.append(trial.no_pipefail(aim, plain))
     runs.next("fairgate check")
-    findings.append(same_again(aim, first, bench.check("check")))
+    findings.append(trial.same_again(aim, first, bench.check("check")))
     return findings

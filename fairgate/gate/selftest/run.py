@@ -10,15 +10,8 @@ from pathlib import Path
 
 from fairgate import gate
 from fairgate.gate.baselines import BaselineSpec
+from fairgate.gate.selftest import machine
 from fairgate.gate.selftest.finding import Finding, Progress, of_error, trouble
-from fairgate.gate.selftest.machine import (
-    cache_of,
-    look_at_dataset,
-    look_at_dvc,
-    look_at_git,
-    look_at_machine,
-    look_at_mlflow,
-)
 from fairgate.gate.selftest.proof import prove
 from fairgate.gate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.gate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
@@ -69,7 +62,7 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
 
     progress("python, packages, device")
     device = options.device or configured("device")
-    findings = look_at_machine(device or "auto", cache_of(options.cache or configured("cache")), root)
+    findings = machine.look_at_machine(device or "auto", machine.cache_of(options.cache or configured("cache")), root)
     if not names:
         findings.append(
             trouble("suites", "there is no suite in fairness_suites/.", remedy="see README.md for a first one")
@@ -92,7 +85,7 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
         definition.dataset.manifest.ref: definition.dataset for definition, _ in planned.values()
     }.items():
         progress(f"dataset {ref}")
-        findings += look_at_dataset(dataset, options.full)
+        findings += machine.look_at_dataset(dataset, options.full)
     progress("pytest, environment")
     findings += look_at_pytest(root, {name: len(definition.planned) for name, (definition, _) in planned.items()}, ini)
     findings += look_at_workflows(root)
@@ -105,10 +98,10 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
     ]
     named = [BaselineSpec("git", spec.removeprefix("git:")) for spec in specs if spec.startswith("git:")]
     refs = dict.fromkeys(spec.pinned[1] if spec.pinned else spec.target for spec in named)
-    findings += look_at_git(root, list(refs))
-    findings += look_at_dvc(root)
+    findings += machine.look_at_git(root, list(refs))
+    findings += machine.look_at_dvc(root)
     uri = options.mlflow or configured("mlflow") or OPTIONS["mlflow"].default
-    findings += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
+    findings += machine.look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
     if options.inject is not None:
         for name, (_, settings) in planned.items():
             findings += prove(name, root, settings, options.inject, progress, options.program, options.keep)

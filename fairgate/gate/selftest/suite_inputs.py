@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
 
-from fairgate import gate
+from fairgate import gate, reports
 from fairgate.gate.baselines import BaselineSpec, RecordFiles, mismatch, parse_baseline, require_own_scores
 from fairgate.gate.selftest.finding import Finding, of_error, ok, trouble, warning
 from fairgate.ground.errors import BaselineError, FairgateError
@@ -121,9 +121,7 @@ def _record(
     area: str, spec: BaselineSpec, files: RecordFiles, prepared: gate.Prepared, settings: Settings, role: Against
 ) -> list[Finding]:
     """A saved record: its own scores, the same data and probes; else whether its checkpoint can be scored again."""
-    from fairgate.reports import read_results
-
-    record = read_results(files.results)
+    record = reports.read_results(files.results)
     where = files.origin or str(spec)
     digests = probe_digests(prepared.loaded.suite)
     compared = {
@@ -162,9 +160,7 @@ def _record(
 
 def _undecidable(area: str, record: RunRecord, where: str) -> list[Finding]:
     """Checks whose limits reached farther than their margin in the record's own comparison: no change would pass."""
-    from fairgate.reports import unit_of
-
-    findings, unit = [], unit_of(record)
+    findings, unit = [], reports.unit_of(record)
     for check in record.checks:
         groups = [group for group in check.groups if group.delta is not None]
         parts: list[CheckResult | GroupResult] = [*groups] or [check]

@@ -9,17 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fairgate.formulas import statistics
 from fairgate.formulas.metrics import fairness_of_spreads, set_std
-from fairgate.formulas.statistics import (
-    Interval,
-    bonferroni,
-    median_interval,
-    moods_median_test,
-    paired_statistic_test,
-    paired_test,
-    set_count_chunks,
-    weighted_median,
-)
 from fairgate.ground.errors import StatisticsError
 from fairgate.metrics import Floats
 from fairgate.records import Agreement, Conclusion, FairnessRow, PairRow
@@ -75,11 +66,13 @@ def _resampled(scope: _Scope) -> tuple[Floats | None, Floats]:
     draws = draws_for(decision.draws, models * (models - 1) // 2, decision.alpha)
     medians: list[Floats] = []
     accuracies: list[Floats] = []
-    for counts in set_count_chunks(len(scope.size), draws, scope.data.random("sets", *scope.place)):
+    for counts in statistics.set_count_chunks(len(scope.size), draws, scope.data.random("sets", *scope.place)):
         weight = counts.astype(np.float64)
         accuracies.append((weight @ (scope.right * scope.size[:, None])) / (weight @ scope.size)[:, None])
         if scope.spread is not None:
-            medians.append(1.0 - np.stack([weighted_median(of_model, counts) for of_model in scope.spread.T], axis=1))
+            medians.append(
+                1.0 - np.stack([statistics.weighted_median(of_model, counts) for of_model in scope.spread.T], axis=1)
+            )
     return np.concatenate(medians) if medians else None, np.concatenate(accuracies)
 
 
@@ -91,8 +84,8 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
         fairness_limits: dict[str, float] = {}
         if scope.spread is not None:
             fairness_limits["fairness"] = float(fairness_of_spreads(scope.spread[:, at]))
-            limits = median_interval(scope.spread[:, at], alpha=alpha)
-            if isinstance(limits, Interval):
+            limits = statistics.median_interval(scope.spread[:, at], alpha=alpha)
+            if isinstance(limits, statistics.Interval):
                 fairness_limits |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
         rows.append(
             FairnessRow(
@@ -137,7 +130,7 @@ def _means(
     first, second = np.array(places).T
     decision, rng = scope.data.suite.decision, scope.data.random(f"pairs of {name}", *scope.place)
     rule: dict[str, Any] = {"margin": 0.0, "harm": "either", "alpha": decision.alpha, "draws": decision.draws}
-    tested = paired_test(values[:, second], values[:, first], rng=rng, **rule)
+    tested = statistics.paired_test(values[:, second], values[:, first], rng=rng, **rule)
     limits = {f"{name}_lo": tested.lo.tolist(), f"{name}_hi": tested.hi.tolist()}
     return {f"{name}_delta": tested.delta.tolist(), p_name: tested.p_adjusted.tolist()} | limits
 
@@ -146,7 +139,7 @@ def _medians(scope: _Scope, spread: Floats, medians: Floats, places: Sequence[tu
     """The difference of F_M between paired limits, and Mood's test, which takes the same spreads as unpaired."""
     fairness = fairness_of_spreads(spread)
     first, second = np.array(places).T
-    tested = paired_statistic_test(
+    tested = statistics.paired_statistic_test(
         fairness[second] - fairness[first],
         medians[:, second] - medians[:, first],
         n_sets=len(scope.size),
@@ -155,7 +148,7 @@ def _medians(scope: _Scope, spread: Floats, medians: Floats, places: Sequence[tu
         harm="either",
     )
     mood = [_mood(spread[:, a], spread[:, b]) for a, b in places]
-    corrected = bonferroni([1.0 if p is None else p for p in mood]).tolist()
+    corrected = statistics.bonferroni([1.0 if p is None else p for p in mood]).tolist()
     adjusted = [None if p is None else adjusted_p for p, adjusted_p in zip(mood, corrected, strict=True)]
     limits = {"delta": tested.delta.tolist(), "lo": tested.lo.tolist(), "hi": tested.hi.tolist()}
     return limits | {"p_mood": mood, "p_mood_adjusted": adjusted}
@@ -164,7 +157,7 @@ def _medians(scope: _Scope, spread: Floats, medians: Floats, places: Sequence[tu
 def _mood(first: Floats, second: Floats) -> float | None:
     """Mood's p, or None where all spreads lie on one side of their median (all equal, say): nothing to compare."""
     try:
-        return moods_median_test(first, second).p
+        return statistics.moods_median_test(first, second).p
     except StatisticsError:
         return None
 

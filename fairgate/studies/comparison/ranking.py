@@ -11,31 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.formulas.metrics import (
-    NullSkew,
-    expected_max_skew,
-    fair_counts,
-    found_at_k,
-    relative_difference,
-    skew_at_k,
-    skew_of_counts,
-    tie_at_k,
-)
+from fairgate import records
+from fairgate.formulas import metrics
 from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
 from fairgate.metrics import NULL_DRAWS, Crossing, Floats
-from fairgate.records import (
-    CROSS,
-    RecallRow,
-    Refusal,
-    RelativeDifference,
-    RetrievalAudit,
-    SkewRow,
-    SkewSummary,
-    WithinRow,
-    status_of,
-)
 from fairgate.studies.comparison.answers import Answers, AuditData
 
 
@@ -77,7 +58,7 @@ class _Gallery:
     def max_skew(self, model: str, cut: RankingCut) -> tuple[float, str]:
         """MaxSkew@K of one model's ranking, and the group that has it."""
         groups = len(self.names)
-        skews = skew_at_k(self.scores(model), self.codes, cut.k, groups=groups, desired=cut.desired)[0]
+        skews = metrics.skew_at_k(self.scores(model), self.codes, cut.k, groups=groups, desired=cut.desired)[0]
         return float(skews.max()), self.names[int(np.argmax(skews))]
 
 
@@ -86,8 +67,8 @@ def _fair_means(galleries: Sequence[_Gallery], cut: RankingCut, group: str) -> F
     total = np.zeros(NULL_DRAWS)
     for gallery in galleries:
         rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query, *gallery.names)
-        shown = fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
-        total += skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
+        shown = metrics.fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
+        total += metrics.skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
     return total / len(galleries)
 
 
@@ -98,35 +79,35 @@ def compare_ranking(
     kind: Literal["retrieval", "association"],
     queries: Mapping[str, Answers],
     cuts: Sequence[RankingCut],
-) -> RetrievalAudit:
+) -> records.RetrievalAudit:
     """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute.
 
     `queries` are the words of an association, for which all images compete, or subjects, for which their own do.
     """
-    fair = cache(expected_max_skew)  # galleries of equal groups share one null
-    skews: list[SkewRow] = []
-    within: list[WithinRow] = []
-    differences: list[RelativeDifference] = []
-    refusals: list[Refusal] = []
+    fair = cache(metrics.expected_max_skew)  # galleries of equal groups share one null
+    skews: list[records.SkewRow] = []
+    within: list[records.WithinRow] = []
+    differences: list[records.RelativeDifference] = []
+    refusals: list[records.Refusal] = []
     for cut in cuts:
         for grouping in data.groupings:
-            over = CROSS.join(grouping)
+            over = records.CROSS.join(grouping)
             for gallery in _galleries(data, kind, queries, grouping):
                 try:
                     skews += _skews(gallery, over, cut, fair)
                 except MetricError as error:
                     what = f"MaxSkew@{cut.k} of {gallery.query} over {over}"
-                    refusals.append(Refusal(what=what, over=over, reason=error.problem))
+                    refusals.append(records.Refusal(what=what, over=over, reason=error.problem))
         for fixed, over in permutations(data.attributes, 2):
             try:
                 rows, apart = _within(data, _galleries(data, kind, queries, (over,)), over, fixed, cut)
             except MetricError as error:
                 what = f"MaxSkew@{cut.k} over {over} within each {fixed}"
-                refusals.append(Refusal(what=what, over=over, reason=error.problem))
+                refusals.append(records.Refusal(what=what, over=over, reason=error.problem))
             else:
                 within += rows
                 differences += apart
-    return RetrievalAudit(
+    return records.RetrievalAudit(
         kind=kind,
         name=name,
         digest=digest,
@@ -148,18 +129,20 @@ def _galleries(data: AuditData, kind: str, queries: Mapping[str, Answers], group
     return galleries
 
 
-def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., NullSkew]) -> Iterator[SkewRow]:
+def _skews(
+    gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., metrics.NullSkew]
+) -> Iterator[records.SkewRow]:
     null = fair(cut.k, cut.desired, gallery.present)
     for model in gallery.answers:
         value, favoured = gallery.max_skew(model, cut)
-        tied = tie_at_k(gallery.scores(model), gallery.codes, cut.k, groups=len(gallery.names))[0]
-        yield SkewRow(
+        tied = metrics.tie_at_k(gallery.scores(model), gallery.codes, cut.k, groups=len(gallery.names))[0]
+        yield records.SkewRow(
             model=model,
             subject=gallery.query,
             over=over,
             k=cut.k,
             value=value,
-            status=status_of(value),
+            status=records.status_of(value),
             favoured=favoured,
             null_median=null.median,
             null_p95=null.p95,
@@ -174,7 +157,7 @@ def within_cut(cut: RankingCut, over: int, fixed: int) -> RankingCut:
 
 def _within(
     data: AuditData, whole: Sequence[_Gallery], over: str, fixed: str, cut: RankingCut
-) -> tuple[list[WithinRow], list[RelativeDifference]]:
+) -> tuple[list[records.WithinRow], list[records.RelativeDifference]]:
     """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
     codes, groups = data.index.codes(fixed)
     smaller = within_cut(cut, len(data.attributes[over]), len(groups))
@@ -191,20 +174,20 @@ def _within(
         median, p95 = np.quantile(chances[code], [0.5, 0.95]).tolist()
         chance = where | {"null_median": median, "null_p95": p95, "subjects": len(whole)}
         for model, of_groups in skews.items():
-            rows.append(WithinRow(model=model, group=group, value=float(np.mean(of_groups[code])), **chance))
-    apart = [relative_difference(skews_drawn[None, :]) for skews_drawn in np.stack(chances, axis=1)]
+            rows.append(records.WithinRow(model=model, group=group, value=float(np.mean(of_groups[code])), **chance))
+    apart = [metrics.relative_difference(skews_drawn[None, :]) for skews_drawn in np.stack(chances, axis=1)]
     median, p95 = np.quantile(apart, [0.5, 0.95], method="inverted_cdf").tolist()  # some may be infinite
     differences = []
     for model, of_groups in skews.items():
         of_queries = np.array(of_groups).T
-        means, value = of_queries.mean(axis=0), relative_difference(of_queries)
+        means, value = of_queries.mean(axis=0), metrics.relative_difference(of_queries)
         ends = {"highest": groups[int(np.argmax(means))], "lowest": groups[int(np.argmin(means))]}
-        row: dict[str, Any] = {"model": model, **ends, "value": value, "status": status_of(value)}
-        differences.append(RelativeDifference(**where, **row, null_median=median, null_p95=p95))
+        row: dict[str, Any] = {"model": model, **ends, "value": value, "status": records.status_of(value)}
+        differences.append(records.RelativeDifference(**where, **row, null_median=median, null_p95=p95))
     return rows, differences
 
 
-def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) -> list[RecallRow]:
+def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) -> list[records.RecallRow]:
     """R@K of every model; none where there is but one subject to find, or a k that finds every one."""
     set_code = np.unique(data.index.set_id, return_inverse=True)[1]
     rows = []
@@ -213,24 +196,26 @@ def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) ->
             if scores.rank is None or k >= len(data.subjects):
                 continue
             rng, rule = data.random("recall", probe, k), data.suite.decision
-            recall = bootstrap(found_at_k(scores.rank, k), set_code, rng, rule.draws, alpha=rule.alpha)
+            recall = bootstrap(metrics.found_at_k(scores.rank, k), set_code, rng, rule.draws, alpha=rule.alpha)
             n_sets = int(set_code.max()) + 1
-            rows.append(RecallRow(model=model, k=k, value=recall.estimate, lo=recall.lo, hi=recall.hi, n_sets=n_sets))
+            rows.append(
+                records.RecallRow(model=model, k=k, value=recall.estimate, lo=recall.lo, hi=recall.hi, n_sets=n_sets)
+            )
     return rows
 
 
 _FIVE = ("lowest", "lower_quartile", "median", "upper_quartile", "highest")
 
 
-def summaries(skews: Sequence[SkewRow]) -> list[SkewSummary]:
+def summaries(skews: Sequence[records.SkewRow]) -> list[records.SkewSummary]:
     """The distribution over subjects, per model, grouping and cut; infinite values (no share desired) count as such."""
-    summary_rows: list[SkewSummary] = []
+    summary_rows: list[records.SkewSummary] = []
     for over, k, model in dict.fromkeys((row.over, row.k, row.model) for row in skews):
         rows = [row for row in skews if (row.over, row.k, row.model) == (over, k, model)]
         values = np.array([row.value for row in rows], dtype=np.float64)
         five = dict(zip(_FIVE, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))
         summary_rows.append(
-            SkewSummary(
+            records.SkewSummary(
                 model=model,
                 over=over,
                 k=k,

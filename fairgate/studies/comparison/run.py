@@ -12,23 +12,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairgate import gate
+from fairgate import gate, records
 from fairgate.gate.baselines import scores_in_common
 from fairgate.ground.errors import CapabilityError, ModelError, ScoresError, SettingsError
 from fairgate.metrics import METRICS, Crossing
 from fairgate.probes import scores_digest
-from fairgate.records import (
-    CROSS,
-    AuditDecision,
-    AuditedModel,
-    AuditRecord,
-    CheckResult,
-    ClassificationAudit,
-    MetricRow,
-    MetricsAudit,
-    ProbeAudit,
-    Refusal,
-)
 from fairgate.studies.comparison.answers import Answers, AuditData, reference_groups, viable_groupings
 from fairgate.studies.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.studies.comparison.fairness import compare_fairness
@@ -74,7 +62,7 @@ def audit(
     command: str,
     progress: gate.Progress | None = None,
     ready: Mapping[str, gate.Scored | CapabilityError] | None = None,
-) -> AuditRecord:
+) -> records.AuditRecord:
     """Score every model (its address and settings) and compare them all on every probe that an audit knows.
 
     `ready` are answers that were had elsewhere, by address. A model that lacks what a probe needs is left out, and the
@@ -86,14 +74,14 @@ def audit(
     opened, refused = _opened(prepared, models, ready or {}, progress)
     suite, dataset = prepared.loaded.suite, prepared.dataset
     probes, rule = _probes(prepared, data, opened, options), suite.decision
-    return AuditRecord(
+    return records.AuditRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
         dataset=gate.dataset_info(dataset),
         n_sets=dataset.manifest.n_sets,
         n_images=len(dataset),
         models=[
-            AuditedModel(
+            records.AuditedModel(
                 name=name,
                 uri=one.model.uri,
                 fingerprint=one.model.fingerprint,
@@ -103,10 +91,12 @@ def audit(
             )
             for name, one in opened.items()
         ],
-        decision=AuditDecision(alpha=rule.alpha, seed=rule.seed, draws=rule.draws, reference=dict(data.reference)),
+        decision=records.AuditDecision(
+            alpha=rule.alpha, seed=rule.seed, draws=rule.draws, reference=dict(data.reference)
+        ),
         probes=probes,
         metrics=_further(prepared, opened, {one.name: one.kind for one in probes}),
-        left_out={CROSS.join(grouping): reason for grouping, reason in left_out.items()},
+        left_out={records.CROSS.join(grouping): reason for grouping, reason in left_out.items()},
         refused=refused,
         environment=environment(prepared.root, next(iter(opened.values())).device),
         command=command,
@@ -136,17 +126,19 @@ def _opened(
     models: Sequence[tuple[str, Settings]],
     ready: Mapping[str, gate.Scored | CapabilityError],
     progress: gate.Progress | None,
-) -> tuple[dict[str, gate.Scored], list[Refusal]]:
+) -> tuple[dict[str, gate.Scored], list[records.Refusal]]:
     """Every model scored, by its short name, and those that lack what a probe needs. One checkpoint twice would be
     compared with itself."""
     if not models:
         raise SettingsError("no model was named.", where="--model", remedy="name the checkpoints: --model A --model B")
-    opened, refused = dict[str, gate.Scored](), list[Refusal]()
+    opened, refused = dict[str, gate.Scored](), list[records.Refusal]()
     lacking: CapabilityError | None = None
     for name, (uri, settings) in zip(short_names([uri for uri, _ in models]), models, strict=True):
         scored = ready.get(uri) or answers_of(prepared, uri, settings, progress)
         if isinstance(scored, CapabilityError):
-            refused.append(Refusal(what=f"suite {prepared.loaded.suite.suite}", model=uri, reason=scored.problem))
+            refused.append(
+                records.Refusal(what=f"suite {prepared.loaded.suite.suite}", model=uri, reason=scored.problem)
+            )
             lacking = lacking or scored
             continue
         for probe, scores in scored.scores.items():
@@ -192,10 +184,10 @@ def _require_another(scored: gate.Scored, other: gate.Scored) -> None:
 
 def _probes(
     prepared: gate.Prepared, data: AuditData, opened: Mapping[str, gate.Scored], options: AuditOptions
-) -> list[ProbeAudit]:
+) -> list[records.ProbeAudit]:
     suite = prepared.loaded.suite
     digests = probe_digests(suite)
-    audits: list[ProbeAudit] = []
+    audits: list[records.ProbeAudit] = []
     for name, probe in suite.probes.items():
         if probe.views > 1:  # no image has one answer: its metrics are listed, as those of other probes
             continue
@@ -220,7 +212,7 @@ def _probes(
             fairness, pairs = compare_fairness(data, name, given, margin)
             effects, refusals = group_effects(data, outcomes_of(given))
             audits.append(
-                ClassificationAudit(
+                records.ClassificationAudit(
                     name=name,
                     digest=digests[name],
                     margin=margin,
@@ -291,13 +283,13 @@ _TABLED: Final[Mapping[str, frozenset[str]]] = {
     "association": frozenset({"max_skew_at_k"}),
 }
 """By what an audit compares models by, the metrics that its tables are of."""
-_MEASURED: Final = MetricRow.model_fields.keys() & CheckResult.model_fields.keys() - {"subject"}
+_MEASURED: Final = records.MetricRow.model_fields.keys() & records.CheckResult.model_fields.keys() - {"subject"}
 """What a row takes from a check's result as it is."""
 
 
 def _further(
     prepared: gate.Prepared, opened: Mapping[str, gate.Scored], compared: Mapping[str, str]
-) -> list[MetricsAudit]:
+) -> list[records.MetricsAudit]:
     """By probe, the value of each metric of a suite's checks for which the audit has no table of its own, for every
     model, as the checks look at it.
 
@@ -306,19 +298,21 @@ def _further(
     suite, index = prepared.loaded.suite, prepared.dataset.index
     tabled = {probe: _TABLED[kind] for probe, kind in compared.items()}
     planned = _once([item for item in prepared.planned if item.check.metric not in tabled.get(item.check.probe, ())])
-    digests, audits = probe_digests(suite), list[MetricsAudit]()
+    digests, audits = probe_digests(suite), list[records.MetricsAudit]()
     for probe in dict.fromkeys(item.check.probe for item in planned):
         of_probe = [item for item in planned if item.check.probe == probe]
-        rows, refusals = list[MetricRow](), list[Refusal]()
+        rows, refusals = list[records.MetricRow](), list[records.Refusal]()
         for model, scored in opened.items():
             for result in decide(of_probe, index, suite, scored.scores, {}, {}):
                 if result.verdict == "error":
                     about = {"subject": result.about, "over": result.over}
-                    refusals.append(Refusal(what=result.metric_with_k, model=model, reason=result.reason, **about))
+                    refusals.append(
+                        records.Refusal(what=result.metric_with_k, model=model, reason=result.reason, **about)
+                    )
                 else:
                     subject, measured = result.about, result.model_dump(include=_MEASURED)
-                    rows.append(MetricRow(model=model, subject=subject, check=result.id, **measured))
-        audits.append(MetricsAudit(name=probe, digest=digests[probe], rows=rows, refusals=refusals))
+                    rows.append(records.MetricRow(model=model, subject=subject, check=result.id, **measured))
+        audits.append(records.MetricsAudit(name=probe, digest=digests[probe], rows=rows, refusals=refusals))
     return audits
 
 

@@ -17,12 +17,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from fairgate.builds import review
 from fairgate.data import Dataset
 from fairgate.ground.errors import ModelError
 from fairgate.ground.randomness import stream
 from fairgate.models import indistinct
 from fairgate.probes import filled
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
+from fairgate.studies.papers import gensynth_arms
 from fairgate.studies.papers.caption_context import cluster_figures, cluster_tables, predictable_auc, tf_idf
 from fairgate.studies.papers.caption_search import RECALL_AT, Matrix, recall
 from fairgate.studies.papers.captioned import Captioned, PersonInBlack, decile_table, pair_sheets
@@ -34,16 +36,6 @@ from fairgate.studies.papers.contract import (
     named_models,
     register,
     required_template,
-)
-from fairgate.studies.papers.gensynth_arms import (
-    CONTROLS,
-    GenSynthInputs,
-    arms_of,
-    bias_tables,
-    estimate,
-    excess_table,
-    measured,
-    skew_figures,
 )
 
 RECIPES = {
@@ -74,7 +66,7 @@ class GenSynthStudy(Study):
     original: str = Field(description=f"Photographs as they are: {Release}, of recipe `photographs`.")
     genswap: str = Field(description=f"With swapped faces: {Release}, of recipe `genswap`.")
     gensynth: str = Field(description=f"Edited: {Release}, of recipe `gensynth`.")
-    model: Annotated[dict[str, str], Typed(partial(named_models, taken=CONTROLS))] = Field(
+    model: Annotated[dict[str, str], Typed(partial(named_models, taken=gensynth_arms.CONTROLS))] = Field(
         description="A checkpoint, URI or NAME=URI; repeat. The first one also judges the datasets."
     )
     unfiltered: str | None = Field(None, description="All edits: of recipe `gensynth_unfiltered`.")
@@ -101,8 +93,8 @@ class GenSynthStudy(Study):
         edits = inputs.unfiltered or inputs.gensynth
         opened = [first, inputs.genswap, inputs.gensynth, *([inputs.unfiltered] if inputs.unfiltered else [])]
         others = [*([] if inputs.gallery is first else [inputs.gallery.dataset]), inputs.utility]
-        arms = arms_of(inputs)
-        results = [measured(inputs, arm) for arm in arms]
+        arms = gensynth_arms.arms_of(inputs)
+        results = [gensynth_arms.measured(inputs, arm) for arm in arms]
         useful = _utility(inputs)
         described = [_described(inputs, name) for name in inputs.models]
         return StudyContents(
@@ -116,27 +108,28 @@ class GenSynthStudy(Study):
                 "distractors": inputs.gallery.dataset.manifest.ref,
             },
             tables=[
-                *bias_tables(inputs, arms, results, useful),
-                excess_table(inputs, arms, results),
+                *gensynth_arms.bias_tables(inputs, arms, results, useful),
+                gensynth_arms.excess_table(inputs, arms, results),
                 _dataset_table(inputs),
                 _context_table(inputs),
                 *cluster_tables(first, self.clusters, self.seed),
                 decile_table(edits, _seen_as(inputs, next(iter(inputs.models)), edits)),
                 _captions_table(inputs.gensynth),
             ],
-            figures=[*cluster_figures(first, self.clusters, self.seed), *skew_figures(inputs, arms, results)],
+            figures=[
+                *cluster_figures(first, self.clusters, self.seed),
+                *gensynth_arms.skew_figures(inputs, arms, results),
+            ],
             sheets=pair_sheets(first, inputs.genswap, inputs.gensynth, edits, self.seed),
             notes=_notes(inputs),
         )
 
-    def _inputs(self, place: StudyPlace) -> GenSynthInputs:
-        from fairgate.builds.review import release_or_build
-
+    def _inputs(self, place: StudyPlace) -> gensynth_arms.GenSynthInputs:
         def opened(named: str) -> Dataset:
-            return release_or_build(named, place.root)
+            return review.release_or_build(named, place.root)
 
         first = Captioned("original", opened(self.original))
-        return GenSynthInputs(
+        return gensynth_arms.GenSynthInputs(
             original=first,
             genswap=Captioned("GenSwap", opened(self.genswap)),
             gensynth=Captioned("GenSynth", opened(self.gensynth)),
@@ -152,7 +145,7 @@ class GenSynthStudy(Study):
         )
 
 
-def _seen_as(inputs: GenSynthInputs, name: str, release: Captioned) -> Matrix | str:
+def _seen_as(inputs: gensynth_arms.GenSynthInputs, name: str, release: Captioned) -> Matrix | str:
     """Whether a model takes each picture for the group that it is of, (rows,), or why it cannot tell: a mitigation can
     take the prompts of groups out whole."""
     try:
@@ -162,7 +155,7 @@ def _seen_as(inputs: GenSynthInputs, name: str, release: Captioned) -> Matrix | 
     return np.asarray(cosines.argmax(axis=1) == release.codes, dtype=np.float64)
 
 
-def _dataset_table(inputs: GenSynthInputs) -> StudyTable:
+def _dataset_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
     """Table 2: are edits seen as what they should be, and are they still found by their captions?"""
     rows: list[list[StudyCell]] = []
     for release in (inputs.original, *inputs.edited):
@@ -191,12 +184,12 @@ def _dataset_table(inputs: GenSynthInputs) -> StudyTable:
     )
 
 
-def _by_photograph(inputs: GenSynthInputs, release: Captioned, values: Matrix, what: str) -> Estimate:
+def _by_photograph(inputs: gensynth_arms.GenSynthInputs, release: Captioned, values: Matrix, what: str) -> Estimate:
     means = np.bincount(release.owner, values) / np.bincount(release.owner)
-    return estimate(means, inputs, release.name, what)
+    return gensynth_arms.estimate(means, inputs, release.name, what)
 
 
-def _context_table(inputs: GenSynthInputs) -> StudyTable:
+def _context_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
     """Section 3.3's classifiers, on the originals and on edits, and with the person in sight."""
     rows: list[list[StudyCell]] = []
     for release in (inputs.original, *inputs.edited):
@@ -228,7 +221,7 @@ def _context_table(inputs: GenSynthInputs) -> StudyTable:
     )
 
 
-def _embedded(inputs: GenSynthInputs, source: Any) -> Matrix:
+def _embedded(inputs: gensynth_arms.GenSynthInputs, source: Any) -> Matrix:
     name = next(iter(inputs.models))
     model: Any = inputs.open(name, source)
     if not hasattr(model, "image_embeddings"):
@@ -240,7 +233,7 @@ def _embedded(inputs: GenSynthInputs, source: Any) -> Matrix:
     return np.asarray(model.image_embeddings(), dtype=np.float64)
 
 
-def _utility(inputs: GenSynthInputs) -> dict[str, StudyCell]:
+def _utility(inputs: gensynth_arms.GenSynthInputs) -> dict[str, StudyCell]:
     """Zero-shot accuracy of every model over the subjects of the labelled release."""
     if inputs.utility is None:
         return {}
@@ -253,7 +246,7 @@ def _utility(inputs: GenSynthInputs) -> dict[str, StudyCell]:
     accuracies: dict[str, StudyCell] = {}
     for name in inputs.models:
         right = inputs.open(name, inputs.utility).similarity([[text] for text in texts]).argmax(axis=1) == truth
-        accuracies[name] = estimate(np.bincount(sets, right) / np.bincount(sets), inputs, "utility", name)
+        accuracies[name] = gensynth_arms.estimate(np.bincount(sets, right) / np.bincount(sets), inputs, "utility", name)
     return accuracies
 
 
@@ -271,12 +264,12 @@ def _captions_table(release: Captioned) -> StudyTable:
     )
 
 
-def _described(inputs: GenSynthInputs, name: str) -> StudyModel:
+def _described(inputs: gensynth_arms.GenSynthInputs, name: str) -> StudyModel:
     model = inputs.open(name, inputs.gensynth.dataset)
     return StudyModel(name=name, uri=model.uri, fingerprint=model.fingerprint)
 
 
-def _notes(inputs: GenSynthInputs) -> list[str]:
+def _notes(inputs: gensynth_arms.GenSynthInputs) -> list[str]:
     notes = []
     for name in inputs.models:
         model: Any = inputs.open(name, inputs.gensynth.dataset)

@@ -17,6 +17,7 @@ from fairgate.metrics import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, require_told_apart
 from fairgate.probes import filled
 from fairgate.records import StudyModel
+from fairgate.studies.papers import editing_tables
 from fairgate.studies.papers.contract import (
     ResampledNumber,
     Study,
@@ -39,16 +40,6 @@ from fairgate.studies.papers.edited_faces import (
     faces_of,
     required_labels,
     weights_of,
-)
-from fairgate.studies.papers.editing_tables import (
-    edited_table,
-    figures,
-    image_table,
-    main_table,
-    originals_table,
-    reader_table,
-    sheets,
-    words_table,
 )
 
 
@@ -165,15 +156,15 @@ class ImageEditingStudy(Study):
                 "seed": self.seed,
             },
             tables=[
-                reader_table(edits),
-                main_table(edits),
-                words_table(edits),
-                originals_table(edits),
-                edited_table(edits),
-                image_table(edits),
+                editing_tables.reader_table(edits),
+                editing_tables.main_table(edits),
+                editing_tables.words_table(edits),
+                editing_tables.originals_table(edits),
+                editing_tables.edited_table(edits),
+                editing_tables.image_table(edits),
             ],
-            figures=list(figures(edits)),
-            sheets=list(sheets(edits)),
+            figures=list(editing_tables.figures(edits)),
+            sheets=list(editing_tables.sheets(edits)),
             notes=notes,
         )
 

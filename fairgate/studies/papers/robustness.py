@@ -17,33 +17,19 @@ from fairgate.ground.errors import SettingsError, listed
 from fairgate.models import LabelModel, indistinct
 from fairgate.probes import ProbeScores, classify, filled
 from fairgate.records import StudyModel, StudyPicture, StudyTable
+from fairgate.studies.papers import robustness_tables
 from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, register, required_template
-from fairgate.studies.papers.robustness_tables import (
-    HardLabels,
-    check_figure,
-    check_tables,
-    errors_of,
-    f_m_of_checks,
-    label_table,
-    main_table,
-    parameters_of,
-    release_table,
-    require_member,
-    size_figure,
-    subject_table,
-    words_of,
-)
 
 _MOST = 1_000
 
 
-def published_labels() -> HardLabels:
+def published_labels() -> robustness_tables.HardLabels:
     """Table 2 of the paper: the true occupation, then seven in the same line of work."""
     read: dict[str, list[str]] = json.loads((files(__package__) / "hard_labels.json").read_text("utf-8"))["labels"]
     return read
 
 
-def labels_of_file(path: Path) -> HardLabels:
+def labels_of_file(path: Path) -> robustness_tables.HardLabels:
     """Of a CSV with columns `subject` and `label`, a line for each label. Raises DatasetError or SettingsError."""
     table, by_subject = read_labels(path), dict[str, list[str]]()
     table.column("subject", "says of which images")
@@ -60,7 +46,9 @@ def labels_of_file(path: Path) -> HardLabels:
     return by_subject
 
 
-def require_labels(labels: HardLabels, subjects: Sequence[str], words: Mapping[str, str], where: str) -> None:
+def require_labels(
+    labels: robustness_tables.HardLabels, subjects: Sequence[str], words: Mapping[str, str], where: str
+) -> None:
     """Raises SettingsError unless every subject has labels, its own word among them, and another one."""
     for subject in subjects:
         own = labels.get(subject, ())
@@ -105,7 +93,7 @@ class RobustnessStudy(Study):
         alike = dict[str, None]()
         models, answers = dict[str, StudyModel](), dict[tuple[str, str], ProbeScores]()
         for release in data:
-            require_labels(labels, release.manifest.subjects, words_of(release), release.manifest.ref)
+            require_labels(labels, release.manifest.subjects, robustness_tables.words_of(release), release.manifest.ref)
             for name, uri in self.model.items():
                 scorer = place.opened(name, uri, release, "log_probabilities")
                 models[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
@@ -113,12 +101,12 @@ class RobustnessStudy(Study):
                 answers[name, release.manifest.ref] = self._ask(scorer, release, labels)
         first = data[0]
         own = {name: answers[name, first.manifest.ref] for name in self.model}
-        sizes = {name: parameters_of(uri, place.root) for name, uri in self.model.items()}
-        checks = f_m_of_checks(first, own, self.base)
+        sizes = {name: robustness_tables.parameters_of(uri, place.root) for name, uri in self.model.items()}
+        checks = robustness_tables.f_m_of_checks(first, own, self.base)
         errors, sheets = list[StudyTable](), list[tuple[StudyPicture, bytes]]()
         if self.reference is not None:
-            require_member(first, self.reference, "--reference")
-            table, sheets = errors_of(first, own, self.reference)
+            robustness_tables.require_member(first, self.reference, "--reference")
+            table, sheets = robustness_tables.errors_of(first, own, self.reference)
             errors = [table]
         return StudyContents(
             models=list(models.values()),
@@ -130,15 +118,15 @@ class RobustnessStudy(Study):
                 "labels": [f"{subject}: {', '.join(labels[subject])}" for subject in first.manifest.subjects],
             },
             tables=[
-                label_table(labels, first),
-                main_table(first, own, sizes),
-                subject_table(first, own),
-                *check_tables(first, own, checks, labels),
-                *([release_table(data, answers, self.model)] if len(data) > 1 else []),
+                robustness_tables.label_table(labels, first),
+                robustness_tables.main_table(first, own, sizes),
+                robustness_tables.subject_table(first, own),
+                *robustness_tables.check_tables(first, own, checks, labels),
+                *([robustness_tables.release_table(data, answers, self.model)] if len(data) > 1 else []),
                 *errors,
             ],
             sheets=sheets,
-            figures=[*size_figure(first, own, sizes), check_figure(checks)],
+            figures=[*robustness_tables.size_figure(first, own, sizes), robustness_tables.check_figure(checks)],
             notes=[
                 "F_M is 1 minus the median over sets of the sample standard deviation of P(true label) inside a set. "
                 "Intervals hold the median over sets with a probability of 95% (order statistics); 'n' counts sets.",
@@ -148,8 +136,8 @@ class RobustnessStudy(Study):
             ],
         )
 
-    def _ask(self, scorer: LabelModel, data: Dataset, labels: HardLabels) -> ProbeScores:
-        word = words_of(data)
+    def _ask(self, scorer: LabelModel, data: Dataset, labels: robustness_tables.HardLabels) -> ProbeScores:
+        word = robustness_tables.words_of(data)
         truth = np.array([word[subject] for subject in data.index.subject.tolist()], dtype=object)
 
         def prompt(label: str) -> str:
@@ -157,7 +145,9 @@ class RobustnessStudy(Study):
 
         return classify(scorer, data.index.subject, truth, lambda subject: labels[subject], prompt)
 
-    def _alike(self, name: str, scorer: LabelModel, data: Dataset, hard_labels: HardLabels) -> list[str]:
+    def _alike(
+        self, name: str, scorer: LabelModel, data: Dataset, hard_labels: robustness_tables.HardLabels
+    ) -> list[str]:
         """A note on labels of one subject that a model cannot tell apart: many of them may be unknown words to it."""
         pairs, every = list[tuple[str, str, str]](), 0
         for subject in data.manifest.subjects:

@@ -11,22 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fairgate import metrics
 from fairgate.data import Dataset, read_labels
 from fairgate.formulas.statistics import Resamples, set_count_chunks
 from fairgate.ground.errors import MetricError, SettingsError, suggestion
 from fairgate.ground.randomness import stream
-from fairgate.metrics import (
-    METRICS,
-    Cells,
-    Crossing,
-    Floats,
-    MetricRequest,
-    association_of,
-    measure,
-    percentiles,
-    queries_of,
-    resample,
-)
 from fairgate.models import SimilarityModel, require_told_apart
 from fairgate.probes import TAXONOMIES, WORD_FORMS, ProbeScores, filled, taxonomy
 from fairgate.records import Estimate
@@ -161,7 +150,7 @@ class WordGallery:
 
     release: Dataset
     words: WordList
-    crossings: tuple[Crossing, ...]
+    crossings: tuple[metrics.Crossing, ...]
     k: int
     draws: int
     seed: int
@@ -175,18 +164,20 @@ class WordGallery:
             )
 
     @cached_property
-    def cells(self) -> Cells:
-        return Cells(self.release.index)
+    def cells(self) -> metrics.Cells:
+        return metrics.Cells(self.release.index)
 
     @cached_property
     def sets(self) -> Resamples:
         n_sets = self.cells.of(None, self.crossings).n_sets
         return Resamples(n_sets, self.draws, stream(self.seed, "study", "words", "sets"))
 
-    def request(self, metric: str, crossings: Sequence[Crossing], words: Sequence[str]) -> MetricRequest:
+    def request(
+        self, metric: str, crossings: Sequence[metrics.Crossing], words: Sequence[str]
+    ) -> metrics.MetricRequest:
         """A check of some words, as its metric reads it."""
-        settings = METRICS[metric].Settings(**({"k": self.k} if METRICS[metric].needs_k else {}))
-        return MetricRequest(metric, metric, "words", settings, tuple(crossings), words=tuple(words))
+        settings = metrics.METRICS[metric].Settings(**({"k": self.k} if metrics.METRICS[metric].needs_k else {}))
+        return metrics.MetricRequest(metric, metric, "words", settings, tuple(crossings), words=tuple(words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +186,8 @@ class WordAssociations:
     NaN for a group without a picture."""
 
     groups: tuple[str, ...]
-    values: Floats
-    draws: Floats
+    values: metrics.Floats
+    draws: metrics.Floats
 
     def estimate(self, word: int, group: int) -> Estimate:
         """Of one word and group, with the percentiles of resampled sets."""
@@ -212,11 +203,11 @@ class WordAssociations:
         return estimated(float(value), (self.draws - before.draws)[:, words, group].mean(axis=1), len(words))
 
 
-def estimated(value: float, draws: Floats, n: int | None = None) -> Estimate:
+def estimated(value: float, draws: metrics.Floats, n: int | None = None) -> Estimate:
     """A number with the percentiles of its resamples; without a value where a group has no picture."""
     if not np.isfinite(value):
         return Estimate(value=None, why="no picture of the group")
-    lo, hi = percentiles(draws, ALPHA)
+    lo, hi = metrics.percentiles(draws, ALPHA)
     return Estimate(value=value, lo=float(lo), hi=float(hi), n=n)
 
 
@@ -227,20 +218,20 @@ class WordScores:
     gallery: WordGallery
     name: str
     model: SimilarityModel
-    similarity: Floats
+    similarity: metrics.Floats
 
     def answers(self, words: Sequence[str]) -> list[ProbeScores]:
         return [ProbeScores(self.similarity[place]) for place in self.gallery.words.places(words)]
 
     @cached_property
-    def associations(self) -> Mapping[Crossing, WordAssociations]:
+    def associations(self) -> Mapping[metrics.Crossing, WordAssociations]:
         """C-ASC of every word, by crossing."""
         given, words = self.gallery, self.gallery.words.words
         cell = given.cells.of(None, given.crossings)
-        queries = queries_of(given.request("c_asc", given.crossings, words), cell, self.answers(words))
+        queries = metrics.queries_of(given.request("c_asc", given.crossings, words), cell, self.answers(words))
         counts = [np.ones((1, cell.n_sets), dtype=np.int32), *set_count_chunks(cell.n_sets, given.draws, given.sets)]
         found = [
-            [association_of(query)(chunk_counts) for chunk_counts in counts] for query in queries
+            [metrics.association_of(query)(chunk_counts) for chunk_counts in counts] for query in queries
         ]  # [word][chunk][crossing]
         return {
             crossing: WordAssociations(
@@ -251,22 +242,22 @@ class WordScores:
             for at, crossing in enumerate(given.crossings)
         }
 
-    def entropy(self, crossing: Crossing, words: Sequence[str]) -> Estimate:
+    def entropy(self, crossing: metrics.Crossing, words: Sequence[str]) -> Estimate:
         """Mean normalised entropy of the groups in the top k of some words, 1 where all groups are shown alike."""
         request = self.gallery.request(ENTROPY, [crossing], words)
         cell = self.gallery.cells.of(None, (crossing,))
         try:
-            now = measure(request, cell, self.answers(words))
+            now = metrics.measure(request, cell, self.answers(words))
         except MetricError as error:
             return Estimate(value=None, why=error.problem)
-        drawn = resample([now], cell.n_sets, self.gallery.draws, self.gallery.sets)[0]
-        limits = METRICS[ENTROPY].interval(request, cell, now, drawn, ALPHA)
+        drawn = metrics.resample([now], cell.n_sets, self.gallery.draws, self.gallery.sets)[0]
+        limits = metrics.METRICS[ENTROPY].interval(request, cell, now, drawn, ALPHA)
         return estimate_of(now.value, limits, len(words))
 
-    def shown(self, crossing: Crossing, word: str) -> tuple[tuple[str, ...], Floats, Floats]:
+    def shown(self, crossing: metrics.Crossing, word: str) -> tuple[tuple[str, ...], metrics.Floats, metrics.Floats]:
         """Groups of a crossing, how many pictures of each are in the top k of a word, and how many in all."""
         cell = self.gallery.cells.of(None, (crossing,))
-        now = measure(self.gallery.request(ENTROPY, [crossing], [word]), cell, self.answers([word]))
+        now = metrics.measure(self.gallery.request(ENTROPY, [crossing], [word]), cell, self.answers([word]))
         assert now.counted is not None
         return cell.groups[0], now.counted.shown[0], now.counted.images[0]
 
@@ -275,7 +266,7 @@ class WordScores:
         column = self.similarity[self.gallery.words.places([word])[0]]
         return [int(row) for row in np.argsort(-column, kind="stable")[:pictures]]
 
-    def strength(self, captions: Sequence[str]) -> Floats:
+    def strength(self, captions: Sequence[str]) -> metrics.Floats:
         """Mean similarity of the k nearest pictures of every caption, (captions,)."""
         from fairgate.formulas.metrics import top_k_similarity
 

@@ -7,20 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fairgate import records
 from fairgate.data import picture_rows
 from fairgate.formulas.metrics import word_strength
 from fairgate.ground.png import png_of
 from fairgate.ground.text import slug
 from fairgate.metrics import Crossing, Floats
-from fairgate.records import (
-    CROSS,
-    Estimate,
-    FigureSeries,
-    StudyCell,
-    StudyFigure,
-    StudyPicture,
-    StudyTable,
-)
 from fairgate.studies.papers.contract import series_of
 from fairgate.studies.papers.word_associations import VALENCES, WordScores
 
@@ -36,11 +28,11 @@ def _interval(models: WordScores) -> str:
     return f"Intervals: 95%, {models.gallery.draws:,} resamples of {cell.n_sets:,} {cell.unit}."
 
 
-def top_word_tables(models: Sequence[WordScores]) -> list[StudyTable]:
+def top_word_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
     """For every attribute, the word of each category that is nearest to each group, by every model."""
-    words, tables = models[0].gallery.words, list[StudyTable]()
+    words, tables = models[0].gallery.words, list[records.StudyTable]()
     for crossing in (one for one in models[0].gallery.crossings if len(one) == 1):
-        rows: list[list[StudyCell]] = []
+        rows: list[list[records.StudyCell]] = []
         for at, group in enumerate(models[0].associations[crossing].groups):
             for category, members in words.categories.items():
                 places = words.places(members)
@@ -53,7 +45,7 @@ def top_word_tables(models: Sequence[WordScores]) -> list[StudyTable]:
                         [group, category, one.name, shown, words.valence.get(word, ""), found.estimate(best, at)]
                     )
         tables.append(
-            StudyTable(
+            records.StudyTable(
                 name=slug("top-words", *crossing),
                 title=f"The word of each category that is nearest to each group of {crossing[0]}",
                 source="tables 1 and 2",
@@ -69,14 +61,14 @@ def _figure_of(crossing: Crossing) -> str:
     return "figures 3 and 4" if len(crossing) == 1 else "figures 3 and 4, crossed"
 
 
-def entropy_tables(models: Sequence[WordScores]) -> list[StudyTable]:
+def entropy_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
     """For every crossing, the mean normalised entropy of each category's top k, by every model."""
     gallery = models[0].gallery
     sections = {**gallery.words.categories, ALL_WORDS: gallery.words.words}
     return [
-        StudyTable(
+        records.StudyTable(
             name=slug("entropy", *crossing),
-            title=f"Normalised entropy of {CROSS.join(crossing)} in the top {gallery.k}, mean over words",
+            title=f"Normalised entropy of {records.CROSS.join(crossing)} in the top {gallery.k}, mean over words",
             source=_figure_of(crossing),
             columns=["category", "words", *(model.name for model in models)],
             rows=[
@@ -89,13 +81,13 @@ def entropy_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     ]
 
 
-def entropy_figures(models: Sequence[WordScores], tables: Sequence[StudyTable]) -> list[StudyFigure]:
+def entropy_figures(models: Sequence[WordScores], tables: Sequence[records.StudyTable]) -> list[records.StudyFigure]:
     """The entropy tables as bars."""
     figures = []
     for crossing, table in zip(models[0].gallery.crossings, tables, strict=True):
         series = [_series(model.name, table.rows, at) for at, model in enumerate(models, start=2)]
         figures.append(
-            StudyFigure(
+            records.StudyFigure(
                 name=f"figure-{table.name}",
                 title=table.title,
                 source=_figure_of(crossing),
@@ -109,14 +101,14 @@ def entropy_figures(models: Sequence[WordScores], tables: Sequence[StudyTable]) 
     return figures
 
 
-def _series(name: str, rows: Sequence[Sequence[StudyCell]], at: int) -> FigureSeries:
-    cells = [cell if isinstance(cell := row[at], Estimate) else Estimate(value=None) for row in rows]
+def _series(name: str, rows: Sequence[Sequence[records.StudyCell]], at: int) -> records.FigureSeries:
+    cells = [cell if isinstance(cell := row[at], records.Estimate) else records.Estimate(value=None) for row in rows]
     return series_of(name, [str(row[0]) for row in rows], cells)
 
 
-def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> list[StudyFigure]:
+def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> list[records.StudyFigure]:
     """C-ASC of some words with every crossed group, a figure for each model."""
-    gallery, figures = models[0].gallery, list[StudyFigure]()
+    gallery, figures = models[0].gallery, list[records.StudyFigure]()
     crossing, places = gallery.crossings[-1], gallery.words.places(show)
     for model in models:
         associations = model.associations[crossing]
@@ -125,12 +117,12 @@ def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> l
             cells = [associations.estimate(place, group) for group in range(len(associations.groups))]
             series.append(series_of(word, list(associations.groups), cells))
         figures.append(
-            StudyFigure(
+            records.StudyFigure(
                 name=slug("intersections", model.name),
-                title=f"C-ASC of words with every group of {CROSS.join(crossing)}, {model.name}",
+                title=f"C-ASC of words with every group of {records.CROSS.join(crossing)}, {model.name}",
                 source="figures 5 and 6",
                 kind="bars",
-                x_label=CROSS.join(crossing),
+                x_label=records.CROSS.join(crossing),
                 y_label="C-ASC (standard deviations)",
                 series=series,
                 note=_interval(model),
@@ -139,19 +131,19 @@ def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> l
     return figures
 
 
-def shown_table(models: Sequence[WordScores], show: Sequence[str]) -> StudyTable:
+def shown_table(models: Sequence[WordScores], show: Sequence[str]) -> records.StudyTable:
     """Who is in the top k of some words."""
     gallery = models[0].gallery
-    crossing, rows = gallery.crossings[-1], list[list[StudyCell]]()
+    crossing, rows = gallery.crossings[-1], list[list[records.StudyCell]]()
     for word in show:
         tops = [model.shown(crossing, word) for model in models]
         groups, _, present = tops[0]
         for at, group in enumerate(groups):
             shares = [float(shown[at] / shown.sum()) for _, shown, _ in tops]
             rows.append([word, group, *shares, float(present[at] / present.sum())])
-    return StudyTable(
+    return records.StudyTable(
         name="top-k-groups",
-        title=f"Share of each group of {CROSS.join(crossing)} in the top {gallery.k} of a word",
+        title=f"Share of each group of {records.CROSS.join(crossing)} in the top {gallery.k} of a word",
         source="figure 7",
         columns=["word", "group", *(model.name for model in models), "in the release"],
         rows=rows,
@@ -159,7 +151,7 @@ def shown_table(models: Sequence[WordScores], show: Sequence[str]) -> StudyTable
     )
 
 
-def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[StudyPicture, bytes]:
+def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[records.StudyPicture, bytes]:
     """A sheet of the nearest pictures of some words, a row each, and its PNG."""
     index, gallery = models.gallery.release.index, models.gallery
     nearest = {word: models.nearest(word, PICTURES) for word in show}
@@ -171,7 +163,7 @@ def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[StudyPic
     }
     rows = [(word, [images[str(index.set_id[row]), str(index.member[row])] for row in nearest[word]]) for word in show]
     alt = f"The {PICTURES} pictures nearest to each of the words {', '.join(show)}, nearest first"
-    picture = StudyPicture(
+    picture = records.StudyPicture(
         name=slug("nearest-pictures", models.name),
         title=f"The {PICTURES} nearest pictures of each word, {models.name}",
         source="figure 7",
@@ -180,10 +172,10 @@ def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[StudyPic
     return picture, png_of(picture_rows(rows))
 
 
-def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
+def moved_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
     """What the other models changed against the first: positive and negative words by group, and single words."""
     gallery, first = models[0].gallery, models[0]
-    by_valence, by_word = list[list[StudyCell]](), list[list[StudyCell]]()
+    by_valence, by_word = list[list[records.StudyCell]](), list[list[records.StudyCell]]()
     for crossing in gallery.crossings:
         for label in VALENCES:
             places = gallery.words.places(
@@ -192,7 +184,7 @@ def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
             if not places:
                 continue
             for at, group in enumerate(first.associations[crossing].groups):
-                row: list[StudyCell] = [f"{label}: {group}", len(places)]
+                row: list[records.StudyCell] = [f"{label}: {group}", len(places)]
                 row.append(first.associations[crossing].mean(places, at))
                 for model in models[1:]:
                     row.append(model.associations[crossing].change(first.associations[crossing], places, at))
@@ -203,7 +195,7 @@ def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     tables = []
     if by_valence:
         tables.append(
-            StudyTable(
+            records.StudyTable(
                 name="moved-valence",
                 title=f"Mean C-ASC of positive and negative words by group: {first.name}, and its change",
                 source="figures 5 and 6",
@@ -213,7 +205,7 @@ def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
             )
         )
     tables.append(
-        StudyTable(
+        records.StudyTable(
             name="moved-words",
             title=f"The words that moved most towards a group, against {first.name}",
             source="figures 5 and 6",
@@ -225,10 +217,10 @@ def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     return tables
 
 
-def _moved_words(model: WordScores, first: WordScores, crossing: Crossing) -> list[list[StudyCell]]:
+def _moved_words(model: WordScores, first: WordScores, crossing: Crossing) -> list[list[records.StudyCell]]:
     before, now, words = first.associations[crossing], model.associations[crossing], first.gallery.words
     gain = np.nan_to_num(now.values - before.values, nan=-np.inf)
-    rows: list[list[StudyCell]] = []
+    rows: list[list[records.StudyCell]] = []
     for flat in np.argsort(-gain, axis=None, kind="stable")[:MOVED]:
         place, group = (int(at) for at in np.unravel_index(flat, gain.shape))
         word = words.words[place]
@@ -238,16 +230,16 @@ def _moved_words(model: WordScores, first: WordScores, crossing: Crossing) -> li
     return rows
 
 
-def association_tables(models: Sequence[WordScores]) -> list[StudyTable]:
+def association_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
     """C-ASC of every word with every group, a table for each crossing."""
-    words, tables = models[0].gallery.words, list[StudyTable]()
+    words, tables = models[0].gallery.words, list[records.StudyTable]()
     of = {word: [name for name, ones in words.categories.items() if word in ones] for word in words.words}
     for crossing in models[0].gallery.crossings:
         by_model = [model.associations[crossing] for model in models]
         tables.append(
-            StudyTable(
+            records.StudyTable(
                 name=slug("associations", *crossing),
-                title=f"C-ASC of every word with the groups of {CROSS.join(crossing)}",
+                title=f"C-ASC of every word with the groups of {records.CROSS.join(crossing)}",
                 source="tables 1 and 2, all words" if len(crossing) == 1 else "figures 5 and 6, all words",
                 columns=["word", "category", "valence", "group", *(model.name for model in models)],
                 rows=[
@@ -264,7 +256,7 @@ def association_tables(models: Sequence[WordScores]) -> list[StudyTable]:
 
 def strength_tables(
     models: Sequence[WordScores], vocabulary: Sequence[str]
-) -> tuple[list[StudyTable], list[StudyFigure]]:
+) -> tuple[list[records.StudyTable], list[records.StudyFigure]]:
     """How strong every word is: the share of a vocabulary that is no nearer to its k nearest pictures."""
     words, k = models[0].gallery.words, models[0].gallery.k
     strengths: list[Floats] = []
@@ -273,16 +265,16 @@ def strength_tables(
         strengths.append(word_strength(one.strength(list(words.captions.values())), baseline))
     order = np.argsort(-strengths[0], kind="stable")
     note = f"Share of {len(vocabulary):,} words of the vocabulary whose {k} nearest pictures are no nearer, on average."
-    by_category: list[list[StudyCell]] = []
+    by_category: list[list[records.StudyCell]] = []
     for category, members in words.categories.items():
-        places, row = words.places(members), list[StudyCell]([category, len(members)])
+        places, row = words.places(members), list[records.StudyCell]([category, len(members)])
         for strength in strengths:
             low, middle, high = np.quantile(strength[places], [0.25, 0.5, 0.75]).tolist()
-            row.append(Estimate(value=middle, lo=low, hi=high, n=len(places)))
+            row.append(records.Estimate(value=middle, lo=low, hi=high, n=len(places)))
         by_category.append(row)
     columns = [one.name for one in models]
     tables = [
-        StudyTable(
+        records.StudyTable(
             name="strength-by-category",
             title="Strong and weak words: median over each category, with its quartiles",
             source="appendix, strong and weak words",
@@ -290,7 +282,7 @@ def strength_tables(
             rows=by_category,
             note=note,
         ),
-        StudyTable(
+        records.StudyTable(
             name="strength",
             title="Strong and weak words, the strongest of the first model first",
             source="appendix, strong and weak words",
@@ -299,7 +291,7 @@ def strength_tables(
             note=note,
         ),
     ]
-    figure = StudyFigure(
+    figure = records.StudyFigure(
         name="figure-strength",
         title="Strength of words by category: median and quartiles",
         source="appendix, strong and weak words",

@@ -12,6 +12,7 @@ from fairgate.data import Dataset
 from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.metrics import Crossing
 from fairgate.records import StudyFigure, StudyModel, StudyPicture, StudyTable
+from fairgate.studies.papers import word_tables
 from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, register
 from fairgate.studies.papers.word_associations import (
     WordGallery,
@@ -22,17 +23,6 @@ from fairgate.studies.papers.word_associations import (
     vocabulary_of,
     with_valence,
     words_of_file,
-)
-from fairgate.studies.papers.word_tables import (
-    association_tables,
-    entropy_figures,
-    entropy_tables,
-    intersection_figures,
-    moved_tables,
-    pictures_of_words,
-    shown_table,
-    strength_tables,
-    top_word_tables,
 )
 
 SHOWN_WORDS = 6
@@ -102,7 +92,7 @@ class WordsStudy(Study):
         if release.manifest.image_encoding == "none":
             notes.append("The release has labels and no pictures: no sheet of the pictures of a word.")
         else:
-            sheets = [pictures_of_words(scores, show) for scores in scored]
+            sheets = [word_tables.pictures_of_words(scores, show) for scores in scored]
         return StudyContents(
             models=[
                 StudyModel(name=scores.name, uri=self.model[scores.name], fingerprint=scores.model.fingerprint)
@@ -153,17 +143,21 @@ class WordsStudy(Study):
 def _measured(
     scored: Sequence[WordScores], show: Sequence[str], vocabulary: Sequence[str]
 ) -> tuple[list[StudyTable], list[StudyFigure]]:
-    entropies = entropy_tables(scored)
-    strengths, strength_figures = strength_tables(scored, vocabulary) if vocabulary else ([], [])
+    entropies = word_tables.entropy_tables(scored)
+    strengths, strength_figures = word_tables.strength_tables(scored, vocabulary) if vocabulary else ([], [])
     tables = [
-        *top_word_tables(scored),
+        *word_tables.top_word_tables(scored),
         *entropies,
-        *(moved_tables(scored) if len(scored) > 1 else []),
-        shown_table(scored, show),
+        *(word_tables.moved_tables(scored) if len(scored) > 1 else []),
+        word_tables.shown_table(scored, show),
         *strengths,
-        *association_tables(scored),
+        *word_tables.association_tables(scored),
     ]
-    return tables, [*entropy_figures(scored, entropies), *intersection_figures(scored, show), *strength_figures]
+    return tables, [
+        *word_tables.entropy_figures(scored, entropies),
+        *word_tables.intersection_figures(scored, show),
+        *strength_figures,
+    ]
 
 
 def _towards(release: Dataset, attributes: Sequence[str], group: str | None) -> tuple[str, str]:

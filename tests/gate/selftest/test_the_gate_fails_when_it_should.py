@@ -196,7 +196,7 @@ def test_wrong_usage_ends_with_4(toy: Toy, words: list[str], says: str) -> None:
 def test_a_repository_without_suites_or_with_a_broken_one_is_in_trouble(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairgate.gate.selftest.run.look_at_machine", lambda *_: [])
+    monkeypatch.setattr("fairgate.gate.selftest.machine.look_at_machine", lambda *_: [])
     toy.suite.write_text("schema: 1\nsuit: jobs\n", encoding="utf-8")
     words = ["doctor", "--mlflow", "off", "--root", str(toy.root)]
     done = CliRunner().invoke(app, words)
