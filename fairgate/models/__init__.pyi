@@ -34,7 +34,6 @@ from .debiased import Mitigation as Mitigation
 from .decoding import SourceLike as SourceLike
 from .decoding import decode_rgb as decode_rgb
 from .decoding import name_of as name_of
-from .detection.layouts import DETECTORS as DETECTORS
 from .distinct import equal_columns as equal_columns
 from .distinct import indistinct as indistinct
 from .distinct import require_told_apart as require_told_apart

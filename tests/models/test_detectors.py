@@ -16,7 +16,7 @@ from nightly import some
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import LOWEST_SCORE, Detections, EmbeddingCache, open_scorer, require_capability
-from fairgate.models.detection.layouts import DETECTORS
+from fairgate.models.detection.layouts import READ_TEXTS
 
 # A box is a chain of some 20 float32 products with sums of 16 to 64 terms, scaled to 60 pixels, and the weights are
 # drawn wide: 20 * sqrt(64) * 2^-24 * 60 = 6e-4 pixels; scores are below 1.
@@ -62,10 +62,10 @@ def by_the_library(folder: Path, kind: str, row: int, what: str) -> tuple[np.nda
 
     image = picture(row, (60, 50) if row % 2 else (50, 60))
     size = [(image.height, image.width)]
-    processor_class = t.AutoProcessor if DETECTORS[kind].reads_text else t.AutoImageProcessor
+    processor_class = t.AutoProcessor if kind in READ_TEXTS else t.AutoImageProcessor
     processor = processor_class.from_pretrained(folder)
     with torch.inference_mode():
-        if not DETECTORS[kind].reads_text:
+        if kind not in READ_TEXTS:
             model = t.AutoModelForObjectDetection.from_pretrained(folder).eval()
             outputs = model(**processor(images=image, return_tensors="pt"))
             found = processor.post_process_object_detection(outputs, threshold=LOWEST_SCORE, target_sizes=size)[0]
@@ -87,7 +87,7 @@ def by_the_library(folder: Path, kind: str, row: int, what: str) -> tuple[np.nda
 @pytest.mark.parametrize("kind", some(ALL, 3))
 def test_boxes_are_those_of_the_library(kind: str, folders: Folders, photos: Pictures) -> None:
     model, everything = opened(folders(kind), photos), []
-    for what in ["person"] if DETECTORS[kind].reads_text else ["N/A", "person", "car"]:
+    for what in ["person"] if kind in READ_TEXTS else ["N/A", "person", "car"]:
         found: Detections = model.detect(what)
         for row in range(len(photos)):
             scores, boxes = by_the_library(folders(kind), kind, row, what)

@@ -1,6 +1,11 @@
 from .adapters import adapting as adapting
 from .adapters import find_adapter as find_adapter
 from .adapters import named_base as named_base
+from .advice import BACKBONES as BACKBONES
+from .advice import CLASSIFIERS as CLASSIFIERS
+from .advice import DETECTORS as DETECTORS
+from .advice import LANGUAGE_MODELS as LANGUAGE_MODELS
+from .advice import MATCHERS as MATCHERS
 from .advice import OPEN_CLIP as OPEN_CLIP
 from .advice import Home as Home
 from .advice import home_of as home_of

@@ -7,7 +7,7 @@ loads nothing, and trusts nothing: what a config says here only chooses the word
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,53 @@ _ANSWERING = Home("a model that answers in words", "answers:FILE", loads=False)
 _LABELLING = Home("an image classifier of a kind", "labels:FILE", loads=False)
 _FINDING = Home("a detector of a kind", "detections:FILE", loads=False)
 
-TYPES: Mapping[str, tuple[Home, tuple[str, ...]]] = {
+LANGUAGE_MODELS: Mapping[str, str] = {
+    "t5": "T5ForConditionalGeneration",
+    "opt": "OPTForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "gemma": "GemmaForCausalLM",
+}
+"""Classes of transformers by `model_type` of config.json, here and below."""
+MATCHERS: Mapping[str, str] = {"blip": "BlipForImageTextRetrieval", "blip-2": "Blip2ForImageTextRetrieval"}
+DETECTORS: Mapping[str, str] = {
+    "detr": "DetrForObjectDetection",
+    "conditional_detr": "ConditionalDetrForObjectDetection",
+    "deformable_detr": "DeformableDetrForObjectDetection",
+    "rt_detr": "RTDetrForObjectDetection",
+    "rt_detr_v2": "RTDetrV2ForObjectDetection",
+    "d_fine": "DFineForObjectDetection",
+    "yolos": "YolosForObjectDetection",
+    "grounding-dino": "GroundingDinoForObjectDetection",
+    "owlvit": "OwlViTForObjectDetection",
+    "owlv2": "Owlv2ForObjectDetection",
+}
+BACKBONES: Mapping[str, str] = {
+    "dinov2": "Dinov2Model",
+    "dinov2_with_registers": "Dinov2WithRegistersModel",
+    "dinov3_vit": "DINOv3ViTModel",
+    "vit": "ViTModel",
+    "convnext": "ConvNextModel",
+    "convnextv2": "ConvNextV2Model",
+    "dinov3_convnext": "DINOv3ConvNextModel",
+}
+CLASSIFIERS: Mapping[str, str] = {
+    "vit": "ViTForImageClassification",
+    "deit": "DeiTForImageClassification",
+    "convnext": "ConvNextForImageClassification",
+    "convnextv2": "ConvNextV2ForImageClassification",
+    "dinov2": "Dinov2ForImageClassification",
+    "dinov2_with_registers": "Dinov2WithRegistersForImageClassification",
+    "swin": "SwinForImageClassification",
+    "swinv2": "Swinv2ForImageClassification",
+    "resnet": "ResNetForImageClassification",
+    "clip": "CLIPForImageClassification",
+    "siglip": "SiglipForImageClassification",
+    "siglip2": "Siglip2ForImageClassification",
+}
+TYPES: Mapping[str, tuple[Home, Collection[str]]] = {
     "hf": (_TOWERS, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
     "vlm": (
         _SEEING,
@@ -65,43 +111,23 @@ TYPES: Mapping[str, tuple[Home, tuple[str, ...]]] = {
             *("qwen3_vl", "llava_next", "llava_onevision", "idefics3", "smolvlm"),
         ),
     ),
-    "captions": (_READING, ("t5", "opt", "gpt2", "llama", "mistral", "qwen2", "gemma")),
-    "matching": (_MATCHING, ("blip", "blip-2")),
-    "detector": (
-        _DETECTOR,
-        (
-            *("detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "yolos"),
-            *("grounding-dino", "owlvit", "owlv2"),
-        ),
-    ),
-    "features": (
-        _FEATURES,
-        (
-            *("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext", "convnextv2"),
-            "dinov3_convnext",
-        ),
-    ),
-    "classifier": (
-        _CLASSIFIER,
-        (
-            *("vit", "deit", "convnext", "convnextv2", "dinov2", "dinov2_with_registers", "swin", "swinv2", "resnet"),
-            *("clip", "siglip", "siglip2"),
-        ),
-    ),
+    "captions": (_READING, LANGUAGE_MODELS),
+    "matching": (_MATCHING, MATCHERS),
+    "detector": (_DETECTOR, DETECTORS),
+    "features": (_FEATURES, BACKBONES),
+    "classifier": (_CLASSIFIER, CLASSIFIERS),
 }
 """The model types that each family knows; the first one that knows a type has it where its class says nothing."""
 
 _CLASSES: Mapping[str, tuple[Home, Home | None]] = {
     "ForImageClassification": (_CLASSIFIER, _LABELLING),
     "ForObjectDetection": (_DETECTOR, _FINDING),
-    "BlipForImageTextRetrieval": (_MATCHING, None),
-    "Blip2ForImageTextRetrieval": (_MATCHING, None),
+    **dict.fromkeys(MATCHERS.values(), (_MATCHING, None)),
     "BlipForConditionalGeneration": (_ANSWERING, None),
     "BlipForQuestionAnswering": (_ANSWERING, None),
     **dict.fromkeys(("CLIPModel", "SiglipModel", "Siglip2Model", "ChineseCLIPModel", "AlignModel"), (_TOWERS, None)),
     **dict.fromkeys(("FlavaModel", "FlavaForPreTraining"), (_TOWERS, None)),
-    **dict.fromkeys(("ViTModel", "Dinov2Model", "Dinov2WithRegistersModel", "ConvNextModel"), (_FEATURES, None)),
-    **dict.fromkeys(("ConvNextV2Model", "DINOv3ViTModel", "DINOv3ConvNextModel"), (_FEATURES, None)),
+    **dict.fromkeys(BACKBONES.values(), (_FEATURES, None)),
 }
 """By how the class in `architectures` ends, which decides before the model's type: whose it is, and what is said where
 the family does not know the type."""

@@ -3,13 +3,12 @@ from the folder. Its labels are those of config.json (`id2label`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, TransformersFolder, load_parts, split_options, versions
+from fairgate.models.checkpoints import CLASSIFIERS, Device, TransformersFolder, load_parts, split_options, versions
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
@@ -21,20 +20,6 @@ if TYPE_CHECKING:
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
 LIBRARIES = ("transformers", "torch", "torchvision", "pillow")
-CLASSES: Mapping[str, str] = {
-    "vit": "ViTForImageClassification",
-    "deit": "DeiTForImageClassification",
-    "convnext": "ConvNextForImageClassification",
-    "convnextv2": "ConvNextV2ForImageClassification",
-    "dinov2": "Dinov2ForImageClassification",
-    "dinov2_with_registers": "Dinov2WithRegistersForImageClassification",
-    "swin": "SwinForImageClassification",
-    "swinv2": "Swinv2ForImageClassification",
-    "resnet": "ResNetForImageClassification",
-    "clip": "CLIPForImageClassification",
-    "siglip": "SiglipForImageClassification",
-    "siglip2": "Siglip2ForImageClassification",
-}
 
 
 @register
@@ -49,7 +34,7 @@ class TransformersClassifiers(FolderFamily):
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
         address, options = split_options(request.uri, request.address, ("labels", "processor"))
-        found = self.found(request, address, options, CLASSES, tokenizer=False)
+        found = self.found(request, address, options, CLASSIFIERS, tokenizer=False)
         _require_classifier(found)
         where = str(found.path / "config.json")
         names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, where)
@@ -67,7 +52,7 @@ def _require_classifier(found: TransformersFolder) -> None:
     where = str(found.path / "config.json")
     said = found.config.get("architectures")
     names = [str(one)[:80] for one in said] if isinstance(said, list) else []
-    if names and CLASSES[found.kind] not in names:
+    if names and CLASSIFIERS[found.kind] not in names:
         raise ModelError(
             f"the folder holds a {names[0]}, which is no image classifier.",
             where=where,
@@ -99,7 +84,7 @@ def _labels_of(found: TransformersFolder) -> list[str]:
 def _load(found: TransformersFolder, device: Device) -> Loaded:
     import torch
 
-    model, processor, _ = load_parts(CLASSES[found.kind], found, device, texts=False)
+    model, processor, _ = load_parts(CLASSIFIERS[found.kind], found, device, texts=False)
 
     def prepare(image: Any) -> dict[str, torch.Tensor]:
         made = processor(images=image, return_tensors="pt")

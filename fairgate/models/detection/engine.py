@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import Device, TransformersFolder, diverged, load_parts, naming
+from fairgate.models.checkpoints import DETECTORS, Device, TransformersFolder, diverged, load_parts, naming
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
-from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
+from fairgate.models.detection.layouts import READ_TEXTS, class_names, class_number
 
 MAX_PREPARED = 1 << 22
 """Pixels that a picture may have once it is prepared: attention needs memory by their square."""
@@ -29,10 +29,9 @@ class DetectorEngine:
     def __init__(self, found: TransformersFolder, device: Device) -> None:
         from transformers import GroundingDinoProcessor
 
-        layout = DETECTORS[found.kind]
-        self.where, self._reads_text = str(found.path), layout.reads_text
+        self.where, self._reads_text = str(found.path), found.kind in READ_TEXTS
         self._config, self._device = found.config, torch.device(device.name)
-        self.model, self.images, self.texts = load_parts(layout.model, found, device, texts=layout.reads_text)
+        self.model, self.images, self.texts = load_parts(DETECTORS[found.kind], found, device, texts=self._reads_text)
         self._takes = frozenset(inspect.signature(self.model.forward).parameters)
         self.grounded = GroundingDinoProcessor(self.images, self.texts) if found.kind == "grounding-dino" else None
 

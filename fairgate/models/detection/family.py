@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import TransformersFolder, naming, split_options
+from fairgate.models.checkpoints import DETECTORS, TransformersFolder, naming, split_options
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
-from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
+from fairgate.models.detection.layouts import READ_TEXTS, class_names, class_number
 from fairgate.models.family import FolderFamily, JudgedModel, RowParts
 from fairgate.models.reading import folder_preprocessing, folder_tokenizer
 
@@ -57,7 +57,7 @@ class DetectorModel(JudgedModel["DetectorEngine"]):
         super().__init__(request, "fp32")
         self.fingerprint, self._found = found.fingerprint, found
         self.preprocessing = folder_preprocessing(found, "detector")
-        if DETECTORS[found.kind].reads_text:
+        if found.kind in READ_TEXTS:
             if not found.named(("tokenizer.json", "vocab.json", "vocab.txt")):
                 raise ModelError(
                     "the folder holds no tokenizer.",
@@ -74,7 +74,7 @@ class DetectorModel(JudgedModel["DetectorEngine"]):
 
         Raises DatasetError for an unreadable picture, ModelError for a class that the model does not have.
         """
-        if not DETECTORS[self._found.kind].reads_text:
+        if self._found.kind not in READ_TEXTS:
             where = str(self._found.path / "config.json")
             class_number(class_names(self._found.config, where), what, where)
         table = self._table(what).reshape(-1, MOST_BOXES, 5).astype(np.float64)

@@ -1,35 +1,14 @@
-"""The detectors of transformers that are known, and the classes that one knows."""
+"""Which detectors read texts, and the classes that one knows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fairgate.ground.errors import ModelError, did_you_mean, listed
 
-
-@dataclass(frozen=True, slots=True)
-class DetectorLayout:
-    """A class of transformers. `reads_text`: what is looked for is a text, and not one of the model's own classes."""
-
-    model: str
-    reads_text: bool = False
-
-
-DETECTORS: Mapping[str, DetectorLayout] = {
-    "detr": DetectorLayout("DetrForObjectDetection"),
-    "conditional_detr": DetectorLayout("ConditionalDetrForObjectDetection"),
-    "deformable_detr": DetectorLayout("DeformableDetrForObjectDetection"),
-    "rt_detr": DetectorLayout("RTDetrForObjectDetection"),
-    "rt_detr_v2": DetectorLayout("RTDetrV2ForObjectDetection"),
-    "d_fine": DetectorLayout("DFineForObjectDetection"),
-    "yolos": DetectorLayout("YolosForObjectDetection"),
-    "grounding-dino": DetectorLayout("GroundingDinoForObjectDetection", reads_text=True),
-    "owlvit": DetectorLayout("OwlViTForObjectDetection", reads_text=True),
-    "owlv2": DetectorLayout("Owlv2ForObjectDetection", reads_text=True),
-}
-"""By `model_type`."""
+READ_TEXTS = frozenset({"grounding-dino", "owlvit", "owlv2"})
+"""Types of which a text is looked for, and not one of the model's own classes."""
 
 
 def class_names(config: Mapping[str, Any], where: str) -> dict[int, str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.models.checkpoints import (
+    BACKBONES,
     Device,
     Embeddings,
     TransformersFolder,
@@ -32,15 +33,6 @@ from fairgate.models.reading import folder_preprocessing
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other features for the same files
 LIBRARIES = ("transformers", "torch", "torchvision", "pillow")
-_CLASSES = {
-    "dinov2": "Dinov2Model",
-    "dinov2_with_registers": "Dinov2WithRegistersModel",
-    "dinov3_vit": "DINOv3ViTModel",
-    "vit": "ViTModel",
-    "convnext": "ConvNextModel",
-    "convnextv2": "ConvNextV2Model",
-    "dinov3_convnext": "DINOv3ConvNextModel",
-}
 PENALTY = 1e-3
 """Of the squared weights, per image, on features of standard deviation 1."""
 _CONVOLUTIONS = ("convnext", "convnextv2", "dinov3_convnext")
@@ -58,7 +50,7 @@ class FeatureFamily(FolderFamily):
     def open(self, request: Request) -> FixedLabelModel | Backbone:
         """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
         address, options = split_options(request.uri, request.address, ("head", "labels", "pool", "processor"))
-        found = self.found(request, address, options, _CLASSES, tokenizer=False)
+        found = self.found(request, address, options, BACKBONES, tokenizer=False)
         if "head" not in options:
             return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)
         path = resolve(options["head"], request.base)
@@ -149,7 +141,7 @@ def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Load
     # DINO's ViT was published without the pooling layer that ViTModel would make up
     plain = {"add_pooling_layer": False} if found.kind == "vit" else {}
     unused = ("pooler.",) if plain else ()
-    model, processor, _ = load_parts(_CLASSES[found.kind], found, device, texts=False, unused=unused, **plain)
+    model, processor, _ = load_parts(BACKBONES[found.kind], found, device, texts=False, unused=unused, **plain)
     extra = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 
     def features(prepared: Sequence[Any]) -> Embeddings:

@@ -6,7 +6,7 @@ safetensors, no code from the folder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ import numpy as np
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
+    MATCHERS,
     Checkpoint,
     Device,
     Encoder,
@@ -31,8 +32,6 @@ from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other numbers for the same files
 HEADS = ("itm", "itc")
-MATCHERS: Mapping[str, str] = {"blip": "BlipForImageTextRetrieval", "blip-2": "Blip2ForImageTextRetrieval"}
-"""Classes of transformers by `model_type` of config.json."""
 _CHUNK = 2048  # images whose cosines are computed at once in float64
 LONGEST = 64
 """Tokens of a text: BLIP was trained with 35 at most, BLIP-2 with 32."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import TransformersFolder, load_parts, naming, split_options
+from fairgate.models.checkpoints import LANGUAGE_MODELS, TransformersFolder, load_parts, naming, split_options
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.reading import folder_preprocessing, folder_tokenizer, preprocessing_digest
@@ -49,16 +49,6 @@ OPTIONS = ("question", "prompt", "average")
 CAPTIONS_VERSION = 1  # the same of `captions:`
 LONGEST_CAPTION = 30
 """Tokens of a caption at most."""
-LANGUAGE_MODELS = {
-    "t5": "T5ForConditionalGeneration",
-    "opt": "OPTForCausalLM",
-    "gpt2": "GPT2LMHeadModel",
-    "llama": "LlamaForCausalLM",
-    "mistral": "MistralForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "gemma": "GemmaForCausalLM",
-}
-"""By `model_type` of config.json."""
 _AT_ONCE = 8  # pictures of a batch
 _SAVED_EVERY = 256  # texts
 
