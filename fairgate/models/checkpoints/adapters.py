@@ -31,11 +31,13 @@ _AGAIN = "save the adapter again with peft's save_pretrained, for the base that 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter that was found trustworthy, with its files hashed; its weights are not read yet."""
+    """An adapter that was found trustworthy, with its files hashed; its weights are not read yet. `bases` are the
+    folders that took it."""
 
     path: Path
     config: LoraConfig
     files: HashedFiles
+    bases: list[str] = field(default_factory=list)
 
     @property
     def fingerprint(self) -> str:
@@ -47,13 +49,7 @@ class Adapter:
         return {name: self.path / name for name in names if (self.path / name).is_file()}
 
 
-@dataclass(slots=True)
-class _Pending:
-    adapter: Adapter
-    bases: list[str] = field(default_factory=list)
-
-
-_PENDING: ContextVar[_Pending | None] = ContextVar("adapter", default=None)
+_PENDING: ContextVar[Adapter | None] = ContextVar("adapter", default=None)
 
 
 @contextlib.contextmanager
@@ -63,14 +59,13 @@ def adapting(adapter: Adapter, where: str) -> Iterator[None]:
     Raises ModelError at the end unless exactly one was found: a family whose models are no such folder takes no
     adapter, and of two networks it is open which one is meant.
     """
-    pending = _Pending(adapter)
-    token = _PENDING.set(pending)
+    token = _PENDING.set(adapter)
     try:
         yield
     finally:
         _PENDING.reset(token)
-    if len(pending.bases) != 1:
-        found = f"opens {listed(pending.bases)}" if pending.bases else "is no such folder"
+    if len(adapter.bases) != 1:
+        found = f"opens {listed(adapter.bases)}" if adapter.bases else "is no such folder"
         raise ModelError(
             f"an adapter is merged into one folder that transformers saved, and its base {found}.",
             where=where,
@@ -81,11 +76,10 @@ def adapting(adapter: Adapter, where: str) -> Iterator[None]:
 
 def taken_adapter(folder: Path) -> Adapter | None:
     """The adapter for a folder that is being found; None outside of `adapting`."""
-    pending = _PENDING.get()
-    if pending is None:
-        return None
-    pending.bases.append(str(folder))
-    return pending.adapter
+    adapter = _PENDING.get()
+    if adapter is not None:
+        adapter.bases.append(str(folder))
+    return adapter
 
 
 def find_adapter(folder: Path) -> Adapter:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
@@ -13,7 +12,7 @@ from fairgate.models.checkpoints import DETECTORS, TransformersFolder, naming, s
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
 from fairgate.models.detection.layouts import READ_TEXTS, class_names, class_number
-from fairgate.models.family import FolderFamily, JudgedModel, RowParts
+from fairgate.models.family import FolderFamily, JudgedModel, Numbers, RowParts
 from fairgate.models.reading import folder_preprocessing, folder_tokenizer
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other boxes for the same files
 _BATCH = 8  # pictures read at once
-
-BoxTable = NDArray[np.float32]
-"""(images, MOST_BOXES * 5): a row of the engine's per image."""
 
 
 @register
@@ -81,8 +77,8 @@ class DetectorModel(JudgedModel["DetectorEngine"]):
         row, place = np.nonzero(table[:, :, 4] > 0)
         return Detections(row.astype(np.int64), table[row, place, 4], table[row, place, :4])
 
-    def _table(self, what: str) -> BoxTable:
-        """Boxes by image, (images, MOST_BOXES * 5) float32."""
+    def _table(self, what: str) -> Numbers:
+        """Boxes by image, (images, MOST_BOXES * 5): the rows of the engine."""
         identity = {**self._ways("torchvision"), "dataset": self._request.source.fingerprint, "what": what}
         with RowParts(self._request, f"detections/{digest(identity)}") as work:
             if not work.has.all():

@@ -6,22 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import diverged, naming
 from fairgate.models.contract import Capability, Floats, Request, log_softmax
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import JudgedByText, RowParts
+from fairgate.models.family import JudgedByText, Numbers, RowParts
 
 Average = Literal["sum", "mean"]
 SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1}
 """Nats by which two labels' log-likelihoods differ at most, on every picture, where they are one text to the model:
 equal tokens differ by the order of sums alone."""
 _BATCH = 16  # pictures read at once
-
-Table = NDArray[np.float32]
 
 
 class LabelEngine(Protocol):
@@ -85,7 +82,7 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
                 if int(row) in wanted:
                     yield int(row), decode_rgb(data, source, int(row))
 
-    def _table(self, parts: str, labels: Sequence[str]) -> Table:
+    def _table(self, parts: str, labels: Sequence[str]) -> Numbers:
         """Likelihoods of labels on every picture, (images, labels) float32; done pieces are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 

@@ -32,10 +32,10 @@ from fairgate.models.contract import (
     register,
 )
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import FolderFamily, JudgedByText, RowParts
+from fairgate.models.family import FolderFamily, JudgedByText, Numbers, RowParts
 from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
-from fairgate.models.generation.diffusion_classifier.reading import Table, same_text, shown_how, tokenizers_digest
+from fairgate.models.generation.diffusion_classifier.reading import same_text, shown_how, tokenizers_digest
 from fairgate.models.generation.diffusion_classifier.sampling import Classifying, settle
 from fairgate.models.reading import preprocessing_digest
 
@@ -117,7 +117,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         if not prompts:
             raise ModelError("there is no prompt to classify by.", where=self.uri, remedy="give at least one")
 
-        def table(parts: str, missing: list[str]) -> Table:
+        def table(parts: str, missing: list[str]) -> Numbers:
             def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
                 shown = engine.model.embed_prompts(missing)
                 return cast(Floats, engine(latents, [set_id], shown)[0].mean(axis=0))
@@ -207,12 +207,12 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"pairs": json.dumps(pairs)})
         return pairs
 
-    def _states(self, prompts: Sequence[str]) -> dict[str, list[Table]]:
+    def _states(self, prompts: Sequence[str]) -> dict[str, list[Numbers]]:
         """The text encoder's states by prompt, (tokens, dim), and of an SDXL the pooled one, (1, dim).
 
         Each prompt is read by itself, so that equal tokens give equal states.
         """
-        engine, found = self._denoising(), dict[str, list[Table]]()
+        engine, found = self._denoising(), dict[str, list[Numbers]]()
         for prompt in dict.fromkeys(prompts):
             with naming(self.uri, "read prompts"):
                 read = engine.model.embed_prompts([prompt])
@@ -220,7 +220,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             found[prompt] = [part.float().cpu().numpy() for part in parts if part is not None]
         return found
 
-    def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Table:
+    def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Numbers:
         """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 

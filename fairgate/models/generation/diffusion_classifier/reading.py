@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import TOKENIZER_FILES, read_config
+from fairgate.models.family import Numbers
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.reading import tokenizer_digest
 
@@ -26,8 +26,6 @@ _NOISING = {
     "trained_betas": None,
     "rescale_betas_zero_snr": False,
 }
-
-Table = NDArray[np.float32]
 
 
 def shown_how(found: PipelineFiles, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +52,7 @@ def shown_how(found: PipelineFiles, settings: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def same_text(ours: Sequence[Table], theirs: Sequence[Table]) -> bool:
+def same_text(ours: Sequence[Numbers], theirs: Sequence[Numbers]) -> bool:
     """Whether the states of every token are equal up to rounding."""
     return all(
         bool((np.linalg.norm(one - other, axis=-1) <= _SAME_TEXT * np.linalg.norm(one, axis=-1)).all())
