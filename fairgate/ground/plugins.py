@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import traceback
@@ -15,6 +16,17 @@ from fairgate.ground.errors import FairgateError
 from fairgate.ground.hashing import digest, sha256_file
 
 T = TypeVar("T")
+
+
+def entry_points(group: str) -> metadata.EntryPoints:
+    """What installed packages register in a group."""
+    return _entry_points(tuple(sys.path)).select(group=group)
+
+
+@functools.lru_cache(maxsize=1)
+def _entry_points(_: tuple[str, ...]) -> metadata.EntryPoints:
+    """Of all groups: reading the metadata of every package of these folders takes longer than anything done with it."""
+    return metadata.entry_points()
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -103,7 +115,7 @@ class Registry(Mapping[str, T], Generic[T]):
         """Entry points by name. Raises FairgateError where two packages, or a package and this one, share a name."""
         if self._entries is None:
             found: dict[str, metadata.EntryPoint] = {}
-            for entry in metadata.entry_points(group=self._group):
+            for entry in entry_points(self._group):
                 if entry.name in self._built_in or found.setdefault(entry.name, entry).value != entry.value:
                     raise FairgateError(
                         f"the {self._kind} '{entry.name}' of {_package(entry)} has the name of another one.",

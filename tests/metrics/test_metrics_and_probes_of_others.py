@@ -17,6 +17,7 @@ from rich.console import Console
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
+from fairgate.ground import plugins
 from fairgate.ground.errors import FairgateError, SuiteError
 from fairgate.interfaces.installed import use_installed_packages
 from fairgate.interfaces.pytest_plugin.fixture import Fairness
@@ -62,12 +63,12 @@ OTHERS = Others()
 def install(monkeypatch: pytest.MonkeyPatch, entries: dict[str, dict[str, str]]) -> None:
     """Entry points as of an installed package; both registries forget what they found so far."""
 
-    def entry_points(*, group: str) -> list[metadata.EntryPoint]:
+    def entry_points(group: str) -> list[metadata.EntryPoint]:
         named = entries.get(group, {})
         found = [metadata.EntryPoint(name, f"others_plugin:{value}", group) for name, value in named.items()]
         return [entry._for(OTHERS) for entry in found]  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(metadata, "entry_points", entry_points)
+    monkeypatch.setattr(plugins, "entry_points", entry_points)
     for registry in (METRICS, PROBES):
         for built_in in registry._built_in:
             assert registry[built_in]
@@ -242,13 +243,13 @@ def test_a_name_that_ends_in_a_number_has_no_k(monkeypatch: pytest.MonkeyPatch, 
 def test_packages_are_looked_for_once_and_not_for_built_in_names(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, ENTRIES)
     asked: list[str] = []
-    found = metadata.entry_points
+    installed_points = plugins.entry_points
 
-    def counted(*, group: str) -> Any:
+    def counted(group: str) -> Any:
         asked.append(group)
-        return found(group=group)
+        return installed_points(group)
 
-    monkeypatch.setattr(metadata, "entry_points", counted)
+    monkeypatch.setattr(plugins, "entry_points", counted)
     assert METRICS["fairness"].spec.name == "fairness"
     assert not asked
     assert METRICS["sound_sets"] is METRICS["sound_sets"]

@@ -12,12 +12,12 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
 from fairgate.gate.selftest.finding import TOOK_TOO_LONG, Finding, ok, run, trouble, warning
 from fairgate.ground.errors import suggestion
+from fairgate.ground.plugins import entry_points
 from fairgate.suites import OPTIONS
 
 AREA: Final = "pytest"
@@ -39,7 +39,7 @@ def look_at_pytest(root: Path, items: Mapping[str, int], ini: Ini) -> list[Findi
     if ini.broken is not None:
         remedy = "fix the file; pytest cannot start with it"
         findings.append(trouble(AREA, f"pytest's configuration cannot be read: {ini.broken}.", str(ini.path), remedy))
-    if not any(entry_point.name == "fairgate" for entry_point in entry_points(group="pytest11")):
+    if not any(entry_point.name == "fairgate" for entry_point in entry_points("pytest11")):
         what = "fairgate is not registered with pytest: the options --fairness-* do not exist."
         findings.append(trouble(AREA, what, sys.executable, "install it, do not only put it on the path: pip install"))
     if items:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any, get_args
 
 from fairgate.ground.errors import ModelError, RecipeError, suggestion
 from fairgate.ground.hashing import digest, sha256_file
-from fairgate.ground.plugins import Registry
+from fairgate.ground.plugins import Registry, entry_points
 from fairgate.models.checkpoints import find_folder, model_folder, read_config
 from fairgate.models.generation.roles import ALIASES, Role, full_uri
 
@@ -60,7 +59,7 @@ def modules_for(uri: str) -> set[str]:
     """Names of the modules that open models of a URI's scheme, in any role; nothing is imported."""
     scheme = full_uri(uri).partition(":")[0]
     own = {module for name, module in ADAPTERS.items() if name.startswith(f"{scheme}.")}
-    entries = metadata.entry_points(group="fairgate.roles") if not own else ()
+    entries = entry_points("fairgate.roles") if not own else ()
     return own | {entry.module for entry in entries if entry.name.startswith(f"{scheme}.")}
 
 
