@@ -64,19 +64,21 @@ _RULES: Final = 1
 """Raised whenever `verify` or the decoder of pictures becomes stricter: what older rules accepted is read again."""
 _HARMLESS: Final[frozenset[Kind]] = frozenset({"extra_shard"})
 """A Parquet file that the manifest does not name is never read."""
+_intact: set[str] = set()
+"""What this process found intact: several suites of a run share a dataset."""
 
 
 def require_intact(dataset: ShardReader, memory: SealedNotes | None, progress: ReadSoFar | None) -> str:
     """The fingerprint of a dataset's content, once its shards, columns, pictures and counts are what its manifest says.
 
-    All of it is read and decoded (about 3,500 small PNG pictures a second on two cores). `memory`
-    remembers, by the digest of the whole manifest, what was found intact: the shards are hashed then, and nothing is
+    All of it is read and decoded (about 3,500 small PNG pictures a second on two cores). `memory` and this process
+    remember, by the digest of the whole manifest, what was found intact: the shards are hashed then, and nothing is
     decoded. A manifest names its shards by SHA-256, so that no other content can have its place. Raises DatasetError.
     """
     dataset.check_shards()
     manifest = dataset.manifest
     name, said = digest([_RULES, version("pillow"), manifest.to_json()]), f"{manifest.ref} {manifest.fingerprint}"
-    if memory is not None and memory.has(name, said):
+    if name in _intact or (memory is not None and memory.has(name, said)):
         return manifest.fingerprint
 
     def seen(row: int, _sha256: str) -> None:
@@ -93,6 +95,7 @@ def require_intact(dataset: ShardReader, memory: SealedNotes | None, progress: R
             remedy=f"`fairgate dataset verify {manifest.ref}` names every problem; run `fairgate dataset pull --force "
             "datasets.dvc`, or release other content as a new version (`fairgate release`)",
         )
+    _intact.add(name)
     if memory is not None:
         memory.add(name, said)
     return manifest.fingerprint

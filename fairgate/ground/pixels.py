@@ -73,27 +73,31 @@ def decode(data: bytes) -> Image:
 
     Raises UnreadableImage for bytes that are no image, are cut short, or decode to an unreasonable size.
     """
+    with readable():
+        return _decoded(opened(data))
+
+
+def _decoded(image: Image) -> Image:
     import PIL.ImageOps
 
-    with readable():
-        image = opened(data)
-        rows = _RowCount(image) if image.format == "PNG" else None
-        image.load()
-        if rows is not None and rows.missing:
-            raise UnreadableImage(f"it ends early: {rows.missing:,} bytes of its rows are missing")
-        upright = PIL.ImageOps.exif_transpose(image)
-        if upright.mode == "P" or "transparency" in upright.info:
-            upright = upright.convert("RGBA")
-    upright.format = image.format
-    return upright
+    encoding = image.format
+    rows = _RowCount(image) if encoding == "PNG" else None
+    image.load()
+    if rows is not None and rows.missing:
+        raise UnreadableImage(f"it ends early: {rows.missing:,} bytes of its rows are missing")
+    PIL.ImageOps.exif_transpose(image, in_place=True)
+    if image.mode == "P" or "transparency" in image.info:
+        image = image.convert("RGBA")
+    image.format = encoding
+    return image
 
 
 def pixels_of(data: bytes) -> Pixels:
     """Format and content hash of one encoded image. Raises UnreadableImage."""
     with readable():
-        header = opened(data)
-    with _one_at_a_time if header.width * header.height >= _LARGE else nullcontext():
-        image = decode(data)
+        image = opened(data)
+    with _one_at_a_time if image.width * image.height >= _LARGE else nullcontext(), readable():
+        image = _decoded(image)
         content = hashlib.sha256(f"{image.mode} {image.width}x{image.height}\n".encode())
         content.update(image.tobytes())
     return Pixels(image.format or "unknown", content.hexdigest())

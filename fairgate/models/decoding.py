@@ -41,7 +41,7 @@ def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
         with readable():
             image = opened(data)
             image.load()
-            image = ImageOps.exif_transpose(image)
+            ImageOps.exif_transpose(image, in_place=True)
     except UnreadableImage as error:
         raise _unreadable(f"cannot be decoded ({error})", source, row) from error
     if image.mode == "I" or image.mode.startswith(("I;", "F")):

@@ -27,6 +27,16 @@ def forge(folder, change=lambda rows: rows, **said):
     (folder / "manifest.json").write_text(json.dumps(manifest | said))
 
 
+class Forgetful(set):
+    def add(self, name):
+        """Every opening is that of a process of its own."""
+
+
+@pytest.fixture(autouse=True)
+def _processes(monkeypatch):
+    monkeypatch.setattr(verify, "_intact", Forgetful())
+
+
 @pytest.fixture
 def dataset(root):
     return open_dataset("people", root)
@@ -76,6 +86,16 @@ def test_a_release_is_read_once_and_remembered_by_content(dataset, memory, decod
     assert len(decoded) == 1
     assert dataset.require_intact() == dataset.fingerprint == dataset.manifest.fingerprint
     assert len(decoded) == 2
+
+
+def test_a_process_reads_a_release_once_and_other_content_again(dataset, decoded, monkeypatch):
+    monkeypatch.setattr(verify, "_intact", set())
+    for _ in range(2):
+        read_dataset(dataset.folder).require_intact()
+    assert len(decoded) == 1
+    forge(dataset.folder, lambda rows: [row | {"caption": "x"} for row in rows])
+    with pytest.raises(DatasetError, match="the content's fingerprint"):
+        read_dataset(dataset.folder).require_intact()
 
 
 def test_what_is_remembered_is_of_no_other_content_and_of_no_other_manifest(dataset, memory, decoded):

@@ -148,17 +148,17 @@ def test_the_largest_pictures_are_decoded_one_after_another(monkeypatch):
     from fairgate.ground import pixels
 
     busy, most = [], []
-    whole = pixels.decode
+    whole = pixels._decoded
 
-    def watched(data):
+    def watched(image):
         busy.append(threading.get_ident())
         most.append(len(busy))
         try:
-            return whole(data)
+            return whole(image)
         finally:
             busy.pop()
 
-    monkeypatch.setattr(pixels, "decode", watched)
+    monkeypatch.setattr(pixels, "_decoded", watched)
     monkeypatch.setattr(pixels, "_LARGE", 20 * 12)
     monkeypatch.setattr(pixels.os, "cpu_count", lambda: 8)
     many_pixels([TRICKY["upright"]] * 40)
