@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from fairgate.gate.selftest import proof
 from fairgate.interfaces.cli.main import app
+from fairgate.studies.power import decidable
 
 BEFORE = {
     f"a photo of {label}": place / 1000
@@ -102,7 +103,11 @@ def test_pip_installs_it_and_the_suite_of_its_page_is_judged(repository: Toy, tm
     assert "error" not in {check["verdict"] for check in record["checks"]}
 
 
-def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, repository: Toy) -> None:
+def test_a_gate_judges_with_it_and_everything_shows_it(
+    installed: Path, repository: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decidable, "RUNS", 8)  # what `power` shows is the point, not its numbers
+    monkeypatch.setattr(decidable, "LOSSES", ())
     words = ["check", "jobs", "--report", "out", "--mlflow", "sqlite:///runs.db", "--cache", "off"]
     done = fairgate(repository.root, *words)
     assert done.exit_code == 1, done.stdout + done.stderr

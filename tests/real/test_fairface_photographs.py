@@ -11,6 +11,7 @@ from imported_photographs import import_images
 from fairgate.records import RunRecord
 
 pytestmark = [
+    pytest.mark.nightly,  # half a minute of one network; small networks and real scores are tried always
     pytest.mark.skipif(not PHOTOGRAPHS.is_dir(), reason="the photographs are not beside this checkout"),
     pytest.mark.xdist_group("fairface_photographs"),  # its runs are made once, not once a worker
 ]

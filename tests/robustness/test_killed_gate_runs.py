@@ -73,7 +73,7 @@ def _moments() -> list[tuple[str, str]]:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("number", some(range(50)))
+@pytest.mark.parametrize("number", some(range(50), few=3))
 def test_a_killed_run_leaves_nothing_by_halves_and_the_next_one_judges_the_same(
     number: int, undisturbed: dict[str, Undisturbed], warm: WarmProcess, tmp_path: Path
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_run_that_is_killed_while_it_is_queued_waits_whole_or_not_at_all(
     assert "the run waits in" in ended.output
     moments = [number for number, touch in enumerate(touches(log)) if ".fairgate" in touch.name]
     waiting = []
-    for deadly in some(random.Random(SEED).sample(moments, 12)):
+    for deadly in some(random.Random(SEED).sample(moments, 12), few=2):
         folder = copy_of(before, tmp_path / f"{deadly}")
         assert warm.run(words, folder, prelude=watch(log, deadly)).killed
         require_whole(folder)
@@ -152,7 +152,7 @@ def test_a_push_that_is_killed_sends_every_run_once(
         ).code
         == 0
     )
-    for deadly in some(random.Random(SEED).sample(range(len(touches(log))), 12)):
+    for deadly in some(random.Random(SEED).sample(range(len(touches(log))), 12), few=2):
         folder = copy_of(loaded, tmp_path / f"{deadly}")
         assert warm.run(
             ["fairgate", "push", "--mlflow", "sqlite:///fairgate.db"], folder, prelude=watch(log, deadly)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
-from nightly import some
 from toy_repository import SUITE, Toy, members
 
 from fairgate import gate
@@ -142,7 +141,8 @@ def test_a_table_of_probabilities_stays_one(toy: Toy, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="no embedded release here: run `dvc pull`")
 @pytest.mark.xdist_group("embedded")
-@pytest.mark.parametrize("suite", some(["retrieval", "occupations", "so_b_it"], few=1))
+@pytest.mark.nightly
+@pytest.mark.parametrize("suite", ["retrieval", "occupations", "so_b_it"])
 def test_a_table_reproduces_the_verdicts_of_an_embedded_model(
     suite: str, tmp_path: Path, embedded_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

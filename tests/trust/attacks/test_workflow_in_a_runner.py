@@ -76,6 +76,7 @@ def test_a_more_biased_pull_request_is_red_in_both_jobs_and_names_the_group(
     assert "dark × female" in done.log
 
 
+@pytest.mark.nightly
 def test_a_pull_request_that_needs_an_approval_is_red_and_says_so(tracked: ToyRepository, tmp_path: Path) -> None:
     tracked.branch()
     tracked.use("tuned")
