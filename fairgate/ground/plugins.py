@@ -20,11 +20,12 @@ T = TypeVar("T")
 
 def entry_points(group: str) -> metadata.EntryPoints:
     """What installed packages register in a group."""
-    return _entry_points(tuple(sys.path)).select(group=group)
+    entries: metadata.EntryPoints = _entry_points(tuple(sys.path)).select(group=group)
+    return entries
 
 
 @functools.lru_cache(maxsize=1)
-def _entry_points(_: tuple[str, ...]) -> metadata.EntryPoints:
+def _entry_points(_: tuple[str, ...]) -> Any:
     """Of all groups: reading the metadata of every package of these folders takes longer than anything done with it."""
     return metadata.entry_points()
 
