@@ -20,7 +20,7 @@ def slug(*parts: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-") or "x"
 
 
-def csv_text(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def csv_text(columns: Sequence[object], lines: Iterable[Sequence[object]]) -> str:
     """A CSV file: a header, and lines that end as on Unix."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *lines])

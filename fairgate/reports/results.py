@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from pydantic import ValidationError
 
 from fairgate.ground.atomic import atomic_write
-from fairgate.ground.errors import BaselineError, clean
+from fairgate.ground.errors import BaselineError, clean, disk_errors
 from fairgate.ground.hashing import read_bounded, require_regular
 from fairgate.records import SCHEMA_VERSION, SCORES, STRICTNESS, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
@@ -74,21 +74,9 @@ def _read(path: Path) -> bytes:
             "a results file was expected.", where=str(path), remedy=f"name the file: {path / FILE_NAME}"
         )
     require_regular(path, BaselineError)
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise BaselineError(
-                f"the results file has {size / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB.",
-                where=str(path),
-                remedy="check that this is a results.json of fairgate",
-            )
+    remedy = "check the path; `fairgate check SUITE` writes one"
+    with disk_errors(BaselineError, "the results file cannot be read", path, remedy):
         return read_bounded(path, MAX_BYTES)
-    except OSError as error:
-        raise BaselineError(
-            f"the results file cannot be read ({error.strerror}).",
-            where=str(path),
-            remedy="check the path; `fairgate check SUITE` writes one",
-        ) from error
 
 
 def _parse(content: bytes, where: str) -> Any:

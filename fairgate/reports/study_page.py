@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import ABSENT, interval, number
+from fairgate.ground.text import csv_text
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyRecord, StudyTable
 from fairgate.reports.comparison_files import csv_cell
 from fairgate.reports.data_table import Column, Line, Table, TableCell, printed
@@ -50,23 +50,19 @@ def study_csv(record: StudyRecord, table: StudyTable) -> str:
         for name in ([column, f"{column}, lo", f"{column}, hi", f"{column}, n", f"{column}, why"] if has else [column])
     ]
     notice = " ".join(dict.fromkeys(dataset.notice for dataset in record.datasets if dataset.notice))
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([csv_cell(name) for name in [*head, "notice"]])
+    lines: list[list[object]] = [[*head, "notice"]]
     for row in table.rows:
-        cells: list[object] = []
-        for cell, has in zip(row, estimated, strict=True):
-            plain = (
-                cell if isinstance(cell, Estimate) else Estimate(value=cell) if isinstance(cell, int | float) else None
-            )
-            if not has:
-                cells.append(cell)
-            elif plain is not None:
-                cells += [plain.value, plain.lo, plain.hi, plain.n, plain.why]
-            else:
-                cells += [cell, None, None, None, None]
-        writer.writerow(["" if cell is None else csv_cell(cell) for cell in [*cells, notice]])
-    return buffer.getvalue()
+        cells = zip(row, estimated, strict=True)
+        lines.append([value for cell, has in cells for value in (_estimate(cell) if has else [cell])] + [notice])
+    header, *rows = [[csv_cell(value) for value in line] for line in lines]
+    return csv_text(header, rows)
+
+
+def _estimate(cell: StudyCell) -> list[object]:
+    """A cell with its limits, its count and why it is empty, which an estimate alone has."""
+    if isinstance(cell, Estimate):
+        return [cell.value, cell.lo, cell.hi, cell.n, cell.why]
+    return [cell, None, None, None, None]
 
 
 def study_table(table: StudyTable, most: int = _ROWS) -> Table:

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.ci import in_ci
-from fairgate.ground.errors import TrackingError
+from fairgate.ground.errors import TrackingError, disk_errors
 from fairgate.ground.hashing import read_bounded, sha256_file
 from fairgate.ground.seals import KeyTrouble, is_sealed, stored_key
 from fairgate.ground.seals import seal as sealed
@@ -159,20 +159,14 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None, describe: Describe
 
     if not queue.is_dir():
         return []
-    try:
-        with FileLock(queue / ".push.lock"):
-            for leftover in queue.glob(f"{_SENT}*"):  # of a push that was killed
+    remedy = "make it writable, or send a copy of it with `--queue COPY`; no run is logged twice"
+    with disk_errors(TrackingError, "the queue cannot be written", queue, remedy), FileLock(queue / ".push.lock"):
+        for leftover in queue.glob(f"{_SENT}*"):  # of a push that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
+        for leftover in queue.glob(f"{_INCOMING}*"):  # of a run that was never whole
+            if time.time() - leftover.stat().st_mtime > 24 * 3600:
                 shutil.rmtree(leftover, ignore_errors=True)
-            for leftover in queue.glob(f"{_INCOMING}*"):  # of a run that was never whole
-                if time.time() - leftover.stat().st_mtime > 24 * 3600:
-                    shutil.rmtree(leftover, ignore_errors=True)
-            return _send_all(sorted(waiting(queue)), uri, describe)
-    except OSError as error:
-        raise TrackingError(
-            f"the queue cannot be written: {error.strerror or error}.",
-            where=str(queue),
-            remedy="make it writable, or send a copy of it with `--queue COPY`; no run is logged twice",
-        ) from error
+        return _send_all(sorted(waiting(queue)), uri, describe)
 
 
 def _send_all(entries: Sequence[Path], uri: str | None, describe: Describe | None) -> list[Pushed]:
@@ -219,8 +213,6 @@ def _opened(entry: Path, uri: str | None) -> _Parcel | str:
     if not plain(entry):
         return "holds a link or something else that is no file; it stays: remove it, this machine did not make it."
     try:
-        if (entry / _RECORD).stat().st_size > _MAX_BYTES:
-            return f"holds a record of more than {_MAX_BYTES >> 20} MB; it stays."
         record = RunRecord.model_validate_json(read_bounded(entry / _RECORD, _MAX_BYTES))
         files = sorted((entry / _FILES).iterdir())
     except (OSError, ValidationError) as error:

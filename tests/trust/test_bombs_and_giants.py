@@ -241,7 +241,7 @@ def test_a_record_and_a_manifest_of_a_hundred_megabytes_are_not_read(toy: Toy, t
     path = tmp_path / "results.json"
     with path.open("wb") as handle:
         handle.truncate(100 << 20)
-    with pytest.raises(BaselineError, match="has 100 MB; the limit is 50 MB"):
+    with pytest.raises(BaselineError, match="cannot be read: it has more than 50 MB"):
         read_results(path)
     manifest = toy.root / "datasets/toy/v1/manifest.json"
     manifest.write_bytes(b" " * (70 << 20))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from fairgate.ground.errors import FairgateError, SettingsError
+from fairgate.ground.errors import FairgateError, SettingsError, disk_errors
 from fairgate.ground.png import png_of
 
 if TYPE_CHECKING:
@@ -85,17 +85,10 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-@contextmanager
-def writing(what: str, where: str) -> Iterator[None]:
+def writing(what: str, where: str) -> AbstractContextManager[None]:
     """Raises SettingsError where the block cannot write `what`."""
-    try:
-        yield
-    except OSError as error:
-        raise SettingsError(
-            f"{what} cannot be written ({error.strerror or error}).",
-            where=where,
-            remedy="name a place in a folder that can be written, and has room",
-        ) from error
+    remedy = "name a place in a folder that can be written, and has room"
+    return disk_errors(SettingsError, f"{what} cannot be written", where, remedy)
 
 
 def write_report(texts: Mapping[Path, str | bytes]) -> None:
