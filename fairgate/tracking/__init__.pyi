@@ -8,7 +8,6 @@ from .fetch import past_values as past_values
 from .history import suite_history as suite_history
 from .queue import DEFAULT_QUEUE as DEFAULT_QUEUE
 from .queue import LogOutcome as LogOutcome
-from .queue import Pushed as Pushed
 from .queue import log_or_queue as log_or_queue
 from .queue import push as push
 from .queue import waiting as waiting

@@ -47,20 +47,11 @@ _INCOMING, _SENT = ".incoming-", ".sent-"
 
 @dataclass(frozen=True, slots=True)
 class LogOutcome:
-    """What became of a run: its id with the tracking service, or the folder where it waits; `message` says which, for a
-    person."""
+    """What became of a run: its id with the tracking service, or its folder in the queue, where it waits if it has no
+    id; `message` says which, for a person."""
 
     run_id: str | None
     queued: Path | None
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """One waiting run after a push: `run_id` when MLflow took it and the folder is gone, else why it still waits."""
-
-    entry: Path
-    run_id: str | None
     message: str
 
 
@@ -117,13 +108,7 @@ def _keep(record: RunRecord, files: Sequence[Path], queue: Path, uri: str, error
 
 def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path, uri: str) -> Path:
     """Copy a run into the queue, whole or not at all."""
-    ignore = queue / ".gitignore"
-    for step in (queue.parent, queue, ignore):  # the checkout may hold them
-        if step.is_symlink():
-            raise OSError(errno.ELOOP, "a link would lead the run elsewhere", str(step))
-    queue.mkdir(parents=True, exist_ok=True)
-    if not ignore.exists():
-        atomic_write(ignore, "*\n")
+    make_queue(queue)
     started = content.started_at(record)
     plain_time = "".join(filter(str.isalnum, record.created_at)) or "undated"  # of a time that is not ISO 8601
     stamp = started.strftime("%Y%m%dT%H%M%SZ") if started else plain_time
@@ -145,7 +130,18 @@ def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path, uri: str) ->
     return entry
 
 
-def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None, describe: Describe | None = None) -> list[Pushed]:
+def make_queue(queue: Path) -> None:
+    """Make a folder of waiting runs, which git ignores. OSError for a link of the checkout, which leads elsewhere."""
+    ignore = queue / ".gitignore"
+    for step in (queue.parent, queue, ignore):
+        if step.is_symlink():
+            raise OSError(errno.ELOOP, "a link would lead the run elsewhere", str(step))
+    queue.mkdir(parents=True, exist_ok=True)
+    if not ignore.exists():
+        atomic_write(ignore, "*\n")
+
+
+def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None, describe: Describe | None = None) -> list[LogOutcome]:
     """Send every waiting run, oldest first, and remove each one that MLflow has taken.
 
     Each goes to `uri`; without one, to the address that it was meant for, where this machine itself has queued it and
@@ -169,25 +165,25 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None, describe: Describe
         return _send_all(sorted(waiting(queue)), uri, describe)
 
 
-def _send_all(entries: Sequence[Path], uri: str | None, describe: Describe | None) -> list[Pushed]:
+def _send_all(entries: Sequence[Path], uri: str | None, describe: Describe | None) -> list[LogOutcome]:
     """Send runs one after the other; an address that does not answer is not tried again."""
-    sent: list[Pushed] = []
+    sent: list[LogOutcome] = []
     silent: set[str] = set()
     for entry in entries:
         parcel = _opened(entry, uri)
         if isinstance(parcel, str):
-            sent.append(Pushed(entry, None, f"{entry} {parcel}"))
+            sent.append(LogOutcome(None, entry, f"{entry} {parcel}"))
         elif parcel.uri in silent:
             skipped = f"not tried, since {redact(parcel.uri)} did not answer"
-            sent.append(Pushed(entry, None, f"{entry.name}: {skipped}"))
+            sent.append(LogOutcome(None, entry, f"{entry.name}: {skipped}"))
         else:
             try:
                 run_id = log_run(parcel.record, parcel.files, uri=parcel.uri, more_tags=parcel.tags, describe=describe)
                 gone = entry.rename(entry.with_name(f"{_SENT}{entry.name}"))  # at once: half would wait for ever
                 shutil.rmtree(gone, ignore_errors=True)
-                sent.append(Pushed(entry, run_id, f"sent {entry.name} as run {run_id}{parcel.note}"))
+                sent.append(LogOutcome(run_id, entry, f"sent {entry.name} as run {run_id}{parcel.note}"))
             except TrackingError as error:
-                sent.append(Pushed(entry, None, str(error)))
+                sent.append(LogOutcome(None, entry, str(error)))
                 silent |= {parcel.uri} if unanswered(error) else set()
     return sent
 

@@ -20,10 +20,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.ground.errors import TrackingError, clean
+from fairgate.ground.errors import TrackingError, clean, disk_errors
 from fairgate.records import RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.queue import LogOutcome
+from fairgate.tracking.queue import LogOutcome, make_queue
 from fairgate.tracking.runs import Describe
 from fairgate.tracking.store_session import patience
 
@@ -84,10 +84,8 @@ def _write(
         )
     if find_spec("wandb") is None:
         raise TrackingError("wandb is not installed.", where="--wandb", remedy="pip install wandb")
-    ignore = queue / ".gitignore"
-    for step in (queue.parent, queue, ignore):  # the checkout may hold them
-        if step.is_symlink():
-            raise TrackingError("a link would lead W&B's runs elsewhere.", where=str(step), remedy="remove the link")
+    with disk_errors(TrackingError, "W&B's run cannot be kept", queue, "remove it, or make it writable"):
+        make_queue(queue)
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         parcel = Path(scratch) / "parcel.json"
         parcel.write_text(json.dumps(_parcel(record, files, project, more_tags, describe)), encoding="utf-8")
@@ -98,10 +96,6 @@ def _write(
             max(_WRITING, patience(TIMEOUT, 120)),
         )
         made = next(Path(scratch, "wandb").glob("offline-run-*"))
-        queue.mkdir(parents=True, exist_ok=True)
-        if not ignore.exists():
-            with ignore.open("x", encoding="utf-8") as file:
-                file.write("*\n")
         target = queue / made.name
         if target.exists() or target.is_symlink():
             raise TrackingError("W&B's run is there already.", where=str(target), remedy="remove it, or send it")

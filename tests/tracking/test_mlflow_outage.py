@@ -173,7 +173,7 @@ def test_push_keeps_what_it_cannot_send_and_says_why(dead: str, uri: str, tmp_pa
     assert waiting is not None
     (broken := queue / "broken").mkdir()
     (broken / "record.json").write_text("{")
-    by_name = {result.entry.name: result for result in push(queue, dead)}
+    by_name = {result.queued.name: result for result in push(queue, dead)}
     assert by_name["broken"].run_id is None
     assert "broken" in by_name["broken"].message
     assert by_name[waiting.name].run_id is None

@@ -211,7 +211,7 @@ def test_a_link_that_a_checkout_holds_is_not_followed(link: str, tmp_path: Path)
     (elsewhere / "wandb").mkdir(parents=True)
     target.parent.mkdir(parents=True)
     target.symlink_to(elsewhere / "made" if link.endswith("ignore") else elsewhere)
-    with pytest.raises(TrackingError, match="a link would lead W&B's runs elsewhere"):
+    with pytest.raises(TrackingError, match="W&B's run cannot be kept: a link would lead the run elsewhere"):
         log_to_wandb(a_record(), [], "fairness", queue)
     assert [path.name for path in elsewhere.rglob("*")] == ["wandb"]
 

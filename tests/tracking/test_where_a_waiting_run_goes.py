@@ -286,7 +286,7 @@ def test_a_silent_server_does_not_hold_back_the_runs_of_another(uri: str, tmp_pa
         queued(suite, dead)
     team = store("team", uri, tmp_path)
     queued("third", team)
-    by_suite = {result.entry.name.split("-")[1]: result for result in push(Path("queue"))}
+    by_suite = {result.queued.name.split("-")[1]: result for result in push(Path("queue"))}
     assert by_suite["third"].run_id is not None
     assert "did not answer" in by_suite["first"].message
     assert "not tried" in by_suite["second"].message
