@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from fairgate import builds
 from fairgate.ground.errors import ModelError, RecipeError, harmless
-from fairgate.reports import text_table
+from fairgate.interfaces.cli.console import print_table
 
 WIDTH = 110
 """Columns of text that the table takes at least: in a narrower terminal lines wrap, and nothing is cut."""
@@ -23,11 +24,9 @@ WIDTH = 110
 def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     """Print one build's table."""
     factory = builds.Factory(name, builds.read_build(name, params), out, limit)
-    console = Console(highlight=False)
-    console.width = max(console.width, WIDTH)
     title = f"{name} ({factory.recipe.name})"
     if not factory.places.root.is_dir():
-        console.print(escape(f"{title}: not begun"), soft_wrap=True)
+        typer.echo(f"{title}: not begun")
         return
     title = f"{title}: {factory.places.root}"
     columns = ("subject", "part", "state", "shards", "started", "kept", "chosen", "~dropped", "~work", "~seconds")
@@ -53,60 +52,50 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
             notes.append(
                 f"{part_state.subject}, {part_state.part}: made otherwise ({part_state.stale}); it would be set aside"
             )
-    console.print(text_table(columns, rows, title=title))
+    print_table(columns, rows, title=title, width=WIDTH)
     for note in notes:
-        console.print(escape(harmless(note)), soft_wrap=True)
+        typer.echo(harmless(note))
     if factory.places.dataset.is_dir():
-        console.print(f"dataset: {escape(str(factory.places.dataset))}", soft_wrap=True)
+        typer.echo(f"dataset: {factory.places.dataset}")
 
 
 def show_preflight(name: str, preflight: builds.Preflight) -> None:
     """Print what a build reads, what fetches the rest, and what it will cost."""
-    console = Console(highlight=False)
-    console.width = max(console.width, WIDTH)
     rows = []
     for need in preflight.needs:
         size = builds.published(need.source) if need.model else None
         numbers = ("", "", "") if size is None else (size.licence, f"{size.disk:.1f}", f"{size.memory:.1f}")
         cells = (need.name, harmless(need.source), ", ".join(need.parts) if need.model else "", *numbers)
         rows.append([*cells, "no" if need.problem else "yes"])
-    console.print(text_table(_READS, rows, title=f"{name}: what it reads"))
+    print_table(_READS, rows, title=f"{name}: what it reads", width=WIDTH)
     for problem, (names, remedy) in preflight.remedies.items():
-        console.print(escape(f"{names}: {problem}"), soft_wrap=True)
-        console.print(escape(f"  {remedy}"), soft_wrap=True)
+        typer.echo(f"{names}: {problem}\n  {remedy}")
     if preflight.missing_disk > preflight.free_disk:
-        console.print(
-            f"models to fetch need {preflight.missing_disk:.0f} GB; {preflight.free_disk:.0f} GB of disk are free"
-        )
+        free = f"{preflight.free_disk:.0f} GB of disk are free"
+        typer.echo(f"models to fetch need {preflight.missing_disk:.0f} GB; {free}")
     if preflight.work:
         rows = []
         for work in preflight.work:
             pictures = "?" if work.pictures is None else f"{work.pictures:,}"
             total = "?" if work.pictures is None else f"{work.pictures * work.evaluations:,}"
             rows.append([work.part, work.role, pictures, f"{work.evaluations:,}", total])
-        console.print(text_table(_WORK, rows, title="what it will do, at most: filters end parts earlier"))
+        print_table(_WORK, rows, title="what it will do, at most: filters end parts earlier", width=WIDTH)
     if preflight.estimates:
         rows = []
         for estimate in preflight.estimates:
-            card = (
-                estimate.gpu.name,
-                str(estimate.gpu.memory),
-                f"{preflight.memory:.1f}",
-                "yes" if estimate.fits else "no",
-            )
+            fits = "yes" if estimate.fits else "no"
+            card = (estimate.gpu.name, str(estimate.gpu.memory), f"{preflight.memory:.1f}", fits)
             spent = (f"{estimate.hours:,.1f}", f"{estimate.kilowatt_hours:,.1f}") if estimate.fits else ("", "")
             rows.append([*card, *spent])
-        console.print(text_table(_COST, rows, title="on one GPU, computed and not measured"))
-        console.print(
-            "a batch that does not fit is halved; `needs` is of batches of 8 (docs/use/building.md)", soft_wrap=True
-        )
+        print_table(_COST, rows, title="on one GPU, computed and not measured", width=WIDTH)
+        typer.echo("a batch that does not fit is halved; `needs` is of batches of 8 (docs/use/building.md)")
     if preflight.ways:
         rows = [
             [way.settings, f"{way.memory:.1f}", "-" if way.card is None else f"{way.card} GB"] for way in preflight.ways
         ]
-        console.print(text_table(_FITS, rows, title="memory of a GPU that it needs, computed and not measured"))
+        print_table(_FITS, rows, title="memory of a GPU that it needs, computed and not measured", width=WIDTH)
     for line in preflight.unknown:
-        console.print(escape(f"not counted: {line}"), soft_wrap=True)
+        typer.echo(f"not counted: {line}")
 
 
 _READS = ("~", "~source", "~parts", "~licence", ">disk GB", ">GPU GB", "there")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from fairgate.ground.errors import FairgateError, SettingsError, disk_errors
+from fairgate import reports
+from fairgate.ground.errors import FairgateError, SettingsError, disk_errors, harmless
 from fairgate.ground.png import png_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,24 @@ def wide_console(width: int) -> Console:
     if not console.is_terminal:
         console.width = max(console.width, width)
     return console
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]], *, title: str, width: int = 0
+) -> None:
+    """Print a table of at least `width` columns: in a narrower terminal lines wrap, and nothing is cut."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.width = max(console.width, width)
+    console.print(reports.text_table(columns, rows, title=title))
+
+
+def print_facts(facts: Mapping[str, str | None]) -> None:
+    """Print what is known, a line each: names in bold."""
+    for name, text in facts.items():
+        if text:
+            typer.echo(typer.style(f"{name:<12}", bold=True) + harmless(text))
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from fairgate import data, reports
+from fairgate import data
 from fairgate.ground.errors import DatasetError, harmless
-from fairgate.interfaces.cli.console import progress_bar
+from fairgate.interfaces.cli.console import print_facts, print_table, progress_bar
 
 MIN_SETS = 30
 """The min_sets of a suite that names none."""
@@ -99,10 +99,6 @@ def _attributes(given: list[str]) -> dict[str, list[str]]:
 
 def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
     """Print what a release says of itself; its groups in a table, where wanted."""
-    from rich.console import Console
-    from rich.markup import escape
-
-    console = Console(highlight=False)
     kind = "counterfactual sets" if manifest.counterfactual else "sets, not counterfactual"
     members = f" of {manifest.members_per_set} members" if manifest.members_per_set else ""
     shard_bytes = sum(shard.bytes for shard in manifest.shards)
@@ -115,10 +111,9 @@ def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
         "recipe": str(manifest.recipe.get("name", manifest.recipe.get("kind", "see manifest.json"))),
         "licence": manifest.licence,
         "fingerprint": manifest.fingerprint,
-        **({"notice": manifest.notice} if manifest.notice else {}),
+        "notice": manifest.notice,
     }
-    for fact, text in facts.items():
-        console.print(f"[bold]{fact:<12}[/bold]{escape(harmless(text))}", soft_wrap=True)
+    print_facts(facts)
     if not groups:
         return
     rows = [
@@ -127,9 +122,7 @@ def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
         for place, (group, count) in enumerate(counted.items())
     ]
     if rows:
-        console.print(
-            reports.text_table(("~attribute", "~group", ">images"), rows, title="perceived or prompted attributes")
-        )
+        print_table(("~attribute", "~group", ">images"), rows, title="perceived or prompted attributes")
 
 
 def show_sizes(sizes: Sequence[data.GroupSize], attributes: Sequence[str], min_sets: int, grouping: str) -> None:
@@ -137,10 +130,6 @@ def show_sizes(sizes: Sequence[data.GroupSize], attributes: Sequence[str], min_s
 
     `grouping` names the options of the command that group more coarsely.
     """
-    from rich.console import Console
-    from rich.markup import escape
-
-    console = Console(highlight=False)
     by_subject = any(size.fewest < size.sets for size in sizes)
     columns = ("~attribute", "~group", ">sets", *(["~fewest of a subject"] if by_subject else []), "judged")
     rows: list[list[str | tuple[str, str]]] = []
@@ -153,18 +142,17 @@ def show_sizes(sizes: Sequence[data.GroupSize], attributes: Sequence[str], min_s
         judged = "yes" if size.judged(min_sets) else ("no", "bold")
         rows.append([over, harmless(size.group), f"{size.sets:,}", *fewest, judged])
         before = size.over
-    console.print(reports.text_table(columns, rows, title=f"groups, with min_sets: {min_sets}"))
+    print_table(columns, rows, title=f"groups, with min_sets: {min_sets}")
     for over in dict.fromkeys(size.over for size in sizes if size.over not in attributes):
         cells = [size.judged(min_sets) for size in sizes if size.over == over]
-        console.print(f"{escape(harmless(over))}: {sum(cells)} of {len(cells)} crossings would be judged")
+        typer.echo(f"{harmless(over)}: {sum(cells)} of {len(cells)} crossings would be judged")
     if len(small) > _LISTED:
-        console.print(f"{len(small) - _LISTED} more crossings would not be judged")
+        typer.echo(f"{len(small) - _LISTED} more crossings would not be judged")
     lacking = [size for size in sizes if not size.judged(min_sets)]
     if lacking:
-        console.print(
+        typer.echo(
             f"{len(lacking)} groups and crossings are in fewer than {min_sets} sets: a suite names them and gives no "
-            f"verdict on them. Bring more, or group more coarsely ({grouping}).",
-            soft_wrap=True,
+            f"verdict on them. Bring more, or group more coarsely ({grouping})."
         )
     if by_subject and any(size.judged(min_sets) and size.fewest < min_sets for size in sizes):
-        console.print("Checks by subject need as many sets of each subject.", soft_wrap=True)
+        typer.echo("Checks by subject need as many sets of each subject.")

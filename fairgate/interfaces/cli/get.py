@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from fairgate import data, reports, suites
+from fairgate import data, suites
 from fairgate.data import published
-from fairgate.interfaces.cli.console import INVALID, progress_bar
+from fairgate.interfaces.cli.console import INVALID, print_facts, print_table, progress_bar
 from fairgate.interfaces.cli.dataset_import import MIN_SETS, show_sizes
 
 _NOT_TRIED = "the authors of fairgate never downloaded it: the layout is as documented and as loaders read it"
@@ -82,15 +82,12 @@ def _cache() -> Path:
 
 
 def _list() -> None:
-    from rich.console import Console
-
     rows = []
     for name, dataset in published.DATASETS.items():
         called, _, what = dataset.title.partition(": ")
         known = called.casefold() == name.replace("_", "")
         rows.append((name, what if known else dataset.title, dataset.licence, _few(list(dataset.parts))))
-    table = reports.text_table(("name", "~what", "~licence", "~parts"), rows, title="published datasets")
-    Console(highlight=False).print(table)
+    print_table(("name", "~what", "~licence", "~parts"), rows, title="published datasets")
     typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
 
 
@@ -109,7 +106,7 @@ def _notice(dataset: published.Published, which: str, part: published.PublishedP
     facts = {
         "dataset": dataset.title,
         "licence": dataset.licence,
-        **({"terms": dataset.terms} if dataset.terms else {}),
+        "terms": dataset.terms,
         "source": source.address
         + (f" at {source.commit}" if isinstance(source, published.HubFiles) and source.commit else ""),
         **({"to get it": source.how} if not isinstance(source, published.HubFiles | published.WebFiles) else {}),
@@ -121,11 +118,9 @@ def _notice(dataset: published.Published, which: str, part: published.PublishedP
         "citation": dataset.citation,
         **({"importer": ", ".join(packages)} if packages else {"not tried": _NOT_TRIED}),
     }
-    for fact, text in facts.items():
-        if text:
-            typer.echo(f"{fact:<12}{text}")
+    print_facts(facts)
     for note in dataset.notes:
-        typer.echo(f"{'note':<12}{note}")
+        print_facts({"note": note})
 
 
 def _compared(manifest: data.Manifest) -> list[str]:
