@@ -36,12 +36,7 @@ ALIKE: Final = "question of which two options are the same"
 def read(files: SourceFiles, part: str) -> Reading:
     """Each question with its picture; those that the probe could not ask are counted."""
     paths = files.matching(f"{part}-*.parquet")
-    if not paths:
-        raise DatasetError(
-            f"there is no table {part}-*.parquet.",
-            where=str(files.folder),
-            remedy="give the folder with the dataset's Parquet files",
-        )
+    files.require(paths, f"there is no table {part}-*.parquet.", "give the folder with the dataset's Parquet files")
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
     for number, path in enumerate(paths):

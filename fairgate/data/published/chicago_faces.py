@@ -10,7 +10,6 @@ from typing import Final
 from fairgate.data import MEMBER, unique_ids
 from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.source_files import SourceFiles, read_image
-from fairgate.ground.errors import DatasetError
 
 RACES: Final = {"A": "Asian", "B": "Black", "L": "Latino", "W": "White", "M": "Multiracial", "I": "Indian"}
 GENDERS: Final = {"F": "Female", "M": "Male"}
@@ -38,12 +37,11 @@ def read(files: SourceFiles, part: str) -> Reading:
         elif said["race"].upper() in races and (several or said["expression"].upper() == "N"):
             names = {name: text.upper() for name, text in said.groupdict().items()}
             found.append((tail, path, names, f"{names['race']}{names['gender']}-{names['target']}"))
-    if not found:
-        raise DatasetError(
-            "the folder holds no photograph of the Chicago Face Database.",
-            where=str(files.folder),
-            remedy="give `CFD Version 3.0`, or its folder Images: photographs are called CFD-AF-200-228-N.jpg",
-        )
+    files.require(
+        found,
+        "the folder holds no photograph of the Chicago Face Database.",
+        "give `CFD Version 3.0`, or its folder Images: photographs are called CFD-AF-200-228-N.jpg",
+    )
     ids = unique_ids([tail for tail, *_ in found])
     if several:
         found.sort(key=lambda photograph: photograph[-1])  # people one after another

@@ -58,12 +58,11 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is 
             groups = {"gender": fields["bb_gender"], "skin": fields["bb_skin"]}
             image, caption = partial(read_image, photographs[name]), captions.get(number, "")
             rows.append(PublishedRow(f"{number:012d}", name, groups, image, caption=caption))
-    if not rows:
-        raise DatasetError(
-            "none of the photographs is there.",
-            where=str(files.folder),
-            remedy="put COCO's val2014.zip, or what it unpacks to, into the folder of the table",
-        )
+    files.require(
+        rows,
+        "none of the photographs is there.",
+        "put COCO's val2014.zip, or what it unpacks to, into the folder of the table",
+    )
     facts = {"captions": bool(captions)}
     return Reading(iter(rows), len(rows), left_out, [*tables, *files.archives], facts)
 

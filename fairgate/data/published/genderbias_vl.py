@@ -61,12 +61,11 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is 
             left_out[ABSENT] += 2
         else:
             pairs.append((key, {"base": paths["base"], "cf": paths["cf"]}))
-    if not pairs:
-        raise DatasetError(
-            "none of the pictures is there.",
-            where=str(files.folder),
-            remedy=f"put {' and '.join(f'{tree}.tar.gz' for tree in TREES.values())}, or what they unpack to, into it",
-        )
+    files.require(
+        pairs,
+        "none of the pictures is there.",
+        f"put {' and '.join(f'{tree}.tar.gz' for tree in TREES.values())}, or what they unpack to, into it",
+    )
     rows = (row for key, paths in pairs for row in _pair(key, paths))
     return Reading(rows, 2 * len(pairs), left_out, [*tables.values(), *files.archives])
 

@@ -58,12 +58,11 @@ def read(files: SourceFiles, part: str) -> Reading:
                 remedy="keep the one that was published",
             )
         found[theme, scene][named["member"]] = path
-    if not found:
-        raise DatasetError(
-            "the folder holds no picture of PAIRS.",
-            where=str(files.folder),
-            remedy="give a clone of its repository: pictures are in data/THEME/SCENE/black_man.png",
-        )
+    files.require(
+        found,
+        "the folder holds no picture of PAIRS.",
+        "give a clone of its repository: pictures are in data/THEME/SCENE/black_man.png",
+    )
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
     for (theme, scene), members in sorted(found.items()):

@@ -76,12 +76,11 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- one list,
             loose.append(picture)
             rows.append(PublishedRow(name, picture.name, groups, partial(read_image, picture), scene))
         seen.add(url)
-    if not rows:
-        raise DatasetError(
-            "none of the pictures is there: the list has their addresses only.",
-            where=str(files.folder),
-            remedy="fetch them with --fetch-images, or put them into the folder as pata_00001.jpg, by their line",
-        )
+    files.require(
+        rows,
+        "none of the pictures is there: the list has their addresses only.",
+        "fetch them with --fetch-images, or put them into the folder as pata_00001.jpg, by their line",
+    )
     return Reading(iter(rows), len(rows), left_out, [files.one(_LIST)], {}, loose)
 
 

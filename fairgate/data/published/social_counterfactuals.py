@@ -38,12 +38,11 @@ _Member = tuple[HubTable, int, str]
 def read(files: SourceFiles, part: str) -> Reading:
     """The whole sets of one kind; the others of that kind are counted by reason."""
     tables = [HubTable(path) for path in files.matching("train-*.parquet")]
-    if not tables:
-        raise DatasetError(
-            "there is no table of SocialCounterfactuals.",
-            where=str(files.folder),
-            remedy="give the folder with its files train-00000-of-00061-*.parquet",
-        )
+    files.require(
+        tables,
+        "there is no table of SocialCounterfactuals.",
+        "give the folder with its files train-00000-of-00061-*.parquet",
+    )
     sets: dict[str, dict[tuple[str, str], list[_Member]]] = defaultdict(lambda: defaultdict(list))
     for table in tables:
         for row, values in table.rows(_COLUMNS):

@@ -105,6 +105,11 @@ class SourceFiles:
             tails[tail] = path
         return tails
 
+    def require(self, found: object, problem: str, remedy: str) -> None:
+        """Raises DatasetError where nothing was found in the folder."""
+        if not found:
+            raise DatasetError(problem, where=str(self.folder), remedy=remedy)
+
     def relative(self, path: Path) -> str:
         """A file's name in the manifest."""
         return path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else path.name

@@ -10,7 +10,6 @@ from pathlib import Path
 from fairgate.data import unique_ids
 from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.source_files import SourceFiles, read_image
-from fairgate.ground.errors import DatasetError
 
 GENDERS = ("Male", "Female")
 RACES = ("White", "Black", "Asian", "Indian", "Others")
@@ -48,12 +47,11 @@ def read(files: SourceFiles, part: str) -> Reading:
             left_out[BROKEN] += 1
         elif bool(name["cropped"]) == (part == "cropped"):
             found[tail] = path, name
-    if not found:
-        raise DatasetError(
-            f"the folder holds no {'cropped ' if part == 'cropped' else ''}photograph of UTKFace.",
-            where=str(files.folder),
-            remedy="names end in .jpg.chip.jpg in the cropped set, and in .jpg in the other (--part wild)",
-        )
+    files.require(
+        found,
+        f"the folder holds no {'cropped ' if part == 'cropped' else ''}photograph of UTKFace.",
+        "names end in .jpg.chip.jpg in the cropped set, and in .jpg in the other (--part wild)",
+    )
     ids = unique_ids(list(found))
 
     def row(name: str, path: Path, said: re.Match[str]) -> PublishedRow:

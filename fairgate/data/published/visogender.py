@@ -101,12 +101,11 @@ def read(files: SourceFiles, part: str) -> Reading:
                 extra={"sector": fields["Sector"], _OTHER[part].lower(): fields[_OTHER[part]]},
             )
         )
-    if not rows:
-        raise DatasetError(
-            "none of the pictures is there: the list has their addresses only.",
-            where=str(files.folder),
-            remedy="fetch them with --fetch-images, or put them into the folder as OO_1.jpg, OO_2.png, ...",
-        )
+    files.require(
+        rows,
+        "none of the pictures is there: the list has their addresses only.",
+        "fetch them with --fetch-images, or put them into the folder as OO_1.jpg, OO_2.png, ...",
+    )
     return Reading(iter(rows), len(rows), left_out, [labels.path], {}, loose)
 
 
