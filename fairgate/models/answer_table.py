@@ -20,7 +20,7 @@ from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.models.contract import Capability, Floats, ImageIndex, Request, register
 from fairgate.models.family import Precomputed, TableFamily
-from fairgate.models.score_table import read_by_image
+from fairgate.models.score_table import named_images, opened_table
 
 _MOST_PROMPTS = 100
 _LONGEST = 20_000
@@ -98,8 +98,8 @@ def read_answers(path: Path, index: ImageIndex) -> _Read:
 
     Raises ScoresError: unreadable, without answers, images foreign, a question with two answers.
     """
-
-    def matched(arrow: Any, keys: list[str], found: list[str], keyed_by: list[str]) -> _Read:
+    with opened_table(path, len(index.set_id), _MOST_PROMPTS, ("prompt", "answer")) as arrow:
+        keys, found, keyed_by = named_images(arrow, index)
         if "answer" not in arrow.column_names:
             raise ScoresError("no column holds the answers.", remedy="add the column `answer`, as the model wrote them")
         place = {name: row for row, name in enumerate(keys)}
@@ -126,8 +126,6 @@ def read_answers(path: Path, index: ImageIndex) -> _Read:
         for ((row, _), _), count in Counter(given).items():
             repeats[row] += count - 1
         return keys, prompted, dict(distinct), repeats
-
-    return read_by_image(path, index, _MOST_PROMPTS, ("prompt", "answer"), matched)
 
 
 def _words(arrow: Any, name: str) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,6 @@ MAX_CSV_BYTES = 2 << 30
 LONGEST_NAME = 4096
 _ROWS_PER_IMAGE = 10  # so many are still read, to name the images that are doubled or foreign
 _SHOWN = 3
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,14 @@ def read_table(path: Path, index: ImageIndex, *, once: bool = True) -> ScoreTabl
 
     Unless each image is to be there `once`, rows that are the same in every cell count once; `repeats` counts these.
     """
-    return _read(path, len(index.set_id), lambda arrow: _matched(path, arrow, index, once))
+    with opened_table(path, len(index.set_id)) as arrow:
+        return _matched(path, arrow, index, once)
 
 
 def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
     """Open a CSV or Parquet table with a row per text, in the column `text`: the texts, and the other columns in their
     order. Raises ScoresError."""
-
-    def matched(arrow: Any) -> tuple[list[str], ScoreTable]:
+    with opened_table(path, MAX_TEXTS) as arrow:
         if "text" not in arrow.column_names:
             raise ScoresError("no column holds the texts.", remedy="add the column `text`")
         found = _texts(arrow.column("text"), "text")
@@ -145,22 +145,15 @@ def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
         columns = tuple(name for name in arrow.column_names if name != "text")
         return found, ScoreTable(path, columns, np.array(found, dtype=object), np.arange(len(found)), arrow)
 
-    return _read(path, MAX_TEXTS, matched)
 
-
-def read_by_image(path: Path, index: ImageIndex, most: int, text: Sequence[str], use: Callable[..., T]) -> T:
-    """What `use(table, names of the dataset's images, those of the rows, their columns)` makes of a CSV or Parquet
-    table with `most` rows an image; columns called `text` are text. Raises ScoresError."""
-    rows = most * len(index.set_id) // _ROWS_PER_IMAGE
-    return _read(path, rows, lambda arrow: use(arrow, *_named(arrow, index)), text)
-
-
-def _read(path: Path, rows: int, use: Callable[[Any], T], text: Sequence[str] = ()) -> T:
-    """What `use` makes of a table of about so many rows at most. Raises ScoresError."""
+@contextmanager
+def opened_table(path: Path, images: int, each: int = _ROWS_PER_IMAGE, text: Sequence[str] = ()) -> Iterator[Any]:
+    """A CSV or Parquet table with `each` row an image at most, whose columns called `text` are text. A ScoresError of
+    the block is about the table. Raises ScoresError."""
     import pyarrow as pa
 
     try:
-        return use(_read_parquet(path, rows) if path.suffix == ".parquet" else _read_csv(path, text))
+        yield _read_parquet(path, images, each) if path.suffix == ".parquet" else _read_csv(path, text)
     except ScoresError as error:  # of what is below, which knows no path
         raise ScoresError(error.problem, where=str(path), remedy=error.remedy) from error
     except (pa.ArrowException, csv.Error, OSError, ValueError, KeyError, TypeError) as error:
@@ -175,12 +168,11 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
 
     Of every box: its numbers, its label, and the image's row. Raises ScoresError.
     """
-
-    def matched(arrow: Any) -> tuple[ScoreTable, list[str], Rows]:
+    with opened_table(path, len(index.set_id), most * _ROWS_PER_IMAGE) as arrow:
         names: list[str] = arrow.column_names
         if absent := [name for name in ("label", "score") if name not in names]:
             raise ScoresError(f"no column is called '{absent[0]}'.", remedy="write a row a box, with its label, score")
-        keys, found, keyed_by = _named(arrow, index)
+        keys, found, keyed_by = named_images(arrow, index)
         _rows_of(keys, list(dict.fromkeys(found)), keyed_by)
         row_of = {key: row for row, key in enumerate(keys)}
         columns = tuple(name for name in names if name not in (*keyed_by, "label"))
@@ -193,11 +185,9 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
         rows = np.array([row_of[name] for name in named], dtype=np.int64)
         return ScoreTable(path, columns, named, boxes, arrow), [labels[box] for box in boxes.tolist()], rows
 
-    return _read(path, most * len(index.set_id), matched)
-
 
 def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool) -> ScoreTable:
-    keys, found, keyed_by = _named(arrow, index)
+    keys, found, keyed_by = named_images(arrow, index)
     prompts, again = tuple(name for name in arrow.column_names if name not in keyed_by), Counter[str]()
     if not once and (doubled := set(_doubled(found))):
         distinct, again = _distinct(arrow, found, doubled)
@@ -221,7 +211,7 @@ def _distinct(arrow: Any, found: list[str], doubled: set[str]) -> tuple[list[int
     return rows, again
 
 
-def _named(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], list[str]]:
+def named_images(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], list[str]]:
     """Names of the dataset's images, those of the table's rows, and the columns that they are of."""
     names: list[str] = arrow.column_names
     by_path = [name for name in PATH_COLUMNS if name in names]
@@ -237,23 +227,23 @@ def _named(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], list[st
     return keys, ["/".join(parts) for parts in zip(*cells, strict=True)], keyed_by
 
 
-def _read_parquet(path: Path, images: int) -> Any:
+def _read_parquet(path: Path, images: int, each: int) -> Any:
     """The table's columns, text as codes of its different texts: a file of a few bytes may repeat one a billion times.
 
     Columns of other kinds than text and numbers are not read.
     """
     parquet = open_parquet(path)
     _require_plain_names(parquet.schema_arrow.names)
-    _require_bounded(parquet.metadata, images)
+    _require_bounded(parquet.metadata, images, each)
     plain = [field.name for field in parquet.schema_arrow if is_text(field.type) or _is_number(field.type)]
     table = parquet.read(columns=plain).select(plain)
     table.validate(full=True)  # a damaged page can hold codes of texts that there are not
     return table
 
 
-def _require_bounded(facts: Any, images: int) -> None:
+def _require_bounded(facts: Any, images: int, each: int) -> None:
     """Raises ScoresError for a table that unpacks to far more than scores of these images can need."""
-    if facts.num_rows > _ROWS_PER_IMAGE * images + _ROWS_PER_IMAGE:
+    if facts.num_rows > each * images + _ROWS_PER_IMAGE:
         problem = f"the table has {facts.num_rows:,} rows, and the dataset {images:,} images."
         raise ScoresError(problem, remedy="write one row an image")
     sizes = dict[str, int]()
