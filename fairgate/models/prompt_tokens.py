@@ -60,11 +60,10 @@ def with_tokens(tokens: Mapping[str, Any], count: int, where: str) -> Mapping[st
             where=where,
             remedy="write shorter prompts, or learn fewer tokens",
         )
-    longer = {"ids": torch.cat([ids[:, :1].expand(-1, 1 + count), ids[:, 1 : length - count]], dim=1)}
-    if "mask" in tokens:
-        mask = tokens["mask"]
-        longer["mask"] = torch.cat([mask[:, :1].expand(-1, 1 + count), mask[:, 1 : length - count]], dim=1)
-    return longer
+    return {
+        name: torch.cat([part[:, :1].expand(-1, 1 + count), part[:, 1 : length - count]], dim=1)
+        for name, part in tokens.items()
+    }
 
 
 def putting(vectors: torch.Tensor) -> Any:

@@ -16,7 +16,7 @@ from nightly import some
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import LOWEST_SCORE, Detections, EmbeddingCache, open_scorer, require_capability
-from fairgate.models.detection.layouts import READ_TEXTS
+from fairgate.models.checkpoints import READ_TEXTS
 
 # A box is a chain of some 20 float32 products with sums of 16 to 64 terms, scaled to 60 pixels, and the weights are
 # drawn wide: 20 * sqrt(64) * 2^-24 * 60 = 6e-4 pixels; scores are below 1.

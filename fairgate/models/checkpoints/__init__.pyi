@@ -7,6 +7,7 @@ from .advice import DETECTORS as DETECTORS
 from .advice import LANGUAGE_MODELS as LANGUAGE_MODELS
 from .advice import MATCHERS as MATCHERS
 from .advice import OPEN_CLIP as OPEN_CLIP
+from .advice import READ_TEXTS as READ_TEXTS
 from .advice import Home as Home
 from .advice import home_of as home_of
 from .advice import no_config as no_config

@@ -79,6 +79,8 @@ DETECTORS: Mapping[str, str] = {
     "owlvit": "OwlViTForObjectDetection",
     "owlv2": "Owlv2ForObjectDetection",
 }
+READ_TEXTS = frozenset({"grounding-dino", "owlvit", "owlv2"})
+"""Types of which a text is looked for, and not one of the model's own classes."""
 BACKBONES: Mapping[str, str] = {
     "dinov2": "Dinov2Model",
     "dinov2_with_registers": "Dinov2WithRegistersModel",

@@ -1,4 +1,5 @@
-"""Names of a classifier's outputs: its own or those of `?labels=FILE`, and how a suite's labels find them. No torch."""
+"""Names of a classifier's outputs, its own or those of `?labels=FILE`, or of a detector's classes, and how a suite's
+labels find them. No torch."""
 
 from __future__ import annotations
 
@@ -182,3 +183,32 @@ def read_labels(path: Path) -> tuple[list[str] | None, dict[str, list[str]] | No
         where=str(path),
         remedy='write ["chef", "doctor"], the names of all outputs in order, or {"doctor": ["physician", "surgeon"]}',
     )
+
+
+def class_names(config: Mapping[str, Any], where: str) -> dict[int, str]:
+    """The names of a model's classes, by number, as its config gives them. Raises ModelError for one without."""
+    given = config.get("id2label")
+    try:
+        found = {int(number): str(name) for number, name in given.items()} if isinstance(given, dict) else {}
+    except ValueError:
+        found = {}
+    if not found:
+        raise ModelError(
+            "the config does not name the classes that the model detects (id2label).",
+            where=where,
+            remedy="save the model with its labels: config.id2label = {0: 'person', ...}",
+        )
+    return found
+
+
+def class_number(names: Mapping[int, str], what: str, where: str) -> int:
+    """The number of a class by its name. Raises ModelError where no class, or more than one, is called so."""
+    found = [number for number, name in names.items() if name == what]
+    if len(found) != 1:
+        raise ModelError(
+            f"{'no class' if not found else f'{len(found)} classes'} of the model {'are' if found else 'is'} called "
+            f"'{what}'.",
+            where=where,
+            remedy=did_you_mean(what, names.values()) or f"its classes: {listed(list(names.values()), 8)}",
+        )
+    return found[0]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import DETECTORS, Device, TransformersFolder, diverged, load_parts, naming
+from fairgate.models.checkpoints import DETECTORS, READ_TEXTS, Device, TransformersFolder, diverged, load_parts, naming
+from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
-from fairgate.models.detection.layouts import READ_TEXTS, class_names, class_number
 
 MAX_PREPARED = 1 << 22
 """Pixels that a picture may have once it is prepared: attention needs memory by their square."""

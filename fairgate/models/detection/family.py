@@ -8,10 +8,10 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import DETECTORS, TransformersFolder, naming, split_options
+from fairgate.models.checkpoints import DETECTORS, READ_TEXTS, TransformersFolder, naming, split_options
+from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
-from fairgate.models.detection.layouts import READ_TEXTS, class_names, class_number
 from fairgate.models.family import FolderFamily, JudgedModel, Numbers, RowParts
 from fairgate.models.reading import folder_preprocessing, folder_tokenizer
 
