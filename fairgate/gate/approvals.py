@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from fairgate import suites
 from fairgate.gate.baselines import RESULTS, SCORES, BaselineSpec, Repository, parse_baseline
 from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
 from fairgate.gate.preparation import Approving, Prepared
@@ -18,15 +19,6 @@ from fairgate.gate.runs import ComparedRun
 from fairgate.ground.errors import BaselineError, SuiteError
 from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import Against, ApprovalKind, DefinitionChange, ModelInfo, NeededApproval
-from fairgate.suites import (
-    FOLDER,
-    LoadedSuite,
-    Settings,
-    Suite,
-    definition_digest,
-    load_text,
-    weaker,
-)
 from fairgate.version import __version__
 
 NOTHING = "none"
@@ -42,7 +34,9 @@ class Weighed:
     notices: list[str]
 
 
-def approving(here: LoadedSuite, repository: Repository, settings: Settings, places: Sequence[BaseCommit]) -> Approving:
+def approving(
+    here: suites.LoadedSuite, repository: Repository, settings: suites.Settings, places: Sequence[BaseCommit]
+) -> Approving:
     """Whose approvals count in a run that has a base: the suite as the default branch has it.
 
     Without a default branch that is known, a run of a pull request has nobody who approves.
@@ -58,9 +52,9 @@ def approving(here: LoadedSuite, repository: Repository, settings: Settings, pla
         return Approving(None, "the default branch, which is not known here")
     try:
         commit = repository.tip(ref)
-        text = repository.read(commit, f"{FOLDER}/{here.name}.yaml")
-        shown = f"{FOLDER}/{here.name}.yaml at {commit[:7]}"
-        suite = None if text is None else load_text(text, here.path, shown=shown).suite
+        text = repository.read(commit, f"{suites.FOLDER}/{here.name}.yaml")
+        shown = f"{suites.FOLDER}/{here.name}.yaml at {commit[:7]}"
+        suite = None if text is None else suites.load_text(text, here.path, shown=shown).suite
     except (BaselineError, SuiteError):
         return Approving(None, f"{ref}, whose suite cannot be read")
     return Approving(suite, ref if is_full_hash(ref) else branch_name(ref))
@@ -90,13 +84,13 @@ def weigh(prepared: Prepared, needed: Iterable[NeededApproval], today: date) -> 
     return Weighed(open_, notices)
 
 
-def weaker_definition(before: Suite, now: Suite, words: str) -> list[NeededApproval]:
+def weaker_definition(before: suites.Suite, now: suites.Suite, words: str) -> list[NeededApproval]:
     """The approval that a definition needs by which a model may pass that the old one stops; none if it is stricter."""
-    changes = weaker(before, now)
+    changes = suites.weaker(before, now)
     if not changes:
         return []
     what = f"the gate may be weaker than at {words}: {_listed(changes)}"
-    return [_needed("definition", what, definition_digest(before), definition_digest(now))]
+    return [_needed("definition", what, suites.definition_digest(before), suites.definition_digest(now))]
 
 
 def other_model(before: str, now: str, words: str) -> NeededApproval:
@@ -105,10 +99,10 @@ def other_model(before: str, now: str, words: str) -> NeededApproval:
     return _needed("model", what, *(sha256_bytes(uri.encode("utf-8", "surrogateescape")) for uri in (before, now)))
 
 
-def another_suite(before: bytes | None, now: Suite | None, what: str) -> NeededApproval:
+def another_suite(before: bytes | None, now: suites.Suite | None, what: str) -> NeededApproval:
     """The approval that a suite needs which is deleted (`now` is None), or cannot be compared with what was there."""
     old = NOTHING if before is None else sha256_bytes(before)
-    return _needed("definition", what, old, NOTHING if now is None else definition_digest(now))
+    return _needed("definition", what, old, NOTHING if now is None else suites.definition_digest(now))
 
 
 def comparisons(
@@ -204,13 +198,13 @@ def edited_anchor(
     return [_needed("anchor", what, *(text and sha256_bytes(text.encode()) for text in (before, now)))]
 
 
-def unpinned_anchors(suites: Sequence[LoadedSuite], repository: Repository) -> list[str]:
+def unpinned_anchors(loaded: Sequence[suites.LoadedSuite], repository: Repository) -> list[str]:
     """A line to paste for each anchor of a suite that names a tag or branch alone.
 
     Raises BaselineError from version `PINNED_FROM` on.
     """
     lines = []
-    for suite in suites:
+    for suite in loaded:
         spec = parse_baseline(suite.suite.anchor or "none")
         if spec.kind != "git" or spec.pinned is not None:
             continue

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fairgate import suites
 from fairgate.data import Dataset
 from fairgate.gate import bases
 from fairgate.gate.approvals import another_suite, approving, edited_anchor, other_model, weaker_definition
@@ -16,19 +17,9 @@ from fairgate.gate.preparation import Definition, Prepared, planned_on
 from fairgate.ground.errors import NoVerdict, SuiteError, listed
 from fairgate.models import local_paths, published_models, schemes, uri_options
 from fairgate.records import DefinitionChange, GateDefinition, NeededApproval, OtherDefinition
-from fairgate.suites import (
-    FOLDER,
-    LoadedSuite,
-    Settings,
-    changes_between,
-    load_text,
-    same_verdicts,
-    suite_names,
-    with_subjects_of,
-)
 
 
-def hold(prepared: Prepared, settings: Settings) -> tuple[Prepared, Settings]:
+def hold(prepared: Prepared, settings: suites.Settings) -> tuple[Prepared, suites.Settings]:
     """Compare a suite with its definition at the merge base, at the base's tip and on the default branch.
 
     Where a change edits `baseline:`, the base's counts in the settings. Raises BaselineError where a base that was
@@ -47,8 +38,8 @@ class _Comparison:
     """How a change's gate differs from that of each base commit."""
 
     prepared: Prepared
-    here: LoadedSuite
-    settings: Settings
+    here: suites.LoadedSuite
+    settings: suites.Settings
     repository: Repository
     places: list[bases.BaseCommit]
     releases: BaseReleases
@@ -60,7 +51,7 @@ class _Comparison:
     edited_records: list[str] = field(default_factory=list)
     trouble: NoVerdict | None = None
 
-    def made(self) -> tuple[Prepared, Settings]:
+    def made(self) -> tuple[Prepared, suites.Settings]:
         """Compare with each base commit, and add the differences to what is prepared."""
         base, *others = self.places
         if not self.prepared.deleted:
@@ -79,7 +70,9 @@ class _Comparison:
             self.weighed.append(another_suite(text, self.here.suite, f"{base.words} has a suite that cannot be read"))
         else:
             self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
-            gone = sorted(set(bases.suites_at(self.repository, base.commit)) - set(suite_names(self.prepared.root)))
+            gone = sorted(
+                set(bases.suites_at(self.repository, base.commit)) - set(suites.suite_names(self.prepared.root))
+            )
             if gone:
                 what = f"this change adds suite '{self.here.name}' and deletes {listed(gone)}"
                 self.notices.append(f"{what}: nobody has reviewed what the new one asks for")
@@ -129,16 +122,18 @@ class _Comparison:
             self.trouble = self.trouble or trouble
 
     def _text(self, place: bases.BaseCommit) -> bytes | None:
-        return self.repository.read(place.commit, f"{FOLDER}/{self.here.name}.yaml")
+        return self.repository.read(place.commit, f"{suites.FOLDER}/{self.here.name}.yaml")
 
-    def _loaded(self, text: bytes, place: bases.BaseCommit) -> LoadedSuite | SuiteError:
+    def _loaded(self, text: bytes, place: bases.BaseCommit) -> suites.LoadedSuite | SuiteError:
         """A base commit's suite, or why this fairgate cannot read it: a change may fix a broken suite."""
         try:
-            return load_text(text, self.here.path, shown=f"{FOLDER}/{self.here.name}.yaml at {place.commit[:7]}")
+            return suites.load_text(
+                text, self.here.path, shown=f"{suites.FOLDER}/{self.here.name}.yaml at {place.commit[:7]}"
+            )
         except SuiteError as error:
             return error
 
-    def _merge_base(self, old: LoadedSuite, base: bases.BaseCommit) -> None:
+    def _merge_base(self, old: suites.LoadedSuite, base: bases.BaseCommit) -> None:
         if self.prepared.deleted:
             self.changes.append(DefinitionChange(what="the suite", before="there", now=None))
             what = f"this change deletes suite '{self.here.name}'"
@@ -146,8 +141,8 @@ class _Comparison:
             self.weighed.append(another_suite(self._text(base), None, what))
             return
         self._weigh(old, base)
-        self.changes += changes_between(old.suite, self.here.suite)
-        if not same_verdicts(old.suite, self.here.suite):
+        self.changes += suites.changes_between(old.suite, self.here.suite)
+        if not suites.same_verdicts(old.suite, self.here.suite):
             self._plan_before(old, base)
         self._model(old.suite.model, base)
         before, now = old.suite.baseline or "none", self.here.suite.baseline or "none"
@@ -157,7 +152,7 @@ class _Comparison:
                 f"this change sets `baseline:` to {now}; compared with {before} of {base.words} until that is merged"
             )
 
-    def _weigh(self, old: LoadedSuite, base: bases.BaseCommit) -> None:
+    def _weigh(self, old: suites.LoadedSuite, base: bases.BaseCommit) -> None:
         """What a person has to approve of this change's suite, compared with an older one."""
         self.weighed += weaker_definition(old.suite, self.here.suite, base.words)
         self.weighed += edited_anchor(old.suite.anchor, self.here.suite.anchor, self.repository, base)
@@ -176,7 +171,7 @@ class _Comparison:
         old = self._loaded(text, there) if text is not None else None
         self._tables(there)
         self._records(there)
-        if isinstance(old, LoadedSuite):
+        if isinstance(old, suites.LoadedSuite):
             self._weigh(old, there)
             self._dataset(there, self.releases.of(old, there))
         elif old is not None:
@@ -190,17 +185,17 @@ class _Comparison:
 
     def _compared(self) -> list[str]:
         """The baseline and the anchors that are compared with, each once."""
-        suites = (self.here, *(other.loaded for other in self.others))
-        return list(dict.fromkeys((self.settings.baseline, *(loaded.suite.anchor or "none" for loaded in suites))))
+        judged = (self.here, *(other.loaded for other in self.others))
+        return list(dict.fromkeys((self.settings.baseline, *(loaded.suite.anchor or "none" for loaded in judged))))
 
-    def _plan_before(self, old: LoadedSuite, base: bases.BaseCommit) -> None:
+    def _plan_before(self, old: suites.LoadedSuite, base: bases.BaseCommit) -> None:
         """The merge base's suite on this dataset; with this change's labels for subjects that the old ones lack."""
         dataset = self.prepared.dataset
         try:
             self.others.append(planned_on(old, dataset, base.decider))
         except SuiteError:
             try:
-                self.others.append(planned_on(with_subjects_of(old, self.here), dataset, base.decider))
+                self.others.append(planned_on(suites.with_subjects_of(old, self.here), dataset, base.decider))
             except SuiteError as error:
                 if self.releases.planned:  # they are judged on the base's own release
                     return
@@ -253,7 +248,7 @@ class _Comparison:
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )
 
-    def _other(self, place: bases.BaseCommit, at_base: bytes | None, old: LoadedSuite | None) -> None:
+    def _other(self, place: bases.BaseCommit, at_base: bytes | None, old: suites.LoadedSuite | None) -> None:
         """Another base commit (the base's tip, or the default branch): its definition counts where it differs.
 
         Raises NoVerdict where this branch cannot be judged by it.
@@ -267,10 +262,10 @@ class _Comparison:
             raise NoVerdict(f"{place.words}: {loaded.problem}", where=loaded.where, remedy=rebase)
         moved = self.releases.add(loaded, place) is not None
         known = [self.here, *(definition.loaded for definition in self.others), *([old] if old is not None else [])]
-        alike = any(same_verdicts(loaded.suite, definition.suite) for definition in known)
+        alike = any(suites.same_verdicts(loaded.suite, definition.suite) for definition in known)
         if text == at_base or (alike and not moved):
             return
-        changes = changes_between(self.here.suite, loaded.suite)
+        changes = suites.changes_between(self.here.suite, loaded.suite)
         self.elsewhere.append(
             OtherDefinition(
                 decider=place.decider, ref=place.ref, commit=place.commit, suite_digest=loaded.digest, changes=changes

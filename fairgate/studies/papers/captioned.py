@@ -114,6 +114,11 @@ class Captioned:
         """A row for each photograph: its first."""
         return np.unique(self.set_id, return_index=True)[1]
 
+    @property
+    def neutral(self) -> list[str]:
+        """Neutral captions of every photograph."""
+        return [text for row in self.own for text in self.columns["neutral_captions"][row]]
+
     def rows_of(self, set_ids: NDArray[Any]) -> Rows:
         """Rows whose photograph is one of these."""
         return np.flatnonzero(np.isin(self.set_id, set_ids))

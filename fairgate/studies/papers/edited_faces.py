@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from fairgate.data import CROSS, Dataset, Index
 from fairgate.formulas.metrics import individual_typology_angle, skin_mask
 from fairgate.ground.errors import DatasetError, listed
+from fairgate.ground.hashing import digest
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import ImageSource, decode_rgb
@@ -37,8 +39,6 @@ class ChosenImages:
     @property
     def fingerprint(self) -> str:
         """Of the release, and of the rows."""
-        from fairgate.ground.hashing import digest
-
         return digest([self.release.fingerprint, self.rows.tolist()])
 
     @property
@@ -57,18 +57,14 @@ class ChosenImages:
     def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
         """Row numbers among the chosen, and bytes."""
         place = {int(row): at for at, row in enumerate(self.rows)}
-        waiting: list[tuple[int, bytes]] = []
-        for rows, blobs in self.release.image_batches(batch_size):
-            waiting += [(place[int(row)], data) for row, data in zip(rows, blobs, strict=True) if int(row) in place]
-            while len(waiting) >= batch_size:
-                yield _batch(waiting[:batch_size])
-                waiting = waiting[batch_size:]
-        if waiting:
-            yield _batch(waiting)
-
-
-def _batch(items: Sequence[tuple[int, bytes]]) -> tuple[NDArray[Any], list[bytes]]:
-    return np.array([at for at, _ in items]), [data for _, data in items]
+        chosen = (
+            (place[int(row)], data)
+            for rows, blobs in self.release.image_batches(batch_size)
+            for row, data in zip(rows, blobs, strict=True)
+            if int(row) in place
+        )
+        while batch := list(islice(chosen, batch_size)):
+            yield np.array([at for at, _ in batch]), [data for _, data in batch]
 
 
 def choose(release: Dataset, images: int, seed: int) -> ChosenImages:

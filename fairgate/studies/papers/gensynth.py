@@ -86,6 +86,7 @@ class GenSynthStudy(Study):
         Raises DatasetError for releases without captions, boxes or two genders, ModelError for a model that cannot
         compare pictures with texts.
         """
+        required_template(self.template, "subject")
         inputs = self._inputs(place)
         first = inputs.original
         for release in (first, *inputs.edited):
@@ -95,7 +96,7 @@ class GenSynthStudy(Study):
         others = [*([] if inputs.gallery is first else [inputs.gallery.dataset]), inputs.utility]
         arms = gensynth_arms.arms_of(inputs)
         results = [gensynth_arms.measured(inputs, arm) for arm in arms]
-        useful = _utility(inputs)
+        useful = _utility(inputs, self.template)
         described = [_described(inputs, name) for name in inputs.models]
         return StudyContents(
             models=described,
@@ -138,8 +139,6 @@ class GenSynthStudy(Study):
             utility=opened(self.utility) if self.utility else None,
             models=self.model,
             prompts=(self.male, self.female),
-            template=required_template(self.template, "subject"),
-            clusters=self.clusters,
             seed=self.seed,
             place=place,
         )
@@ -233,14 +232,14 @@ def _embedded(inputs: gensynth_arms.GenSynthInputs, source: Any) -> Matrix:
     return np.asarray(model.image_embeddings(), dtype=np.float64)
 
 
-def _utility(inputs: gensynth_arms.GenSynthInputs) -> dict[str, StudyCell]:
+def _utility(inputs: gensynth_arms.GenSynthInputs, template: str) -> dict[str, StudyCell]:
     """Zero-shot accuracy of every model over the subjects of the labelled release."""
     if inputs.utility is None:
         return {}
     index = inputs.utility.index
     subjects = list(dict.fromkeys(index.subject.tolist()))
     words = [subject.replace("_", " ") for subject in subjects]
-    texts = [filled(inputs.template, "subject", word) for word in words]
+    texts = [filled(template, "subject", word) for word in words]
     truth = np.array([subjects.index(subject) for subject in index.subject.tolist()])
     sets = np.unique(index.set_id, return_inverse=True)[1]
     accuracies: dict[str, StudyCell] = {}
@@ -252,8 +251,7 @@ def _utility(inputs: gensynth_arms.GenSynthInputs) -> dict[str, StudyCell]:
 
 def _captions_table(release: Captioned) -> StudyTable:
     """The neutral captions, to be named in a suite."""
-    every = [text for row in release.own for text in release.columns["neutral_captions"][row]]
-    texts, counts = np.unique(np.array(every, dtype=object), return_counts=True)
+    texts, counts = np.unique(np.array(release.neutral, dtype=object), return_counts=True)
     order = np.lexsort((texts, -counts))
     return StudyTable(
         name="captions",
@@ -277,9 +275,7 @@ def _notes(inputs: gensynth_arms.GenSynthInputs) -> list[str]:
             notes.append(f"{name}: {model.note}")
         if isinstance(seen := _seen_as(inputs, name, inputs.gensynth), str):
             notes.append(f"{name} gives no answer about gender: {seen}")
-        every = sorted(
-            {text for row in inputs.gensynth.own for text in inputs.gensynth.columns["neutral_captions"][row]}
-        )
+        every = sorted(set(inputs.gensynth.neutral))
         alike = {place for pair in indistinct(model, [[text] for text in every]) for place in pair}
         if alike:
             notes.append(f"{name} reads {len(alike)} of {len(every)} neutral captions as one with another of them")

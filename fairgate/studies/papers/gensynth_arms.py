@@ -54,8 +54,6 @@ class GenSynthInputs:
     utility: Dataset | None
     models: Mapping[str, str]
     prompts: tuple[str, str]
-    template: str
-    clusters: int
     seed: int
     place: StudyPlace
     _opened: dict[tuple[str, str], SimilarityModel] = field(default_factory=dict)

@@ -12,18 +12,8 @@ from fairgate.data import Dataset
 from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.metrics import Crossing
 from fairgate.records import StudyFigure, StudyModel, StudyPicture, StudyTable
-from fairgate.studies.papers import word_tables
+from fairgate.studies.papers import word_associations, word_tables
 from fairgate.studies.papers.contract import Models, Study, StudyContents, StudyPlace, register
-from fairgate.studies.papers.word_associations import (
-    WordGallery,
-    WordList,
-    WordScores,
-    published_words,
-    score_words,
-    vocabulary_of,
-    with_valence,
-    words_of_file,
-)
 
 SHOWN_WORDS = 6
 """Words of figures 5 to 7 where none are named."""
@@ -76,13 +66,16 @@ class WordsStudy(Study):
         there, ModelError for a model that compares no texts with pictures.
         """
         self._require_used()
-        words, vocabulary = self._words(), () if self.vocabulary is None else vocabulary_of(self.vocabulary)
+        words, vocabulary = (
+            self._words(),
+            () if self.vocabulary is None else word_associations.vocabulary_of(self.vocabulary),
+        )
         release = place.release(self.data)
         attributes = list(self.over) or list(release.manifest.attributes)
         crossings: list[Crossing] = [(name,) for name in attributes]
         if len(attributes) > 1:
             crossings.append(tuple(attributes))
-        gallery = WordGallery(release, words, tuple(crossings), self.k, self.draws, self.seed)
+        gallery = word_associations.WordGallery(release, words, tuple(crossings), self.k, self.draws, self.seed)
         words.require(self.show, "--show")
         towards = _towards(release, attributes, self.group)
         scored = [self._scored(gallery, name, place) for name in self.model]
@@ -125,23 +118,25 @@ class WordsStudy(Study):
                     remedy=f"leave it{' or --words' if own else ''} out{'' if own else ', or give --words'}",
                 )
 
-    def _words(self) -> WordList:
+    def _words(self) -> word_associations.WordList:
         if self.words is None:
-            words = published_words(self.taxonomy, self.category)
+            words = word_associations.published_words(self.taxonomy, self.category)
         else:
-            words = words_of_file(self.words, self.template)
-        return words if self.valence is None else with_valence(words, self.valence)
+            words = word_associations.words_of_file(self.words, self.template)
+        return words if self.valence is None else word_associations.with_valence(words, self.valence)
 
-    def _scored(self, gallery: WordGallery, name: str, place: StudyPlace) -> WordScores:
+    def _scored(
+        self, gallery: word_associations.WordGallery, name: str, place: StudyPlace
+    ) -> word_associations.WordScores:
         """A model with its scores of every word."""
         uri = self.model[name]
-        return score_words(
+        return word_associations.score_words(
             gallery, name, place.opened(name, uri, gallery.release, "similarity", allow_pickle=self.allow_pickle)
         )
 
 
 def _measured(
-    scored: Sequence[WordScores], show: Sequence[str], vocabulary: Sequence[str]
+    scored: Sequence[word_associations.WordScores], show: Sequence[str], vocabulary: Sequence[str]
 ) -> tuple[list[StudyTable], list[StudyFigure]]:
     entropies = word_tables.entropy_tables(scored)
     strengths, strength_figures = word_tables.strength_tables(scored, vocabulary) if vocabulary else ([], [])
@@ -172,7 +167,7 @@ def _towards(release: Dataset, attributes: Sequence[str], group: str | None) -> 
     return homes[group], group
 
 
-def _nearest_words(scored: WordScores, attribute: str, group: str) -> list[str]:
+def _nearest_words(scored: word_associations.WordScores, attribute: str, group: str) -> list[str]:
     """The words that are nearest to a group."""
     associations = scored.associations[attribute,]
     column = associations.values[:, associations.groups.index(group)]
