@@ -25,7 +25,7 @@ from fairgate.suites import resolve
 @pytest.fixture(autouse=True)
 def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(("FAIRGATE_", "PYTEST_ADDOPTS", "PYTEST_XDIST", "PYTEST_CURRENT")):
+        if name.startswith(("FAIRGATE_", "PYTEST_XDIST", "PYTEST_CURRENT")):
             monkeypatch.delenv(name)
 
 
