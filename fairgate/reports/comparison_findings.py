@@ -87,7 +87,12 @@ def _findings(probe: ClassificationAudit | ImplicitAudit | RetrievalAudit, alpha
         for pair in probe.pairs
         if pair.accuracy_delta and pair.p_accuracy is not None and pair.p_accuracy <= alpha
     ]
-    return [*harms, *_harms(unsure, _less_sure), *_behind(_SPREAD, spread), *_behind(_ACCURACY, right)]
+    return [
+        *harms,
+        *_harms(unsure, lambda row: _shift(_worse_first(row), "P(true label)")),
+        *_behind(_SPREAD, spread),
+        *_behind(_ACCURACY, right),
+    ]
 
 
 def harmed(probe: ClassificationAudit, alpha: float) -> Rows:
@@ -152,36 +157,29 @@ def _harms(rows: Rows, words_of: Callable[[EffectRow], str]) -> list[str]:
     return sentences
 
 
-def _apart(row: EffectRow) -> tuple[tuple[str, float], tuple[str, float], str]:
-    """An effect as worse against better, whichever of the two is the reference: group and mean, and the limits."""
+def _worse_first(row: EffectRow) -> EffectRow:
+    """An effect on the worse group against the better one, whichever of the two is the reference."""
     mean, effect = row.reference_mean or 0.0, row.effect or 0.0
-    group, reference = (row.group, mean + effect), (row.reference, mean)
     if effect < 0:
-        return group, reference, interval(row.lo, row.hi) or "in every set"
-    turned = None if row.lo is None or row.hi is None else interval(-row.hi, -row.lo)
-    return reference, group, turned or "in every set"
+        return row
+    lo, hi = (None, None) if row.lo is None or row.hi is None else (-row.hi, -row.lo)
+    swapped = {"group": row.reference, "reference": row.group, "reference_mean": mean + effect}
+    return row.model_copy(update={**swapped, "effect": -effect, "lo": lo, "hi": hi})
 
 
 def _of(row: EffectRow) -> str:
     return "" if row.subject is None else f" {clean(row.subject, 60)}"
 
 
-def _less_sure(row: EffectRow) -> str:
-    (group, _), (other, _), limits = _apart(row)
-    return (
-        f"{clean(row.model, 60)}: P(true label) of {clean(group, 80)}{_of(row)} images is "
-        f"{number(abs(row.effect or 0.0))} lower than of {clean(other, 80)} ones {limits}"
-    )
-
-
 def _harm(row: EffectRow, probe: ClassificationAudit) -> str:
     """`biased gets 30% of dark × female doctor images right, and 100% of light × male ones (−0.700 [...])`."""
-    (group, share), (other, of_other), limits = _apart(row)
+    row = _worse_first(row)
+    mean, effect, limits = row.reference_mean or 0.0, row.effect or 0.0, interval(row.lo, row.hi) or "in every set"
     sentence = (
-        f"{clean(row.model, 60)} gets {percent_of(share)} of {clean(group, 80)}{_of(row)} images right, and "
-        f"{percent_of(of_other)} of {clean(other, 80)} ones ({signed(-abs(row.effect or 0.0))} {limits})"
+        f"{clean(row.model, 60)} gets {percent_of(mean + effect)} of {clean(row.group, 80)}{_of(row)} images right, "
+        f"and {percent_of(mean)} of {clean(row.reference, 80)} ones ({signed(effect)} {limits})"
     )
-    most = most_taken(probe.taken, row.model, row.subject, group, row.over)
+    most = most_taken(probe.taken, row.model, row.subject, row.group, row.over)
     if most is None:
         return sentence
     return f"{sentence}; {percent_of(most.count / most.total)} are taken for “{clean(most.predicted, 60)}”"

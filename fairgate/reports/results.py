@@ -87,16 +87,11 @@ def _parse(content: bytes, where: str) -> Any:
             parse_float=_finite_float,
             object_pairs_hook=_unique_keys,
         )
-    except UnicodeDecodeError as error:
-        raise BaselineError("the results file is not UTF-8 text.", where=where, remedy=_RECORD_AGAIN) from error
-    except json.JSONDecodeError as error:
-        place = f"{where}:{error.lineno}"
+    except (ValueError, RecursionError) as error:  # not UTF-8, no JSON, or JSON that no run writes
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise BaselineError(
-            f"the results file is not JSON ({error.msg}).", where=place, remedy=_RECORD_AGAIN
+            f"the results file is not valid JSON: {reason}.", where=where, remedy=_RECORD_AGAIN
         ) from error
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise BaselineError(f"the results file is not valid: {reason}.", where=where, remedy=_RECORD_AGAIN) from error
 
 
 def _not_finite(constant: str) -> NoReturn:

@@ -61,8 +61,8 @@ def test_a_failed_write_leaves_the_old_file_whole(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"suite": "occ', "not JSON"),
-        (b"\xff\xfe\x00", "not UTF-8"),
+        (b'{"suite": "occ', "not valid JSON: Unterminated string"),
+        (b"\xff\xfe\x00", "not valid JSON: 'utf-8' codec"),
         (b"[1, 2]", "must hold a JSON object"),
         (b'{"schema_version": 1, "seconds": NaN}', "NaN is not a JSON number"),
         (b'{"schema_version": 1, "seconds": 1e999}', "1e999 is not a JSON number"),
