@@ -125,9 +125,7 @@ def _log_run(
 ) -> list[str]:
     """The run, and where the model is a registered one, the verdict on its version."""
     queue = prepared.root / ".fairgate" / "queue"
-    outcome = tracking.log_or_queue(
-        evaluation.record, files, uri, queue, outage=outage, describe=reports.run_description
-    )
+    outcome = tracking.log_or_queue(evaluation.record, files, uri, queue, outage=outage)
     messages = [outcome.message]
     version = evaluation.record.model.registered
     if outcome.run_id is not None and version is not None:
@@ -142,9 +140,7 @@ def _log_run(
 
 def _log_to_wandb(record: RunRecord, files: list[Path], prepared: Prepared, project: str) -> str:
     try:
-        return tracking.log_to_wandb(
-            record, files, project, prepared.root / tracking.WANDB_QUEUE, describe=reports.run_description
-        ).message
+        return tracking.log_to_wandb(record, files, project, prepared.root / tracking.WANDB_QUEUE).message
     except (TrackingError, OSError) as error:
         return f"warning: W&B was not told of this run, the verdict stands: {error}"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.ground import number_format
 from fairgate.ground.errors import clean
+from fairgate.ground.markdown import web_address
 from fairgate.reports import formatting, sentences
 from fairgate.reports.data_table import table_id
 from fairgate.version import __version__
@@ -66,11 +67,6 @@ def _text(name: str) -> str:
     return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
-def safe_link(url: str | None) -> str | None:
-    """The address if it may be linked (http or https), else None."""
-    return url if url is not None and url == clean(url) and url.startswith(("http://", "https://")) else None
-
-
 def _exact(value: float) -> str:
     """All digits of a number, as scripts read it."""
     return str(value) if isinstance(value, int) else repr(float(value)).replace("inf", "Infinity")
@@ -89,7 +85,7 @@ def _environment() -> Environment:
         for name, word in inspect.getmembers(module, inspect.isfunction)
         if word.__module__ == module.__name__ and not name.startswith("_")
     }
-    made.filters |= words | {"clean": clean, "exact": _exact, "link": safe_link}
+    made.filters |= words | {"clean": clean, "exact": _exact, "link": web_address}
     made.globals |= words | {"DECIDERS": sentences.DECIDERS, "SYMBOL": formatting.SYMBOL, "table_id": table_id}
     return made
 

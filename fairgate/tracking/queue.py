@@ -31,7 +31,7 @@ from fairgate.models.checkpoints import repositories_of
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.run_environment import asking_pull_request
-from fairgate.tracking.runs import DEFAULT_URI, Describe, log_run
+from fairgate.tracking.runs import DEFAULT_URI, log_run
 from fairgate.tracking.store_session import redact, sqlite_path, unanswered
 
 DEFAULT_QUEUE = Path(".fairgate/queue")
@@ -62,20 +62,18 @@ def log_or_queue(
     queue: Path = DEFAULT_QUEUE,
     *,
     outage: TrackingError | None = None,
-    describe: Describe | None = None,
 ) -> LogOutcome:
     """Log a run; when MLflow is out, keep it in `queue`, with the address that it was meant for, without its secrets.
     Never raises for an outage: that changes no verdict.
 
     `outage` is the error of an earlier attempt in this process: the run is queued at once, without another.
-    `describe` is `log_run`'s.
     """
     if outage is not None:
         return _keep(record, files, queue, uri, outage)
     database = sqlite_path(uri)
     first = database is not None and not database.exists()
     try:
-        run_id = log_run(record, files, uri=uri, describe=describe)
+        run_id = log_run(record, files, uri=uri)
     except TrackingError as error:
         return _keep(record, files, queue, uri, error)
     note = " (its tables were made now, which takes seconds, once)" if first else ""
@@ -141,7 +139,7 @@ def make_queue(queue: Path) -> None:
         atomic_write(ignore, "*\n")
 
 
-def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None, describe: Describe | None = None) -> list[LogOutcome]:
+def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None) -> list[LogOutcome]:
     """Send every waiting run, oldest first, and remove each one that MLflow has taken.
 
     Each goes to `uri`; without one, to the address that it was meant for, where this machine itself has queued it and
@@ -162,10 +160,10 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None, describe: Describe
         for leftover in queue.glob(f"{_INCOMING}*"):  # of a run that was never whole
             if time.time() - leftover.stat().st_mtime > 24 * 3600:
                 shutil.rmtree(leftover, ignore_errors=True)
-        return _send_all(sorted(waiting(queue)), uri, describe)
+        return _send_all(sorted(waiting(queue)), uri)
 
 
-def _send_all(entries: Sequence[Path], uri: str | None, describe: Describe | None) -> list[LogOutcome]:
+def _send_all(entries: Sequence[Path], uri: str | None) -> list[LogOutcome]:
     """Send runs one after the other; an address that does not answer is not tried again."""
     sent: list[LogOutcome] = []
     silent: set[str] = set()
@@ -178,7 +176,7 @@ def _send_all(entries: Sequence[Path], uri: str | None, describe: Describe | Non
             sent.append(LogOutcome(None, entry, f"{entry.name}: {skipped}"))
         else:
             try:
-                run_id = log_run(parcel.record, parcel.files, uri=parcel.uri, more_tags=parcel.tags, describe=describe)
+                run_id = log_run(parcel.record, parcel.files, uri=parcel.uri, more_tags=parcel.tags)
                 gone = entry.rename(entry.with_name(f"{_SENT}{entry.name}"))  # at once: half would wait for ever
                 shutil.rmtree(gone, ignore_errors=True)
                 sent.append(LogOutcome(run_id, entry, f"sent {entry.name} as run {run_id}{parcel.note}"))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairgate import reports
 from fairgate.ground.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
@@ -15,9 +16,6 @@ from fairgate.tracking.store_session import require_not_the_branchs, session, sq
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-
-Describe = Callable[[RunRecord], str]
-"""A run in words, as Markdown of at most `content.LONGEST_TAG` characters."""
 
 DEFAULT_URI = "sqlite:///fairgate.db"
 """A store in the working directory; artifacts go to `mlartifacts/` in the same folder."""
@@ -29,14 +27,13 @@ def log_run(
     *,
     uri: str,
     more_tags: Mapping[str, str] | None = None,
-    describe: Describe | None = None,
 ) -> str:
     """Write one evaluation to MLflow and return the run's id.
 
     `files` become artifacts under their own names; results.json and scores.parquet make a run a baseline. Sending the
     same record again returns the run that is there; a run that an outage cut in two is completed. MLflow's process-wide
     state (tracking URI, active run, autologging) is neither read nor changed. `more_tags` are what the sender knows
-    better than the record; `describe` makes the description that MLflow's pages show above a run.
+    better than the record.
 
     Raises TrackingError when a file is missing, when MLflow cannot be reached or refuses, and for a store that git
     tracks.
@@ -47,9 +44,7 @@ def log_run(
             raise TrackingError(
                 "a file that the run should keep is not there.", where=str(path), remedy="write the reports first"
             )
-    tags = content.tags(record) | dict(more_tags or {})
-    if describe is not None:
-        tags[content.NOTE] = describe(record)
+    tags = content.tags(record) | {content.NOTE: reports.run_description(record)} | dict(more_tags or {})
     with session(uri) as client:
         experiment = _experiment(client, content.experiment_of(record.suite), uri)
         run_id, finished = _open_run(client, experiment, record, tags)

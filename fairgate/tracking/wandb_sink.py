@@ -20,11 +20,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from fairgate import reports
 from fairgate.ground.errors import TrackingError, clean, disk_errors
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.queue import LogOutcome, make_queue
-from fairgate.tracking.runs import Describe
 from fairgate.tracking.store_session import patience
 
 WANDB_QUEUE: Final = Path(".fairgate/wandb")
@@ -46,7 +46,6 @@ def log_to_wandb(
     queue: Path,
     *,
     more_tags: Mapping[str, str] | None = None,
-    describe: Describe | None = None,
 ) -> LogOutcome:
     """Write a run into `queue`, send it to `PROJECT` or `ENTITY/PROJECT`, and say what became of it.
 
@@ -57,7 +56,7 @@ def log_to_wandb(
     mode, run_id = os.environ.get("WANDB_MODE", "online"), content.run_key(record)[:16]
     if mode == "disabled":
         return LogOutcome(run_id, None, "W&B: nothing was logged, since WANDB_MODE is 'disabled'")
-    written = _write(record, files, project, queue, {**(more_tags or {})}, describe)
+    written = _write(record, files, project, queue, {**(more_tags or {})})
     waits = f"the run waits in {written}; `wandb sync {written}`, from a folder that is yours, sends it"
     if mode in _OFFLINE:
         return LogOutcome(run_id, written, f"W&B: {waits}")
@@ -75,7 +74,6 @@ def _write(
     project: str,
     queue: Path,
     more_tags: dict[str, str],
-    describe: Describe | None,
 ) -> Path:
     """The folder of the run in the queue, as wandb writes one without a network."""
     if _PARTS.fullmatch(project) is None:
@@ -88,7 +86,7 @@ def _write(
         make_queue(queue)
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         parcel = Path(scratch) / "parcel.json"
-        parcel.write_text(json.dumps(_parcel(record, files, project, more_tags, describe)), encoding="utf-8")
+        parcel.write_text(json.dumps(_parcel(record, files, project, more_tags)), encoding="utf-8")
         _run(
             [str(_WRITER), str(parcel)],
             scratch,
@@ -103,27 +101,22 @@ def _write(
     return target
 
 
-def _parcel(
-    record: RunRecord, files: Sequence[Path], project: str, more_tags: dict[str, str], describe: Describe | None
-) -> dict[str, Any]:
+def _parcel(record: RunRecord, files: Sequence[Path], project: str, more_tags: dict[str, str]) -> dict[str, Any]:
     entity, _, name = project.rpartition("/")
+    approval = ["needs approval"] * bool(record.needs_approval)
     return {
         "entity": entity or None,
         "project": name,
         "id": content.run_key(record)[:16],
         "name": content.run_name(record),
         "group": clean(record.suite, 120),
-        "notes": "" if describe is None else describe(record),
-        "tags": [clean(tag, _TAG) for tag in (record.suite, f"gate {record.verdict}", *_approval_tag(record))],
+        "notes": reports.run_description(record),
+        "tags": [clean(tag, _TAG) for tag in (record.suite, f"gate {record.verdict}", *approval)],
         "config": content.params(record) | content.tags(record) | more_tags,
         "metrics": content.metrics(record),
         "files": [str(path.resolve()) for path in files],
         "exit_code": record.exit_code,
     }
-
-
-def _approval_tag(record: RunRecord) -> list[str]:
-    return ["needs approval"] if record.needs_approval else []
 
 
 def _send(run: Path) -> None:

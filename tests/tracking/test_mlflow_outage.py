@@ -81,7 +81,7 @@ def test_a_dead_server_queues_the_run_and_push_sends_it_once(
 
     spare = tmp_path / "spare"
     shutil.copytree(queue, spare)
-    (sent,) = push(queue, uri, run_description)
+    (sent,) = push(queue, uri)
     (again,) = push(spare, uri)
     assert sent.run_id is not None
     assert again.run_id == sent.run_id

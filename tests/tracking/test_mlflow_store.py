@@ -79,7 +79,7 @@ def test_the_pages_of_a_closed_gate_show_a_failed_run_with_the_comments_text_amo
 ) -> None:
     check = a_check("skew", "doctor", verdict="fail", reason="over the bound")
     record = a_record(suite="closed", verdict="fail", checks=[check])
-    run = client.get_run(log_run(record, [], uri=uri, describe=run_description))
+    run = client.get_run(log_run(record, [], uri=uri))
     assert run.info.status == "FAILED"
     assert run.data.tags["mlflow.note.content"] == run_description(record)
     assert "fairgate closed: fail" in run.data.tags["mlflow.note.content"]
@@ -116,7 +116,7 @@ def test_who_may_not_edit_an_experiment_still_logs_runs(
 def test_a_description_of_very_many_checks_is_a_tag_that_mlflow_takes(uri: str, client: MlflowClient) -> None:
     checks = [a_check("skew", f"subject {at}", verdict="fail", reason="over the bound") for at in range(400)]
     record = a_record(suite="many", verdict="fail", checks=checks)
-    run = client.get_run(log_run(record, [], uri=uri, describe=run_description))
+    run = client.get_run(log_run(record, [], uri=uri))
     assert 1000 < len(run.data.tags["mlflow.note.content"]) <= 5000
     assert len(run.data.tags["fairgate.failing"]) == 5000
 

@@ -112,7 +112,7 @@ def test_a_branch_cannot_have_the_login_sent_to_a_server_of_its_own(
     ours = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     ours.server_close()  # a port at which nobody listens
     monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{ours.server_port}")
-    outcome = log_to_wandb(a_record(), [], "fairness", tmp_path / "queue", describe=run_description)
+    outcome = log_to_wandb(a_record(), [], "fairness", tmp_path / "queue")
     assert listener.heard == []
     assert outcome.run_id is None
     assert outcome.queued is not None

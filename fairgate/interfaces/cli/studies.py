@@ -182,11 +182,9 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
     settings = comparison.AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
     run = comparison.AuditRun(root.resolve(), device, cache, allow_pickle)
-    console = wide_console(120)
+    console, crew = wide_console(120), None if (engine, workers) == ("local", None) else (engine, workers)
     with progress_line() as progress:
-        audits = comparison.audit_suites(
-            suite, model, settings, run, workers=_workers(engine, workers), progress=progress
-        )
+        audits = comparison.audit_suites(suite, model, settings, run, workers=crew, progress=progress)
     for record in audits.audits:
         if len(suite) > 1:
             console.rule(record.suite)
@@ -199,35 +197,26 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     write_report(_files(audits, report, csv, latex, several=len(suite) > 1))
 
 
-def _workers(engine: str, workers: int | None) -> tuple[str, int | None] | None:
-    """The engine and its workers; None for this process."""
-    return None if (engine, workers) == ("local", None) else (engine, workers)
-
-
 def _files(
     audits: records.AuditCollection, report: Path | None, csv: Path | None, latex: Path | None, *, several: bool
 ) -> dict[Path, str]:
     """What is written, by its place."""
-
     texts: dict[Path, str] = {}
-    for record in audits.audits if report is not None else []:
-        assert report is not None
-        folder = report / record.suite if several else report
-        texts[folder / "audit.json"] = record.model_dump_json(indent=2) + "\n"
-        texts[folder / "audit.html"] = reports.comparison_html(record)
+    if report is not None:
+        for record in audits.audits:
+            place = report / record.suite / "audit" if several else report / "audit"
+            texts |= _written(place, record, reports.comparison_html(record), record)
         if several:
-            texts |= {
-                folder / "audit.csv": reports.render_csv(record),
-                folder / "audit.tex": reports.render_latex(record),
-            }
-    if report is not None and several:
-        texts[report / "audits.json"] = audits.model_dump_json(indent=2) + "\n"
-        texts[report / "audits.html"] = reports.collection_html(audits)
-    name = "audits" if several else "audit"
-    texts |= dict.fromkeys(filter(None, [csv, report and report / f"{name}.csv"]), reports.render_csv(*audits.audits))
-    return texts | dict.fromkeys(
-        filter(None, [latex, report and report / f"{name}.tex"]), reports.render_latex(*audits.audits)
-    )
+            texts |= _written(report / "audits", audits, reports.collection_html(audits), *audits.audits)
+    texts |= {} if csv is None else {csv: reports.render_csv(*audits.audits)}
+    return texts | ({} if latex is None else {latex: reports.render_latex(*audits.audits)})
+
+
+def _written(place: Path, record: records.RecordPart, page: str, *audits: records.AuditRecord) -> dict[Path, str]:
+    """A record, its page and the tables of its audits, as files of one name."""
+    texts = {".json": record.model_dump_json(indent=2) + "\n", ".html": page}
+    texts |= {".csv": reports.render_csv(*audits), ".tex": reports.render_latex(*audits)}
+    return {place.with_suffix(suffix): text for suffix, text in texts.items()}
 
 
 def power(

@@ -77,7 +77,7 @@ def push(
             remedy="leave it out, or name the report that another job made with --from",
         )
 
-    results = send(queue, mlflow, reports.run_description)
+    results = send(queue, mlflow)
     for result in results:
         typer.echo(result.message, err=result.run_id is None)
     sent = sum(result.run_id is not None for result in results)
@@ -110,12 +110,10 @@ def _send_report(folder: Path, uri: str | None, project: str | None, pull_reques
             known = {PULL_REQUEST: number} if number else {}
             sent = f"sent {', '.join(path.name for path in files)} as run"
             if uri is not None:
-                run_id = log_run(record, files, uri=uri, more_tags=known, describe=reports.run_description)
+                run_id = log_run(record, files, uri=uri, more_tags=known)
                 typer.echo(f"{sent} {run_id} of suite {record.suite!r}")
             if project is not None:
-                outcome = log_to_wandb(
-                    record, files, project, WANDB_QUEUE, more_tags=known, describe=reports.run_description
-                )
+                outcome = log_to_wandb(record, files, project, WANDB_QUEUE, more_tags=known)
                 typer.echo(outcome.message, err=outcome.run_id is None)
                 if outcome.run_id is None:
                     raise typer.Exit(1)
