@@ -24,16 +24,6 @@ Finish = Callable[[Embeddings, Callable[[int], str]], Embeddings]
 """What is stored of the numbers of a batch; the second argument names one of its images."""
 
 
-def embed_images(encoder: Encoder, request: Request, device: Device, parts: str) -> Embeddings:
-    """Unit embeddings of every image of the request's source, (images, dim) float32.
-
-    Finished pieces are cached below the name `parts`, and reused by the next run. Raises DatasetError for an unreadable
-    image or a source that does not yield each row once, ModelError for an embedding that is NaN or zero, DeviceError
-    when not even one image fits in memory.
-    """
-    return numbers_of_images(encoder.prepare, encoder.encode_images, unit_or_error, request, device, parts)
-
-
 def numbers_of_images(
     prepare: Callable[[Any], Any],
     encode: Callable[[Sequence[Any]], Embeddings],
@@ -43,7 +33,12 @@ def numbers_of_images(
     parts: str,
 ) -> Embeddings:
     """What `encode` makes of every prepared image of the request's source, and `finish` of that: (images, width)
-    float32. Cached and refused as embeddings are."""
+    float32.
+
+    Finished pieces are cached below the name `parts`, and reused by the next run. Raises DatasetError for an unreadable
+    image or a source that does not yield each row once, ModelError as `finish` does, DeviceError when not even one
+    image fits in memory.
+    """
     source = request.source
     batch_size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
     halving = Halving(encode, device.name)

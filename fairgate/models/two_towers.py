@@ -89,16 +89,19 @@ class TwoTowers(JudgedModel[Encoder]):
             self._images = entry.arrays["embeddings"]
             self._scale_and_bias = float(entry.arrays["scale"][0]), float(entry.arrays["bias"][0])
             return self._images
-        from fairgate.models.embeddings import embed_images
+        from fairgate.models.checkpoints import unit_or_error
+        from fairgate.models.embeddings import numbers_of_images
 
-        encoder = self._engine()
-        self._images = embed_images(encoder, self._request, self._device, f"parts/{key}")
+        encoder, parts = self._engine(), f"parts/{key}"
+        self._images = numbers_of_images(
+            encoder.prepare, encoder.encode_images, unit_or_error, self._request, self._device, parts
+        )
         # through float32, as the cache gives them back: the first run and the second say the same
         self._scale_and_bias = float(np.float32(encoder.scale)), float(np.float32(encoder.bias))
         if cache:
             scale, bias = (np.array([value], dtype=np.float32) for value in self._scale_and_bias)
             cache.write(f"images/{key}", {"embeddings": self._images, "scale": scale, "bias": bias})
-            cache.drop_all(f"parts/{key}")
+            cache.drop_all(parts)
         return self._images
 
     def text_embeddings(self, prompts: Sequence[str], device: Device | None = None) -> Embeddings:

@@ -39,11 +39,6 @@ class Adapter:
     files: HashedFiles
     bases: list[str] = field(default_factory=list)
 
-    @property
-    def fingerprint(self) -> str:
-        """Hex SHA-256 over its config and its weights."""
-        return self.files.fingerprint()
-
     def companions(self, names: Sequence[str]) -> dict[str, Path]:
         """Files of its own that decide how texts and pictures are read, by name."""
         return {name: self.path / name for name in names if (self.path / name).is_file()}

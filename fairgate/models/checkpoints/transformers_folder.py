@@ -42,7 +42,7 @@ class TransformersFolder:
     @property
     def fingerprint(self) -> str:
         """Hex SHA-256 over roles and digests of the files, and of the adapter's where there is one."""
-        return self.files.fingerprint(**({"adapter": self.adapter.fingerprint} if self.adapter else {}))
+        return self.files.fingerprint(**({"adapter": self.adapter.files.fingerprint()} if self.adapter else {}))
 
     def named(self, names: Collection[str]) -> list[Path]:
         """Those of the files that have one of the names, such as TOKENIZER_FILES or IMAGE_CONFIGS."""
