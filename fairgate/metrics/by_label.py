@@ -76,7 +76,7 @@ class _ByLabel(OfWorstGroup):
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Of all images, or of the worst group's. Raises ScoresError where no image has the label, or all have it."""
         truth, given, labels = _coded(r, cell, answers[0])
-        of_one = _label(r) is not None
+        of_one = r.settings_of(OfLabel).label is not None
         codings = list(zip(cell.group_codes, map(len, cell.groups), strict=True)) or [(np.zeros_like(truth), 1)]
         tables = [(_tables(cell, codes * labels, truth, given, n * labels), (n, labels)) for codes, n in codings]
 
@@ -97,7 +97,7 @@ class _ByLabel(OfWorstGroup):
             )
         missed = np.bincount(cell.set_code, truth != given, minlength=cell.n_sets).astype(np.float64)
         sets_with_label = np.concatenate([_sets_with(table[2], shape) for table, shape in tables])
-        evidence, of = self.evidence(sets_with_label, _label(r))
+        evidence, of = self.evidence(sets_with_label, r.settings_of(OfLabel).label)
         more: dict[str, Any] = {"sets": int(evidence[0])}
         if cell.groups:
             more = {"resampled": "groups", "blocks": tuple(n for _, n in codings)}
@@ -182,11 +182,6 @@ def _rarest(sets_with_label: Codes) -> tuple[Codes, str]:
     return sets_with_label[:, sets_with_label.any(axis=0)].min(axis=1), "of the rarest label"
 
 
-def _label(r: MetricRequest) -> str | None:
-    assert isinstance(r.settings, OfLabel)
-    return r.settings.label
-
-
 def _coded(r: MetricRequest, cell: Cell, answer: ProbeScores) -> tuple[Codes, Codes, int]:
     """The true and the given label of every image of the cell, (images,) each, and the number of labels: all, or the
     one that is looked for, 0, and the rest, 1. A label that is not given is -1."""
@@ -198,7 +193,7 @@ def _coded(r: MetricRequest, cell: Cell, answer: ProbeScores) -> tuple[Codes, Co
         )
     known = list(dict.fromkeys(answer.truth.tolist()))
     truth, given = answer.truth[cell.rows].tolist(), answer.predicted[cell.rows].tolist()
-    label = _label(r)
+    label = r.settings_of(OfLabel).label
     if len(set(truth)) == 1:
         about = f" of '{r.subject}'" if r.subject else ""
         raise ScoresError(

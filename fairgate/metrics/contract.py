@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,9 @@ class Cut(MetricSettings):
     desired: Literal["dataset", "uniform"] = "dataset"
 
 
+S = TypeVar("S", bound=MetricSettings)
+
+
 @dataclass(frozen=True, slots=True)
 class MetricRequest:
     """A check, as its metric reads it.
@@ -91,7 +94,11 @@ class MetricRequest:
     @property
     def cut(self) -> Cut:
         """The settings of a metric of the top k."""
-        assert isinstance(self.settings, Cut)
+        return self.settings_of(Cut)
+
+    def settings_of(self, kind: type[S]) -> S:
+        """The check's settings, which are of the kind that its metric declares."""
+        assert isinstance(self.settings, kind)
         return self.settings
 
     def at(self, key: str) -> str:

@@ -251,8 +251,7 @@ class Bias(TopK):
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """It compares two groups: of an attribute that has two, or the two that are named."""
-        assert isinstance(r.settings, TwoGroups)
-        two = r.settings.named
+        two = r.settings_of(TwoGroups).named
         for crossing in r.crossings:
             groups = [CROSS.join(group) for group in product(*(dataset.attributes[name] for name in crossing))]
             if two is None:

@@ -196,7 +196,7 @@ class PerceivedShare(OfShares):
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """Refuse a group that the reader does not perceive."""
-        group, groups = _group(r), generation_probe(r).groups
+        group, groups = r.settings_of(PerceivedGroup).group, generation_probe(r).groups
         if group not in groups:
             raise SuiteError(
                 f"check '{r.check}' is about '{group}', which probe '{r.probe}' does not perceive.",
@@ -206,12 +206,7 @@ class PerceivedShare(OfShares):
 
     def of(self, r: MetricRequest, shares: Floats) -> Floats:
         """Its column."""
-        return shares[:, generation_probe(r).groups.index(_group(r))]
-
-
-def _group(r: MetricRequest) -> str:
-    assert isinstance(r.settings, PerceivedGroup)
-    return r.settings.group
+        return shares[:, generation_probe(r).groups.index(r.settings_of(PerceivedGroup).group)]
 
 
 class _ShareOfAll(_OfPictures):

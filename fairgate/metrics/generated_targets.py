@@ -59,8 +59,7 @@ class _FromDeclared(_FromTarget):
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """Refuse a target of other groups, or that does not add up to 1."""
-        assert isinstance(r.settings, ShareTarget)
-        wanted, groups = r.settings.target, generation_probe(r).groups
+        wanted, groups = r.settings_of(ShareTarget).target, generation_probe(r).groups
         if isinstance(wanted, dict) and (set(wanted) != set(groups) or abs(sum(wanted.values()) - 1) > 1e-6):
             raise SuiteError(
                 f"the target of check '{r.check}' is no share for each group, adding up to 1.",
@@ -70,8 +69,7 @@ class _FromDeclared(_FromTarget):
 
     def target(self, r: MetricRequest) -> Floats:
         """Wanted shares, (groups,)."""
-        assert isinstance(r.settings, ShareTarget)
-        wanted = r.settings.target
+        wanted = r.settings_of(ShareTarget).target
         return (
             super().target(r)
             if wanted == "uniform"

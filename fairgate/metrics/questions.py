@@ -42,8 +42,7 @@ class ShareSettings(AnswerSettings):
 
 def _share(r: MetricRequest, answer: ProbeScores) -> Floats:
     """1 where the option was answered, 0 where it was not, NaN where it is none of the question's."""
-    settings = r.settings
-    assert isinstance(settings, AnswerSettings)
+    settings = r.settings_of(AnswerSettings)
     options = sorted(name.removeprefix("answer_") for name in answer.more if name.startswith("answer_"))
     return further(
         r, answer, f"answer_{settings.answer}", f"its options are {', '.join(options)}; several questions may differ"

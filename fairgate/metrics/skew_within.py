@@ -113,7 +113,7 @@ class MarginalMaxSkew(MaxSkew):
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """The attribute whose groups are held fixed is one of those that are crossed."""
-        within = _within(r)
+        within = r.settings_of(WithinCut).within
         (crossing,) = r.crossings
         if within not in crossing or len(crossing) < 2:
             raise SuiteError(
@@ -168,14 +168,9 @@ class MarginalMaxSkew(MaxSkew):
         return Ties(decided=True, lowest=lowest, highest=highest)
 
 
-def _within(r: MetricRequest) -> str:
-    assert isinstance(r.settings, WithinCut)
-    return r.settings.within
-
-
 def _blocks(r: MetricRequest, cell: Cell) -> list[_Block]:
     """The groups of `within`, in the order of the cell's crossings."""
-    at = r.crossings[0].index(_within(r))
+    at = r.crossings[0].index(r.settings_of(WithinCut).within)
     fixed = np.array([name.split(CROSS)[at] for name in cell.groups[0]], dtype=object)
     return [_Block(name, np.flatnonzero(fixed == name)) for name in dict.fromkeys(fixed.tolist())]
 

@@ -29,6 +29,7 @@ class ZeroShotProbe(Probe):
 
     needs: ClassVar[Capability] = "log_probabilities"
     answers_as: ClassVar[str] = "zero_shot_classification"
+    views_have_mean: ClassVar[bool] = True
     value_names: ClassVar[Mapping[str, str]] = {
         "zero_shot_classification": "P(true)",
         "implicit_association": "P(positive)",
@@ -74,11 +75,6 @@ class ZeroShotProbe(Probe):
                 plain(label)
             given_once("labels", labels)
         return value
-
-    @property
-    def no_views(self) -> str | None:
-        """None: each view has an answer."""
-        return None
 
     @property
     def digest_kind(self) -> str:

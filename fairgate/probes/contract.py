@@ -66,7 +66,8 @@ class Probe(SuiteSection):
     `needs` is what a model must be able to do; `needs_where` what instead, by the setting that makes it so (`how:
     likelihood`), as `needed` says of a probe that is set. `value_names` is what the number of an image is, by
     `digest_kind`. Metrics of the kind of probe that `answers_as` names can be measured. `compared_as` says how
-    `fairgate audit` compares models by it, None for not at all.
+    `fairgate audit` compares models by it, None for not at all; `views_have_mean`, whether the mean of answers about
+    several views of an image is an answer.
 
     A probe of one's own needs `kind`, `needs`, `answers_as` and `run`, and `choices` or `queries` so that it is known
     which texts it shows. Register it with the entry point group `fairgate.probes`, under its kind.
@@ -86,6 +87,7 @@ class Probe(SuiteSection):
     answers_as: ClassVar[str]
     value_names: ClassVar[Mapping[str, str]] = {}
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = None
+    views_have_mean: ClassVar[bool] = False
 
     @property
     def digest_kind(self) -> str:
@@ -105,7 +107,7 @@ class Probe(SuiteSection):
     @property
     def no_views(self) -> str | None:
         """Why its answers about several views of an image have no mean, for a message; None if they have."""
-        return f"answers of {with_article(self.kind)} probe have no such mean"
+        return None if self.views_have_mean else f"answers of {with_article(self.kind)} probe have no such mean"
 
     @property
     def named_answers(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ class PredictionProbe(Probe):
 
     needs: ClassVar[Capability] = "predict"
     answers_as: ClassVar[str] = "prediction"
+    views_have_mean: ClassVar[bool] = True
     value_names: ClassVar[Mapping[str, str]] = {"prediction": "right"}
 
     kind: Literal["prediction"]
@@ -38,11 +39,6 @@ class PredictionProbe(Probe):
     others: list[Text] = Field(
         default_factory=list, description="Labels of the model that are no group of the dataset's: always wrong."
     )
-
-    @property
-    def no_views(self) -> str | None:
-        """None: each view has an answer."""
-        return None
 
     @property
     def named_answers(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ class RetrievalProbe(Probe):
 
     needs: ClassVar[Capability] = "similarity"
     answers_as: ClassVar[str] = "retrieval"
+    views_have_mean: ClassVar[bool] = True
     value_names: ClassVar[Mapping[str, str]] = {"retrieval": "cosine"}
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
@@ -34,11 +35,6 @@ class RetrievalProbe(Probe):
     words: dict[str, Text] = Field(
         default_factory=dict, description="How a subject is written in a prompt, where that is not its name."
     )
-
-    @property
-    def no_views(self) -> str | None:
-        """None: each view has an answer."""
-        return None
 
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
         """One per subject."""

@@ -11,20 +11,11 @@ from typing import get_args
 
 import numpy as np
 
+from fairgate import probes
 from fairgate.data import Index
 from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, listed
 from fairgate.ground.hashing import digest
 from fairgate.models import FAMILIES, Capability, Capable, ImageSource, Model, indistinct, require_capability, schemes
-from fairgate.probes import (
-    LISTED_AGAIN,
-    METRIC_VERSION,
-    PROBES,
-    OpenInstrument,
-    Probe,
-    ProbeScores,
-    mean_over_views,
-    taken_rows,
-)
 from fairgate.suites.schema import Suite
 
 _NAMED = 8
@@ -45,17 +36,17 @@ def _no_views(views: int) -> Model:
 
 def without_views(suite: Suite) -> Suite:
     """The suite with a single view of each image."""
-    probes = {name: probe.model_copy(update={"views": 1}) for name, probe in suite.probes.items()}
-    return suite.model_copy(update={"probes": probes})
+    single = {name: probe.model_copy(update={"views": 1}) for name, probe in suite.probes.items()}
+    return suite.model_copy(update={"probes": single})
 
 
 def run_probes(
     model: Capable,
     index: Index,
     suite: Suite,
-    open_instrument: OpenInstrument = _none_is_opened,
+    open_instrument: probes.OpenInstrument = _none_is_opened,
     open_views: OpenViews = _no_views,
-) -> dict[str, ProbeScores]:
+) -> dict[str, probes.ProbeScores]:
     """Every probe's answers: under the probe's name, those of an association under `probe[word]`. Of several views of
     each image, the mean of its answers.
 
@@ -66,21 +57,21 @@ def run_probes(
         require_capability(
             model, probe.needed, f"probe '{name}' ({probe.kind})", partial(_instead, model, probe.needed)
         )
-    scores, repeats = dict[str, ProbeScores](), getattr(model, "repeats", None)
+    scores, repeats = dict[str, probes.ProbeScores](), getattr(model, "repeats", None)
     with FAMILIES.blaming(model.uri.partition(":")[0]):
         require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
         for name, probe in suite.probes.items():
             several, asked, rows = probe.views > 1, model, index
             if several:
                 asked = open_views(probe.views)
-                rows = taken_rows(index, np.repeat(np.arange(len(index)), probe.views))
-            with PROBES.blaming(probe.kind):
+                rows = probes.taken_rows(index, np.repeat(np.arange(len(index)), probe.views))
+            with probes.PROBES.blaming(probe.kind):
                 of_probe = probe.run(name, asked, rows, open_instrument)
             _require_answers(name, probe, of_probe, len(rows.subject))
             if several:
-                of_probe = {key: mean_over_views(answers, probe.views) for key, answers in of_probe.items()}
+                of_probe = {key: probes.mean_over_views(answers, probe.views) for key, answers in of_probe.items()}
             elif repeats is not None and repeats.any():
-                more = {LISTED_AGAIN: repeats}
+                more = {probes.LISTED_AGAIN: repeats}
                 of_probe = {key: replace(answers, more={**answers.more, **more}) for key, answers in of_probe.items()}
             scores |= of_probe
     return scores
@@ -94,15 +85,15 @@ def _instead(model: Capable, needed: Capability) -> str:
         models = f"write the URI in the form that has it ({' or '.join(have[own][1])})"
     else:
         models = f"judge a model that has it ({listed([f'{scheme}:' for scheme in have], _NAMED)})"
-    kinds = [kind for kind, probe in PROBES.items() if probe.needs in model.capabilities]
+    kinds = [kind for kind, probe in probes.PROBES.items() if probe.needs in model.capabilities]
     kinds += [
         f"{kind} with {setting}"
-        for kind, probe in PROBES.items()
+        for kind, probe in probes.PROBES.items()
         for setting, capability in probe.needs_where.items()
         if capability in model.capabilities
     ]
-    probes = f"use a probe that this one answers ({listed(kinds, _NAMED)})" if kinds else "leave the probe out"
-    return f"{models}, or {probes}"
+    others = f"use a probe that this one answers ({listed(kinds, _NAMED)})" if kinds else "leave the probe out"
+    return f"{models}, or {others}"
 
 
 def _family(scheme: str) -> tuple[frozenset[Capability], Sequence[str]]:
@@ -116,7 +107,7 @@ def _family(scheme: str) -> tuple[frozenset[Capability], Sequence[str]]:
     return family.capabilities if own else frozenset(), family.forms
 
 
-def _require_answers(name: str, probe: Probe, answers: Mapping[str, ProbeScores], images: int) -> None:
+def _require_answers(name: str, probe: probes.Probe, answers: Mapping[str, probes.ProbeScores], images: int) -> None:
     shapes = {key: np.shape(scores.value) for key, scores in answers.items()}
     wanted = dict.fromkeys(probe.names(name), (images,))
     if shapes != wanted:
@@ -128,7 +119,7 @@ def _require_answers(name: str, probe: Probe, answers: Mapping[str, ProbeScores]
         )
 
 
-def probe_digests(suite: Suite, metric_version: int = METRIC_VERSION) -> dict[str, str]:
+def probe_digests(suite: Suite, metric_version: int = probes.METRIC_VERSION) -> dict[str, str]:
     """By probe, its kind and a digest of its settings, with the words that they name by a list's name: runs whose
     digests differ are not compared."""
     digests = {}

@@ -8,19 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from fairgate.builds.review.marks import (
-    QUALITIES,
-    SCENES,
-    Keeper,
-    Mark,
-    Opened,
-    Perceived,
-    Quality,
-    SceneMark,
-    Withdrawn,
-    instructions_digest,
-    is_perception,
-)
+from fairgate.builds.review import marks
 from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_png
 from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError, SettingsError
@@ -41,17 +29,17 @@ def moment(clock: Clock) -> str:
     return clock().astimezone(UTC).isoformat(timespec="seconds")
 
 
-def opened_line(dataset: Dataset, sample: Sample, rater: str, clock: Clock = utc_now) -> Opened:
+def opened_line(dataset: Dataset, sample: Sample, rater: str, clock: Clock = utc_now) -> marks.Opened:
     """The line with which a rater's session begins. Raises SettingsError for a name that is none."""
     try:
-        return Opened(
+        return marks.Opened(
             at=moment(clock),
             dataset=dataset.name,
             fingerprint=dataset.manifest.fingerprint,
             rater=rater,
             images=len(sample.images),
             sets=len(sample.sets),
-            instructions=instructions_digest(),
+            instructions=marks.instructions_digest(),
             fairgate=__version__,
         )
     except ValueError as error:
@@ -65,7 +53,7 @@ def opened_line(dataset: Dataset, sample: Sample, rater: str, clock: Clock = utc
 class Session:
     """Answers of one rater over one sample. Methods may be called from several threads."""
 
-    def __init__(self, dataset: Dataset, sample: Sample, keeper: Keeper, clock: Clock = utc_now) -> None:
+    def __init__(self, dataset: Dataset, sample: Sample, keeper: marks.Keeper, clock: Clock = utc_now) -> None:
         """Raises DatasetError where there is nothing to look at."""
         if dataset.manifest.image_encoding == "none":
             raise DatasetError(
@@ -90,8 +78,8 @@ class Session:
                 "attributes": [
                     {"name": name, "groups": groups} for name, groups in self._dataset.manifest.attributes.items()
                 ],
-                "qualities": [asdict(one) for one in QUALITIES],
-                "scenes": [asdict(one) for one in SCENES],
+                "qualities": [asdict(one) for one in marks.QUALITIES],
+                "scenes": [asdict(one) for one in marks.SCENES],
                 "items": [self._view(number) for number in range(len(self._items))],
             }
 
@@ -111,7 +99,7 @@ class Session:
             number, what = self._done[-1]
             item = self._items[number]
             member = item.member if isinstance(item, ImageItem) else None
-            self._keeper.add(Withdrawn(at=moment(self._clock), what=what, set_id=item.set_id, member=member))
+            self._keeper.add(marks.Withdrawn(at=moment(self._clock), what=what, set_id=item.set_id, member=member))
             self._done = [one for one in self._done if one != (number, what)]
             return {"number": number, "item": self._view(number)}
 
@@ -134,15 +122,15 @@ class Session:
 
     def _marked_before(self) -> list[tuple[int, What]]:
         """What earlier sessions marked of this sample, so that it can be undone."""
-        marks = [
+        before = [
             (line.at, number, what)
             for number, item in enumerate(self._items)
             for what, line in self._marks(item).items()
             if line is not None
         ]
-        return [(number, what) for _, number, what in sorted(marks)]
+        return [(number, what) for _, number, what in sorted(before)]
 
-    def _marks(self, item: ImageItem | SetItem) -> dict[What, Mark | None]:
+    def _marks(self, item: ImageItem | SetItem) -> dict[What, marks.Mark | None]:
         """The rater's last answer to every question about an item."""
         record = self._keeper.record
         if isinstance(item, SetItem):
@@ -167,19 +155,19 @@ class Session:
         asked = {"subject": item.subject, "caption": item.caption, "groups": item.recorded}
         return {**shown, "quality": said["quality"], "asked": asked}
 
-    def _line(self, item: ImageItem | SetItem, what: str, answer: object) -> Mark:
+    def _line(self, item: ImageItem | SetItem, what: str, answer: object) -> marks.Mark:
         """The answer as a line of the record."""
         now, record = moment(self._clock), self._keeper.record
         try:
             if isinstance(item, SetItem) and what == "scene":
-                return SceneMark.model_validate({"at": now, "set_id": item.set_id, "scene": answer})
+                return marks.SceneMark.model_validate({"at": now, "set_id": item.set_id, "scene": answer})
             if isinstance(item, ImageItem) and what in ("perceived", "quality"):
                 key = (item.set_id, item.member)
                 about = {"at": now, "set_id": item.set_id, "member": item.member, what: answer}
                 if what == "quality" and key in record.perceived:
-                    return Quality.model_validate(about)
-                if what == "perceived" and is_perception(answer, self._dataset.manifest):
-                    return Perceived.model_validate(about | {"blind": key not in record.seen})
+                    return marks.Quality.model_validate(about)
+                if what == "perceived" and marks.is_perception(answer, self._dataset.manifest):
+                    return marks.Perceived.model_validate(about | {"blind": key not in record.seen})
         except ValueError as error:
             raise DatasetError("that is not an answer to this question.", remedy=_AGAIN) from error
         raise DatasetError("that is not an answer to this question.", remedy=_AGAIN)
