@@ -14,20 +14,8 @@ from fairgate.ground.errors import clean
 from fairgate.ground.hashing import digest
 from fairgate.ground.markdown import escape
 from fairgate.records import CROSS, RunRecord
+from fairgate.reports import formatting as words
 from fairgate.reports.data_table import markdown_table
-from fairgate.reports.formatting import (
-    compared_with,
-    coverage_words,
-    grouped,
-    metric_words,
-    moment,
-    no_interval_words,
-    provenance,
-    spec_of,
-    totals,
-    unit_of,
-    verdict_words,
-)
 from fairgate.reports.model_card import ATTRIBUTES
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import checks_table, groups_table
@@ -92,6 +80,7 @@ def _general(record: RunRecord) -> list[str]:
 
 def _testing(record: RunRecord) -> list[str]:
     data, decided, place = record.dataset, record.decision, record.environment
+    when = words.moment(record.created_at)
     corrected = f"corrected by {clean(decided.correction, 40)} over the whole suite"
     facts = {
         "suite": f"{record.suite} (digest {record.suite_digest})",
@@ -100,7 +89,7 @@ def _testing(record: RunRecord) -> list[str]:
         "groups": "; ".join(f"{name}: {', '.join(groups)}" for name, groups in data.attributes.items()),
         **{f"probe {name}": digested for name, digested in record.probes.items()},
         "decision": f"alpha {decided.alpha:g}, {corrected}, {decided.draws:,} draws, seed {decided.seed}",
-        "when and where": f"{moment(record.created_at)}, fairgate {place.fairgate}, {place.platform}, {place.device}",
+        "when and where": f"{when}, fairgate {place.fairgate}, {place.platform}, {place.device}",
         "packages": ", ".join(f"{name} {version}" for name, version in place.packages.items()),
         "plugins": ", ".join(f"{name} {version}" for name, version in (place.plugins or {}).items()) or "none",
         "command": record.command,
@@ -108,7 +97,7 @@ def _testing(record: RunRecord) -> list[str]:
         "digest of this record": digest(record.model_dump(mode="json")),
     }
     missing = f"{_PROVIDER}training data, its origin and labelling; who is responsible for the test."
-    return ["\n".join([*_facts(facts), f"- coverage: {coverage_words(record)}"]), missing]
+    return ["\n".join([*_facts(facts), f"- coverage: {words.coverage_words(record)}"]), missing]
 
 
 def _facts(facts: dict[str, str | None]) -> list[str]:
@@ -116,9 +105,9 @@ def _facts(facts: dict[str, str | None]) -> list[str]:
 
 
 def _by_group(record: RunRecord) -> list[str]:
-    unit = unit_of(record)
+    unit = words.unit_of(record)
     checks = markdown_table(checks_table(record.checks, unit), _CLIP) if record.checks else "No check was run."
-    blocks = [f"{verdict_words(record).capitalize()}: {totals(record)}.", checks]
+    blocks = [f"{words.verdict_words(record).capitalize()}: {words.totals(record)}.", checks]
     for check in record.checks:
         if (groups := groups_table(check, unit)) is not None:
             blocks.append(f"**{escape(check.item, _CLIP)}**\n\n{markdown_table(groups, _CLIP)}")
@@ -127,12 +116,12 @@ def _by_group(record: RunRecord) -> list[str]:
 
 def _metrics(record: RunRecord) -> list[str]:
     lines = []
-    for checks in grouped(record.checks, lambda check: check.metric_with_k).values():
-        spec = spec_of(checks[0])
+    for checks in words.grouped(record.checks, lambda check: check.metric_with_k).values():
+        spec = words.spec_of(checks[0])
         better = "" if spec is None else " or ".join(dict.fromkeys(result.better or spec.better for result in checks))
         meaning = "no installed package describes it" if spec is None else f"{spec.meaning}; {better} is better"
         over = ", ".join(dict.fromkeys(check.over for check in checks if check.over))
-        named = metric_words(checks[0]) + (f" (over {over})" if over else "")
+        named = words.metric_words(checks[0]) + (f" (over {over})" if over else "")
         lines.append(f"- {escape(named, _CLIP)}: {escape(meaning, 600)}")
     lines.append(f"- {_PROVIDER}why these metrics and bounds fit the intended purpose.")
     return lines
@@ -151,7 +140,7 @@ def _risks(record: RunRecord) -> list[str]:
 def _changes(record: RunRecord) -> list[str]:
     lines = []
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
-        reference = "none" if info is None else f"{info.uri} (fingerprint {info.fingerprint}), {provenance(info)}"
+        reference = "none" if info is None else f"{info.uri} (fingerprint {info.fingerprint}), {words.provenance(info)}"
         lines.append(f"- {name}: {escape(reference.rstrip(', '), 600)}")
     needed = approvals_needed(record, len(record.needs_approval))
     lines += [f"- needs approval: {escape(text, 600)}" for text in needed]
@@ -164,24 +153,26 @@ def _changes(record: RunRecord) -> list[str]:
 def _unmeasured(record: RunRecord) -> Iterator[str]:
     coverage = record.coverage
     if not coverage.complete:
-        yield f"coverage was {coverage_words(record)}"
+        yield f"coverage was {words.coverage_words(record)}"
     yield from (f"{escape(text, 600)}" for text in coverage.missing[:20])
     for check in record.checks:
         if check.verdict == "error":
             yield f"{escape(check.item, _CLIP)} could not be computed: {escape(check.reason, 600)}"
-        elif check.rule == "no_worse_than" and compared_with(check, record) is None:
+        elif check.rule == "no_worse_than" and words.compared_with(check, record) is None:
             yield f"{escape(check.item, _CLIP)} was not compared: the run has nothing to compare with"
 
 
 def _too_thin(record: RunRecord) -> Iterator[str]:
-    unit = unit_of(record)
+    unit = words.unit_of(record)
     for check in record.checks:
-        if words := too_small(check, record):
-            yield f"{escape(check.item, _CLIP)}: {escape(words, 600)}"
+        if thin := too_small(check, record):
+            yield f"{escape(check.item, _CLIP)}: {escape(thin, 600)}"
         if check.verdict == "inconclusive" and check.sets_needed:
             unsettled = f"{check.n_sets:,} {unit}s did not settle it; about {check.sets_needed:,} would"
             yield f"{escape(check.item, _CLIP)}: {unsettled}"
-    bare = grouped((result for result in record.checks if no_interval_words(result)), no_interval_words)
+    bare = words.grouped(
+        (result for result in record.checks if words.no_interval_words(result)), words.no_interval_words
+    )
     for why, checks in bare.items():
         yield f"no interval of {escape(', '.join(check.item for check in checks), 600)}: {escape(why, _CLIP)}"
 

@@ -8,20 +8,7 @@ from fairgate.ground.errors import clean
 from fairgate.ground.markdown import escape, table, web_address
 from fairgate.ground.number_format import number, with_interval
 from fairgate.records import CheckResult, GroupResult, RunRecord
-from fairgate.reports.formatting import (
-    SYMBOL,
-    bound_words,
-    coverage_words,
-    headline_verdict,
-    measured_words,
-    moment,
-    named_reference,
-    reading_order,
-    shown_verdict,
-    totals,
-    unit_of,
-    verdict_words,
-)
+from fairgate.reports import formatting as words
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.sentences import too_small, verdict_notes
 
@@ -92,7 +79,7 @@ def _result(probe: str, checks: list[CheckResult], record: RunRecord) -> dict[st
 
 def _metric(check: CheckResult) -> dict[str, Any]:
     facts = {
-        "verdict": shown_verdict(check),
+        "verdict": words.shown_verdict(check),
         "rule": check.rule,
         "bound": check.bound,
         "over": None if check.over is None else clean(check.over, _LONGEST),
@@ -105,7 +92,7 @@ def _metric(check: CheckResult) -> dict[str, Any]:
     }
     return {
         "type": clean(check.metric_with_k, _LONGEST),
-        "name": f"{measured_words(check)}, {clean(check.item, _LONGEST)}",
+        "name": f"{words.measured_words(check)}, {clean(check.item, _LONGEST)}",
         "value": check.value,
         "args": {key: value for key, value in facts.items() if value is not None},
     }
@@ -117,19 +104,19 @@ def _group_name(group: GroupResult) -> str:
 
 def card_section(record: RunRecord) -> str:
     """The section `Fairness` of a model card: verdict, on what, every check with its interval, and what it is not."""
-    data, anchor, unit = record.dataset, record.anchor, unit_of(record)
-    compared = "nothing" if record.baseline is None else escape(named_reference(record.baseline), 400)
+    data, anchor, unit = record.dataset, record.anchor, words.unit_of(record)
+    compared = "nothing" if record.baseline is None else escape(words.named_reference(record.baseline), 400)
     lines = [
-        f"## {SYMBOL[headline_verdict(record)]} Fairness: {verdict_words(record)}",
+        f"## {words.SYMBOL[words.headline_verdict(record)]} Fairness: {words.verdict_words(record)}",
         f"> **{escape(data.notice, 1000)}**" if data.notice else "",
         f"fairgate {escape(record.environment.fairgate, 40)} judged this checkpoint "
         f"(fingerprint {escape(record.model.fingerprint[:16])}) by the suite *{escape(record.suite, 80)}* on "
-        f"{escape(moment(record.created_at), 60)}: {totals(record)}. Dataset: {escape(data.name, 80)} "
-        f"{escape(data.version, 40)} (fingerprint {escape(data.fingerprint[:16])}), {coverage_words(record)}. "
+        f"{escape(words.moment(record.created_at), 60)}: {words.totals(record)}. Dataset: {escape(data.name, 80)} "
+        f"{escape(data.version, 40)} (fingerprint {escape(data.fingerprint[:16])}), {words.coverage_words(record)}. "
         f"Compared with {compared}{'' if anchor is None else f', and with the anchor {escape(anchor.uri, 200)}'}.",
         table(
             ("", "check", "measured", "now", "required", f"{unit}s", "note"),
-            [_row(check, record) for check in reading_order(record.checks)],
+            [_row(check, record) for check in words.reading_order(record.checks)],
         )
         if record.checks
         else "",
@@ -145,21 +132,21 @@ def _row(check: CheckResult, record: RunRecord) -> list[str]:
     worst = f" ({check.worst_group})" if check.worst_group else ""
     now = with_interval(number(check.value, check.status), check.lo, check.hi)
     return [
-        f"{SYMBOL[check.verdict]} {shown_verdict(check)}",
+        f"{words.SYMBOL[check.verdict]} {words.shown_verdict(check)}",
         escape(check.item, _LONGEST),
-        escape(f"{measured_words(check)}{f' over {check.over}' if check.over else ''}", _LONGEST),
+        escape(f"{words.measured_words(check)}{f' over {check.over}' if check.over else ''}", _LONGEST),
         escape(f"{now}{worst}", _LONGEST),
-        escape(bound_words(check) + (f" against {check.against}" if check.against else ""), _LONGEST),
+        escape(words.bound_words(check) + (f" against {check.against}" if check.against else ""), _LONGEST),
         f"{check.units:,}",
         escape(notes, 400),
     ]
 
 
 def _groups(record: RunRecord) -> str:
-    words = (
+    listed = (
         f"{escape(name, 80)} ({escape(', '.join(groups), 400)})" for name, groups in record.dataset.attributes.items()
     )
-    return "; ".join(words) or "none"
+    return "; ".join(listed) or "none"
 
 
 register(

@@ -12,37 +12,12 @@ from typing import Final
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.markdown import escape, fenced, folded, table, web_address
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
+from fairgate.reports import formatting as words
+from fairgate.reports import sentences
 from fairgate.reports.ci import github_annotations
 from fairgate.reports.data_table import markdown_table
-from fairgate.reports.formatting import (
-    SYMBOL,
-    at_most,
-    by_outcome,
-    common_cause,
-    coverage_words,
-    headline_verdict,
-    moment,
-    provenance,
-    reading_order,
-    share_words,
-    totals,
-    unit_of,
-    verdict_words,
-)
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import checks_table, groups_table
-from fairgate.reports.sentences import (
-    approval_command,
-    approvals_needed,
-    change_cells,
-    definition_words,
-    excuse_words,
-    notices,
-    remarks,
-    sentence,
-    table_notes,
-    verdict_notes,
-)
 
 LEAST_CHARS: Final = 2_000
 
@@ -100,19 +75,20 @@ def run_description(record: RunRecord) -> str:
 
 
 def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
-    failing, waived, passing = by_outcome(reading_order(record.checks))
+    failing, waived, passing = words.by_outcome(words.reading_order(record.checks))
+    symbol, suite = words.SYMBOL[words.headline_verdict(record)], escape(record.suite, detail.clip)
     parts = [
-        f"## {SYMBOL[headline_verdict(record)]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
+        f"## {symbol} fairgate {suite}: {words.verdict_words(record)}",
         _approvals(record, detail),
         _notices(record, detail),
         _definition(record, detail),
         _remarks(record, detail),
-        f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
+        f"{words.totals(record).capitalize()}. Coverage: {words.coverage_words(record)}.{_link(report_url)}",
         f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else "",
         *_failures(failing, record, detail),
         _waived(waived, record, detail),
         _groups([*failing, *waived], record, detail),
-        _folded_rows(f"{share_words(len(passing), 'check')} passed", passing, record, detail.passing, detail),
+        _folded_rows(f"{words.share_words(len(passing), 'check')} passed", passing, record, detail.passing, detail),
         _about(record, detail),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -120,29 +96,31 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
 
 def _approvals(record: RunRecord, detail: _Detail) -> str:
     """What the default branch has to approve, and how."""
-    command = approval_command(record)
+    command = sentences.approval_command(record)
     if command is None:
         return ""
-    lines = [f"- {escape(text, max(2 * detail.clip, 160))}" for text in approvals_needed(record, detail.notices)]
+    lines = [
+        f"- {escape(text, max(2 * detail.clip, 160))}" for text in sentences.approvals_needed(record, detail.notices)
+    ]
     how = "Once reviewed, on the default branch (`REPORT`: this run's report folder):"
     return "\n".join(["**Needs an approval before it is merged:**", "", *lines, "", how, "", fenced(command)])
 
 
 def _notices(record: RunRecord, detail: _Detail) -> str:
     """What a reviewer must look at before merging, also where the verdict is a pass."""
-    lines = [f"- ⚠ {escape(text, max(2 * detail.clip, 120))}" for text in notices(record, detail.notices)]
+    lines = [f"- ⚠ {escape(text, max(2 * detail.clip, 120))}" for text in sentences.notices(record, detail.notices)]
     return "\n".join(["**To review in this change:**", "", *lines]) if lines else ""
 
 
 def _definition(record: RunRecord, detail: _Detail) -> str:
-    words = definition_words(record)
-    if words is None or record.definition is None:
+    changed = sentences.definition_words(record)
+    if changed is None or record.definition is None:
         return ""
-    text = f"⚠ **{escape(words[0].upper() + words[1:], max(detail.clip, 160))}.**"
+    text = f"⚠ **{escape(changed[0].upper() + changed[1:], max(detail.clip, 160))}.**"
     changes = record.definition.changes
     if not changes or not detail.changes:
         return text
-    cells = [change_cells(change, detail.clip) for change in changes[: detail.changes]]
+    cells = [sentences.change_cells(change, detail.clip) for change in changes[: detail.changes]]
     text += f"\n\n{table(('what', 'before', 'now'), [[*map(escape, row)] for row in cells])}"
     more = len(changes) - detail.changes
     return f"{text}\n\n<sub>{more:,} more changes are in results.json.</sub>" if more > 0 else text
@@ -150,9 +128,10 @@ def _definition(record: RunRecord, detail: _Detail) -> str:
 
 def _remarks(record: RunRecord, detail: _Detail) -> str:
     lines = [
-        f"- {'⚠ ' if remark.level == 'warning' else ''}{escape(remark.text, detail.clip)}" for remark in remarks(record)
+        f"- {'⚠ ' if remark.level == 'warning' else ''}{escape(remark.text, detail.clip)}"
+        for remark in sentences.remarks(record)
     ]
-    return "\n".join(at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
+    return "\n".join(words.at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
 
 
 def _link(report_url: str | None) -> str:
@@ -164,7 +143,7 @@ def _link(report_url: str | None) -> str:
 
 def _failures(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> list[str]:
     """The checks that did not pass; where one error prevented all of them, that error alone."""
-    cause = common_cause(record)
+    cause = words.common_cause(record)
     if cause is None:
         return [_sentences(failing, record, detail), _rows(failing, record, detail.rows, detail)]
     lines = [escape(line.strip(), 2000) for line in cause.splitlines()]
@@ -174,34 +153,36 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     lines = []
     for check in failing:
-        parts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
-        parts += [escape(text, detail.clip) for text in verdict_notes(check)]
-        lines.append(f"- {SYMBOL[check.verdict]} {'; '.join(parts)}")
-    return "\n".join(at_most(lines, detail.sentences, "- and {} more"))
+        parts = [escape(sentences.sentence(check, record), 3 * detail.clip)]  # it names every failing group
+        parts += [escape(text, detail.clip) for text in sentences.verdict_notes(check)]
+        lines.append(f"- {words.SYMBOL[check.verdict]} {'; '.join(parts)}")
+    return "\n".join(words.at_most(lines, detail.sentences, "- and {} more"))
 
 
 def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     """Every check that is waived (until when, and why) or watched and did not pass; the numbers of all on demand."""
     lines = [
-        f"- {SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {check.verdict}, "
-        f"{escape(excuse_words(check, record), 3 * detail.clip)}"
+        f"- {words.SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {check.verdict}, "
+        f"{escape(sentences.excuse_words(check, record), 3 * detail.clip)}"
         for check in waived
         if check.verdict != "pass"
     ]
-    lines = at_most(lines, detail.sentences, "- and {} more")
+    lines = words.at_most(lines, detail.sentences, "- and {} more")
     if not waived:
         return ""
     numbers = _folded_rows("Numbers of the waived and watched checks", waived, record, detail.rows, detail)
-    return "\n".join([f"**Waived or watched: {share_words(len(waived), 'check')}**", "", *lines, "", numbers]).rstrip()
+    return "\n".join(
+        [f"**Waived or watched: {words.share_words(len(waived), 'check')}**", "", *lines, "", numbers]
+    ).rstrip()
 
 
 def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
     if not checks or limit == 0:
         return ""
-    text = markdown_table(checks_table(checks, unit_of(record)), detail.clip, limit)
+    text = markdown_table(checks_table(checks, words.unit_of(record)), detail.clip, limit)
     legend = " “–”: not measured, or not tested against a baseline." if "| – |" in text else ""
     more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
-    notes = "".join(f" {escape(text, detail.clip)}." for text in table_notes(checks[:limit]))
+    notes = "".join(f" {escape(text, detail.clip)}." for text in sentences.table_notes(checks[:limit]))
     note = f"<sub>Intervals in brackets.{legend}{notes}{more}</sub>"
     return f"{text}\n\n{note}"
 
@@ -215,7 +196,7 @@ def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) 
     blocks = [
         f"**{escape(check.item, detail.clip)}**\n\n{markdown_table(groups, detail.clip)}"
         for check in [check for check in failing if check.groups][: detail.groups]
-        if (groups := groups_table(check, unit_of(record))) is not None
+        if (groups := groups_table(check, words.unit_of(record))) is not None
     ]
     return folded("By group", "\n\n".join(blocks)) if blocks else ""
 
@@ -236,7 +217,7 @@ def _about(record: RunRecord, detail: _Detail) -> str:
         f"- dataset: {escape(data.name, detail.clip)}/{escape(data.version, 24)} ({escape(data.fingerprint[:12])})",
         f"- decided at alpha {decided.alpha:g}, corrected by {escape(decided.correction, 24)} over the whole suite, "
         f"{decided.draws:,} draws, seed {decided.seed}",
-        f"- fairgate {escape(record.environment.fairgate, 24)}, {escape(moment(record.created_at), 40)}",
+        f"- fairgate {escape(record.environment.fairgate, 24)}, {escape(words.moment(record.created_at), 40)}",
     ]
     again = fenced(record.command) if len(record.command) <= 8 * detail.clip else ""
     return folded("Model, baseline, dataset, and the command to reproduce", "\n".join(lines) + f"\n\n{again}".rstrip())
@@ -245,7 +226,7 @@ def _about(record: RunRecord, detail: _Detail) -> str:
 def _reference(info: BaselineInfo | None, detail: _Detail) -> str:
     if info is None:
         return "none"
-    whence = provenance(info)
+    whence = words.provenance(info)
     named = f"{escape(info.uri, detail.clip)} ({escape(info.fingerprint[:12])})"
     return f"{named}, {escape(whence, detail.clip)}" if whence else named
 

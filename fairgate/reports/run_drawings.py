@@ -11,28 +11,9 @@ from typing import Final, TypeVar
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import interval, number, signed
 from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification
-from fairgate.reports.charts import (
-    Track,
-    change_track,
-    finite,
-    held,
-    held_track,
-    largest,
-    margins_of,
-    scale_for,
-    value_track,
-)
+from fairgate.reports import charts
+from fairgate.reports import formatting as words
 from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell, number_cell, p_cell
-from fairgate.reports.formatting import (
-    bound_words,
-    check_name,
-    grouped,
-    measured_words,
-    null_words,
-    reference,
-    shown_group,
-    worse_is_higher,
-)
 from fairgate.reports.sentences import DECIDERS, by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]
@@ -64,9 +45,9 @@ def heat_map(check: CheckResult, key: GroupKey) -> Table | None:
     downs, acrosses = (sorted({part[at] for part in parts.values()}, key=key) for at in (0, 1))
     changes = any(group.delta is not None for group in check.groups)
     by_parts = {tuple(parts[group.group]): group for group in check.groups}
-    top = largest(group.delta if changes else group.value for group in check.groups)
+    top = charts.largest(group.delta if changes else group.value for group in check.groups)
     lines = [Line(d, [_cell(check, by_parts.get((d, a)), changes, top) for a in acrosses]) for d in downs]
-    shown = f"change against the {reference(check)}" if changes else "value"
+    shown = f"change against the {words.reference(check)}" if changes else "value"
     return Table((), shown, "", [*map(Column, acrosses)], lines, "heat")
 
 
@@ -75,18 +56,18 @@ def crossed_with_subjects(checks: Sequence[CheckResult], key: GroupKey, most: in
     groups = sorted({group.group for check in checks for group in check.groups}, key=key)
     if not 2 <= len(groups) <= _COLUMNS:
         return None
-    top = largest(group.delta for check in checks for group in check.groups)
+    top = charts.largest(group.delta for check in checks for group in check.groups)
     lines = []
     for check in checks[:most]:
         by_name = {group.group: group for group in check.groups}
         lines.append(Line(check.about or "", [_cell(check, by_name.get(name), True, top) for name in groups]))
-    return Table((), f"change against the {reference(checks[0])}", "", [*map(Column, groups)], lines, "heat")
+    return Table((), f"change against the {words.reference(checks[0])}", "", [*map(Column, groups)], lines, "heat")
 
 
 def confusion_tables(confusions: Sequence[Misclassification], key: GroupKey) -> list[Table]:
     """For each group of a subject, how many images were taken for which other label: one table per probe and subject,
     the most frequent wrong label first."""
-    by_subject = grouped(confusions, lambda confusion: (confusion.probe, confusion.subject))
+    by_subject = words.grouped(confusions, lambda confusion: (confusion.probe, confusion.subject))
     return [_confusion(place, entries, key) for place, entries in by_subject.items()]
 
 
@@ -122,7 +103,7 @@ def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: flo
     if value is None or math.isnan(value) or top == 0.0:
         return TableCell(text, verdict=group.verdict)
     strength = 1.0 if math.isinf(value) else abs(value) / top
-    better = value <= 0 if worse_is_higher(check) else value >= 0
+    better = value <= 0 if words.worse_is_higher(check) else value >= 0
     return TableCell(text, shade=round(strength * SHADES), better=better, verdict=group.verdict)
 
 
@@ -130,13 +111,13 @@ def checks_table(checks: Sequence[CheckResult], unit: str) -> Table:
     """Checks with their numbers; a bound with whose it is, and what a fair ranker has, which puts it in proportion."""
     lines = []
     for check in checks:
-        group, null = shown_group(check), null_words(check).replace("a fair ranker has", "fair:")
+        group, null = words.shown_group(check), words.null_words(check).replace("a fair ranker has", "fair:")
         beside = "; ".join(filter(None, [check.decided_by and f"of {DECIDERS[check.decided_by]}", null]))
         cells = (
             TableCell(number(check.baseline), "(anchor)" if check.against == "anchor" else ""),
             TableCell(number(check.value, check.status), interval(check.lo, check.hi)),
             number_cell(check.delta, check.delta_lo, check.delta_hi, signed),
-            TableCell(bound_words(check), beside and f"({beside})"),
+            TableCell(words.bound_words(check), beside and f"({beside})"),
             p_cell(check.p_adjusted),
             TableCell(f"{check.units:,}"),
         )
@@ -151,10 +132,12 @@ def groups_table(check: CheckResult, unit: str) -> Table | None:
     and, where groups were compared with a baseline, their changes on another. Groups too small to judge say so."""
     if not check.groups:
         return None
-    groups, other, regression = check.groups, reference(check), check.rule == "no_worse_than"
-    values = scale_for([0.0, *(x for group in groups for x in (group.value, group.lo, group.hi, group.baseline))])
+    groups, other, regression = check.groups, words.reference(check), check.rule == "no_worse_than"
+    values = charts.scale_for(
+        [0.0, *(x for group in groups for x in (group.value, group.lo, group.hi, group.baseline))]
+    )
     spread = [x for group in groups for x in (group.delta, group.delta_lo, group.delta_hi)]
-    changes = scale_for([0.0, *(margins_of(check) if regression else []), *spread])
+    changes = charts.scale_for([0.0, *(charts.margins_of(check) if regression else []), *spread])
     moved = any(group.delta is not None for group in groups)
     tested = moved and any(group.p_adjusted is not None for group in groups)
     small, attributes = {id(group) for group in check.small_groups}, by_attribute(check)
@@ -165,12 +148,12 @@ def groups_table(check: CheckResult, unit: str) -> Table | None:
 
     def line(group: GroupResult, attribute: str) -> Line:
         limits = group.delta, group.delta_lo, group.delta_hi
-        change = TableCell(track=change_track(check, group, changes)), number_cell(*limits, signed)
+        change = TableCell(track=charts.change_track(check, group, changes)), number_cell(*limits, signed)
         count, images = TableCell(f"{group.n_sets:,}"), TableCell(f"{group.n_images:,}")
         now = TableCell(number(group.value, group.status), interval(group.lo, group.hi))
         cells = ordered(
             (*change, p_cell(group.p_adjusted)),
-            (TableCell(track=value_track(group, values)), now, number_cell(group.baseline)),
+            (TableCell(track=charts.value_track(group, values)), now, number_cell(group.baseline)),
             [count, images] if unit == "set" else [images],
         )
         note = f"too few: {group.n_sets:,}, judged from {check.min_sets:,}" if id(group) in small else ""
@@ -197,34 +180,38 @@ def groups_table(check: CheckResult, unit: str) -> Table | None:
 def subject_tables(checks: Sequence[CheckResult], most: int = 40) -> list[Table]:
     """A check over its subjects, or words, on one scale, the worst first: of each check that has at least three with a
     number. `head` is the check's name, and `note` what is drawn, in words."""
-    values = ((check, held(check)[0]) for check in checks if check.about is not None)
+    values = ((check, charts.held(check)[0]) for check in checks if check.about is not None)
     measured = (check for check, value in values if value is not None and not math.isnan(value))
-    return [_over_subjects(of_check, most) for of_check in grouped(measured, check_name).values() if len(of_check) >= 3]
+    return [
+        _over_subjects(of_check, most)
+        for of_check in words.grouped(measured, words.check_name).values()
+        if len(of_check) >= 3
+    ]
 
 
 def _over_subjects(checks: Sequence[CheckResult], most: int) -> Table:
     first, noun = checks[0], _noun(checks[0])
     regression, fair = first.rule == "no_worse_than", first.null_median is not None
-    values_and_limits = [x for check in checks for x in (*held(check), *margins_of(check))]
+    values_and_limits = [x for check in checks for x in (*charts.held(check), *charts.margins_of(check))]
     references = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
-    scale = scale_for([*values_and_limits, 0.0] if regression else [*values_and_limits, *references])
-    ordered = sorted(checks, key=lambda check: held(check)[0] or 0.0, reverse=worse_is_higher(first))
-    now = [x for check in checks if (x := finite(held(check)[0])) is not None]
-    before = [] if regression else [x for check in checks if (x := finite(check.baseline)) is not None]
+    scale = charts.scale_for([*values_and_limits, 0.0] if regression else [*values_and_limits, *references])
+    ordered = sorted(checks, key=lambda check: charts.held(check)[0] or 0.0, reverse=words.worse_is_higher(first))
+    now = [x for check in checks if (x := charts.finite(charts.held(check)[0])) is not None]
+    before = [] if regression else [x for check in checks if (x := charts.finite(check.baseline)) is not None]
     summary, lines = f"{len(checks)} {_PLURAL[noun]}", []
     for among, look, numbers in ((":", "box now", now), ("; baseline:", "box baseline", before)):
         if len(numbers) >= 3:
             five = [min(numbers), *statistics.quantiles(numbers, n=4, method="inclusive"), max(numbers)]
             summary += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
             when = f", {look.removeprefix('box ')}" if len(before) >= 3 else ""
-            box = TableCell(track=Track(box=scale.box(five)))
+            box = TableCell(track=charts.Track(box=scale.box(five)))
             lines.append(Line(f"all {_PLURAL[noun]}{when}", [box, TableCell(), TableCell()][: 2 + fair], look=look))
     boxes = bool(lines)
     for check in ordered[:most]:
-        value = held(check)[0]
+        value = charts.held(check)[0]
         text = signed(value) if regression else number(value, check.status)
         chance = TableCell(f"{number(check.null_median)} · {number(check.null_p95)}")
-        cells = [TableCell(track=held_track(check, scale)), TableCell(text), chance][: 2 + fair]
+        cells = [TableCell(track=charts.held_track(check, scale)), TableCell(text), chance][: 2 + fair]
         lines.append(Line(check.about or "", cells, verdict=check.verdict, note=check.excuse or ""))
     columns = [Column("estimate and interval", "drawn", scale=scale), Column("change" if regression else "now")]
     columns += [Column("fair ranker", under="median · 95%")] if fair else []
@@ -237,9 +224,9 @@ def _over_subjects(checks: Sequence[CheckResult], most: int) -> Table:
         *([("quart", half)] if boxes else []),
         *([("bad", "beyond the margin" if regression else "beyond the bound")] if any(t.bad for t in drawn) else []),
     ]
-    title = f"{check_name(first)} over {_PLURAL[noun]}"
-    note = f"{_measured(first)}{f', change against the {reference(first)}' if regression else ''}; {summary}"
-    head, more = check_name(first), max(0, len(ordered) - most)
+    title = f"{words.check_name(first)} over {_PLURAL[noun]}"
+    note = f"{_measured(first)}{f', change against the {words.reference(first)}' if regression else ''}; {summary}"
+    head, more = words.check_name(first), max(0, len(ordered) - most)
     return Table((), title, noun, columns, lines, "bars subjects", legend=legend, head=head, note=note, more=more)
 
 
@@ -251,31 +238,35 @@ def effect_tables(checks: Sequence[CheckResult], key: GroupKey, most: int) -> li
         for result in checks
         if result.about is not None and any(group.delta is not None for group in result.groups)
     )
-    return [_effects(of_check, key, most) for of_check in grouped(moved, check_name).values() if len(of_check) >= 2]
+    return [
+        _effects(of_check, key, most)
+        for of_check in words.grouped(moved, words.check_name).values()
+        if len(of_check) >= 2
+    ]
 
 
 def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> tuple[Table, Table | None]:
     first, noun = checks[0], _noun(checks[0])
-    moved = [(check, group) for check in checks for group in check.groups if finite(group.delta) is not None]
-    moved.sort(key=lambda row: row[1].delta or 0.0, reverse=worse_is_higher(first))
+    moved = [(check, group) for check in checks for group in check.groups if charts.finite(group.delta) is not None]
+    moved.sort(key=lambda row: row[1].delta or 0.0, reverse=words.worse_is_higher(first))
     shown = moved[:MOST_ROWS]
     spread = [x for _, group in shown for x in (group.delta, group.delta_lo, group.delta_hi)]
-    scale = scale_for([0.0, *margins_of(first), *spread])
+    scale = charts.scale_for([0.0, *charts.margins_of(first), *spread])
     tested = any(group.p_adjusted is not None for _, group in shown)
     lines = []
     for check, group in shown:
         change = number_cell(group.delta, group.delta_lo, group.delta_hi, signed)
-        drawn = TableCell(track=change_track(check, group, scale))
+        drawn = TableCell(track=charts.change_track(check, group, scale))
         cells = [TableCell(clean(group.group, 80)), drawn, change, p_cell(group.p_adjusted)][: 3 + tested]
         lines.append(Line(check.about or "", cells, verdict=group.verdict))
     columns = [Column("group", "text"), Column("change and interval", "drawn", scale=scale), Column("change")]
     columns += [Column("adj. p", "p")] if tested else []
     legend = [("●", "change, with its interval")]
     legend += [("bad", "beyond the margin")] if first.rule == "no_worse_than" else []
-    head = check_name(first)
+    head = words.check_name(first)
     title = f"Group effects of {head}"
     worst = f", the {len(lines)} worst of {len(moved):,}" if len(moved) > len(lines) else ", the worst first"
-    note = f"{_measured(first)}, change against the {reference(first)}; every group of every {noun}{worst}"
+    note = f"{_measured(first)}, change against the {words.reference(first)}; every group of every {noun}{worst}"
     forest = Table((), title, noun, columns, lines, "bars subjects", legend=legend, head=head, note=note, height=22)
     return forest, crossed_with_subjects(checks, key, most)
 
@@ -286,4 +277,4 @@ def _noun(check: CheckResult) -> str:
 
 
 def _measured(check: CheckResult) -> str:
-    return measured_words(check) + (f" over {clean(check.over, 60)}" if check.over else "")
+    return words.measured_words(check) + (f" over {clean(check.over, 60)}" if check.over else "")

@@ -13,28 +13,11 @@ from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number
 from fairgate.ground.png import png_of
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
+from fairgate.reports import formatting as words
+from fairgate.reports import run_drawings as drawings
 from fairgate.reports.charts import Spark, estimate_of, percent, sparks_of
 from fairgate.reports.data_table import Table
-from fairgate.reports.formatting import (
-    ANSWERED,
-    answer_words,
-    by_outcome,
-    measured_as,
-    reading_order,
-    spec_of,
-    subjects_of,
-    unit_of,
-)
 from fairgate.reports.outputs import Output, PictureSource, register
-from fairgate.reports.run_drawings import (
-    GroupKey,
-    confusion_tables,
-    effect_tables,
-    group_key,
-    groups_table,
-    heat_map,
-    subject_tables,
-)
 from fairgate.reports.sentences import (
     change_cells,
     sentence,
@@ -76,7 +59,7 @@ def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequ
     that has fewer than two numbers in it, with this run's, shows none. The page says what was left out because it did
     not fit; results.json has all of it.
     """
-    sets = wanted_sets(reading_order(record.checks))
+    sets = wanted_sets(words.reading_order(record.checks))
     given = pictures(sets[:MOST_SETS]) if pictures is not None and sets else {}
     text = ""
     for limits in _LEVELS:
@@ -88,10 +71,10 @@ def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequ
 
 def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequence[PastValue]) -> str:
     """The page with what fits within limits of a record; what does not is counted."""
-    key = group_key(record.dataset)
-    checks = reading_order(record.checks)
-    failing, waived, passing = by_outcome(checks)
-    tables = confusion_tables(record.confusions, key)
+    key = drawings.group_key(record.dataset)
+    checks = words.reading_order(record.checks)
+    failing, waived, passing = words.by_outcome(checks)
+    tables = drawings.confusion_tables(record.confusions, key)
     changes = record.definition.changes[: limits.changes] if record.definition else ()
     shown = [*failing[: limits.failing], *waived[: limits.waived], *passing[: limits.passing]]
     views = _Views(
@@ -110,8 +93,8 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
         "more_waived": len(waived) - len(excused),
         "passing": views.of(passing[: limits.passing], limits.passing),
         "more_passing": max(0, len(passing) - limits.passing),
-        "subjects": subject_tables(checks, limits.subjects)[: limits.tables],
-        "effects": effect_tables(checks, key, limits.subjects)[: limits.tables],
+        "subjects": drawings.subject_tables(checks, limits.subjects)[: limits.tables],
+        "effects": drawings.effect_tables(checks, key, limits.subjects)[: limits.tables],
         "confusions": tables[: limits.tables],
         "more_confusions": max(0, len(tables) - limits.tables),
     }
@@ -124,7 +107,7 @@ class _Views:
 
     record: RunRecord
     album: Album
-    key: GroupKey
+    key: drawings.GroupKey
     tables: dict[tuple[str, ...], Table]
     sparks: Mapping[str, Spark]
     rows_left: int
@@ -144,11 +127,11 @@ class _Views:
         failing = check.verdict != "pass"
         grouped = len(check.groups) <= min(self.rows_left, _GROUPS_IN_A_CHECK)
         self.rows_left -= len(check.groups) if grouped else 0
-        unit = measured_as(self.record, check)
+        unit = words.measured_as(self.record, check)
         return view | {
             "estimate": estimate_of(check),
-            "groups": groups_table(check, unit_of(self.record)) if grouped else None,
-            "heat": heat_map(check, self.key) if grouped else None,
+            "groups": drawings.groups_table(check, words.unit_of(self.record)) if grouped else None,
+            "heat": drawings.heat_map(check, self.key) if grouped else None,
             "sets": [self._set(check, worst, anchor, unit) for worst in shown_sets(check)],
             "confusion": self.tables.pop((check.probe, check.subject or ""), None) if failing else None,
             "history": self.sparks.get(check.item),
@@ -172,17 +155,17 @@ class _Views:
             place = (worst.set_id, member.member)
             uri = None if shown_at else self.album.uris.get(place)
             lack = None if uri or shown_at else "unreadable" if place in self.album.unreadable else "no picture"
-            answer = answer_words(member.predicted, 60) if unit == ANSWERED and member.predicted else None
+            answer = words.answer_words(member.predicted, 60) if unit == words.ANSWERED and member.predicted else None
             mark = None
             if ends and answer is None and member.value in ends:
                 mark = "lowest" if member.value == ends[0] else "highest"
             drawn = unit == "P(true)" and member.value is not None and 0 <= member.value <= 1
             share = percent(100 * (member.value or 0.0)) if drawn else None
             views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share, "answer": answer})
-        subject = clean(worst.subject, 80) if len(subjects_of(self.record)) > 1 and check.subject is None else ""
+        subject = clean(worst.subject, 80) if len(words.subjects_of(self.record)) > 1 and check.subject is None else ""
         how_bad = ""
         if worst.spread is not None:
-            text = "spread {number}" if (metric := spec_of(check)) is None else metric.worst_set
+            text = "spread {number}" if (metric := words.spec_of(check)) is None else metric.worst_set
             how_bad = text.format(number=number(worst.spread), count=f"{worst.spread:g}")
         heading = " · ".join(part for part in (subject, how_bad) if part)
         lack = "Pictures left out to keep this file small." if worst.set_id in self.album.left_out else None

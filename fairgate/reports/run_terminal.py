@@ -10,41 +10,10 @@ from typing import TYPE_CHECKING, Final
 from fairgate.ground.errors import clean, listed
 from fairgate.ground.number_format import ABSENT, interval, number, p_value, signed, with_interval
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
+from fairgate.reports import formatting as words
+from fairgate.reports import sentences
 from fairgate.reports.ci import inert
 from fairgate.reports.data_table import fold_name, text_table
-from fairgate.reports.formatting import (
-    ANSWERED,
-    SYMBOL,
-    answer_words,
-    at_most,
-    bound_words,
-    by_outcome,
-    common_cause,
-    coverage_words,
-    headline_verdict,
-    measured_as,
-    moment,
-    provenance,
-    reading_order,
-    shown_group,
-    subjects_of,
-    totals,
-    unit_of,
-    verdict_words,
-)
-from fairgate.reports.sentences import (
-    DECIDERS,
-    approval_command,
-    approvals_needed,
-    change_cells,
-    definition_words,
-    excuse_words,
-    notices,
-    remarks,
-    sentence,
-    table_notes,
-    verdict_notes,
-)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -77,7 +46,7 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
         return interval(lo, hi).replace(", ", ",\n" if narrow else ", ")
 
     rows: list[list[str | tuple[str, str]]] = []
-    for check in reading_order(record.checks):
+    for check in words.reading_order(record.checks):
         regression = check.rule == "no_worse_than"
         rows.append(
             [
@@ -87,7 +56,7 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
                 _stacked(signed(check.delta), limits(check.delta_lo, check.delta_hi)),
                 _bound(check),
                 p_value(check.p_adjusted),
-                (_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), _STYLE[check.verdict]),
+                (_stacked(f"{words.SYMBOL[check.verdict]} {check.verdict}", _waived(check)), _STYLE[check.verdict]),
             ]
         )
     columns = ("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict")
@@ -99,32 +68,32 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report:
     and coverage, what failed and what is waived, the worst set, the command, the notice. No line is a command to the CI
     that shows it. A `first_baseline` is compared with nothing, and no line says so of its checks. `report`: the folder
     that the run is written to."""
-    name = f"{SYMBOL[headline_verdict(record)]} {clean(record.suite, 80)}"
-    words = verdict_words(record)
+    name = f"{words.SYMBOL[words.headline_verdict(record)]} {clean(record.suite, 80)}"
+    verdict = words.verdict_words(record)
     if first_baseline and record.verdict == "inconclusive":
-        name, words = clean(record.suite, 80), "measured; what needs a baseline is decided from the next run on"
-    lines = [f"{name}: {words} ({totals(record)})"]
-    lines += [f"needs approval: {text}" for text in approvals_needed(record, _NOTICES)]
+        name, verdict = clean(record.suite, 80), "measured; what needs a baseline is decided from the next run on"
+    lines = [f"{name}: {verdict} ({words.totals(record)})"]
+    lines += [f"needs approval: {text}" for text in sentences.approvals_needed(record, _NOTICES)]
     folder = "REPORT" if report is None else shlex.quote(clean(str(report)))
-    if (command := approval_command(record, folder)) is not None:
+    if (command := sentences.approval_command(record, folder)) is not None:
         named = " (REPORT is this run's report folder)" if report is None else ""
         lines.append(f"  once it is reviewed, on the default branch{named}: {command}")
-    lines += [f"notice: {text}" for text in notices(record, _NOTICES)]
-    if (changed := definition_words(record)) is not None and record.definition is not None:
-        cells = (change_cells(change, 80) for change in record.definition.changes)
+    lines += [f"notice: {text}" for text in sentences.notices(record, _NOTICES)]
+    if (changed := sentences.definition_words(record)) is not None and record.definition is not None:
+        cells = (sentences.change_cells(change, 80) for change in record.definition.changes)
         changes = [f"  {what}: {before} → {now}" for what, before, now in cells]
-        lines += [f"warning: {changed}", *at_most(changes, _CHANGES, "  and {} more in results.json")]
-    lines.append(f"coverage: {coverage_words(record)}")
+        lines += [f"warning: {changed}", *words.at_most(changes, _CHANGES, "  and {} more in results.json")]
+    lines.append(f"coverage: {words.coverage_words(record)}")
     if record.coverage.missing:
         lines.append(f"missing: {listed([clean(name, 60) for name in record.coverage.missing])}")
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
         if info is not None and (info.commit or name == "anchor"):  # else the command below names the baseline whole
-            lines.append(f"{name}: {clean(info.uri, 120)} ({provenance(info)})")
-    lines += [f"{remark.level}: {remark.text}" for remark in remarks(record)]
-    failing, waived, _ = by_outcome(reading_order(record.checks))
+            lines.append(f"{name}: {clean(info.uri, 120)} ({words.provenance(info)})")
+    lines += [f"{remark.level}: {remark.text}" for remark in sentences.remarks(record)]
+    failing, waived, _ = words.by_outcome(words.reading_order(record.checks))
     if first_baseline:
         failing = [result for result in failing if (result.rule, result.verdict) != ("no_worse_than", "inconclusive")]
-    cause = common_cause(record)
+    cause = words.common_cause(record)
     if cause is None:
         lines += _failures(failing, record)
     else:
@@ -132,15 +101,16 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report:
         lines += [f"! nothing could be computed: {first}", *(f"  {line}" for line in rest)]
     told = None if first_baseline else record
     excused = [
-        f"{SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, {excuse_words(check, told)}"
+        f"{words.SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, "
+        f"{sentences.excuse_words(check, told)}"
         for check in waived
         if check.verdict != "pass"
     ]
-    lines += at_most(excused, _WAIVED, "  and {} more waived checks in the table")
-    lines += [f"note: {clean(text)}" for text in table_notes(record.checks)]
+    lines += words.at_most(excused, _WAIVED, "  and {} more waived checks in the table")
+    lines += [f"note: {clean(text)}" for text in sentences.table_notes(record.checks)]
     shown = next((check for check in [*failing, *waived] if check.worst_sets), None)
     if shown is not None and cause is None:
-        lines.append(f"worst {unit_of(record)}: {_set_words(record, shown, shown.worst_sets[0])}")
+        lines.append(f"worst {words.unit_of(record)}: {_set_words(record, shown, shown.worst_sets[0])}")
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")
@@ -149,10 +119,8 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report:
 
 def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
     """What closes the gate in a sentence each; of many, the first few."""
-    lines = [
-        f"{SYMBOL[check.verdict]} {'; '.join([sentence(check, record), *verdict_notes(check)])}" for check in failing
-    ]
-    lines = at_most(lines, _FAILING, "  and {} more in the table")
+    lines = [f"{words.SYMBOL[check.verdict]} {sentences.noted_sentence(check, record)}" for check in failing]
+    lines = words.at_most(lines, _FAILING, "  and {} more in the table")
     untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
     if record.baseline is None and untested:
         lines.append(f"  {clean(untested[0].reason)}")
@@ -161,7 +129,7 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
 
 def _named(check: CheckResult, width: int) -> str:
     """The check's name, and under it the group whose numbers the row has."""
-    group = shown_group(check)
+    group = words.shown_group(check)
     return _stacked(fold_name(check.item, width), fold_name(f"of {group}", width) if group else "")
 
 
@@ -174,11 +142,11 @@ def _waived(check: CheckResult) -> str:
 
 def _bound(check: CheckResult) -> str:
     """The bound, whose it is where two differ, and what a fair ranker has, which puts it in proportion."""
-    whose = "" if check.decided_by is None else f"of {DECIDERS[check.decided_by]}"
+    whose = "" if check.decided_by is None else f"of {sentences.DECIDERS[check.decided_by]}"
     fair = ""
     if check.null_median is not None and check.null_p95 is not None:
         fair = f"fair {number(check.null_median)}\n 95% {number(check.null_p95)}"
-    return _stacked(bound_words(check).replace("margin", "Δ"), whose, fair)
+    return _stacked(words.bound_words(check).replace("margin", "Δ"), whose, fair)
 
 
 def _stacked(*lines: str) -> str:
@@ -187,29 +155,29 @@ def _stacked(*lines: str) -> str:
 
 def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
     """The set's check and subject, its member with the lowest number and, of several, the one with the highest."""
-    named = [worst.subject] if check.subject is None and len(subjects_of(record)) > 1 else []
-    words = f"{clean(worst.set_id, 60)} ({', '.join(clean(name, 80) for name in [*named, check.item])})"
+    named = [worst.subject] if check.subject is None and len(words.subjects_of(record)) > 1 else []
+    line = f"{clean(worst.set_id, 60)} ({', '.join(clean(name, 80) for name in [*named, check.item])})"
     measured = [member for member in worst.members if member.value is not None]
     if not measured:
-        return words
-    if measured_as(record, check) == ANSWERED:
+        return line
+    if words.measured_as(record, check) == words.ANSWERED:
         groups = dict[str, str]()  # of the first to answer so
         for member in measured:
             groups.setdefault(member.predicted or "", member.group)
-        shown = [f"{clean(group, 80)}, {answer_words(answer, 40)}" for answer, group in groups.items() if answer]
-        return f"{words}: {'; '.join(shown[:2])}" if shown else words
+        shown = [f"{clean(group, 80)}, {words.answer_words(answer, 40)}" for answer, group in groups.items() if answer]
+        return f"{line}: {'; '.join(shown[:2])}" if shown else line
     low = min(measured, key=lambda member: member.value or 0.0)
     high = max(measured, key=lambda member: member.value or 0.0)
     taken = f", taken for {clean(low.predicted, 40)}" if low.predicted and low.correct is False else ""
-    words += f": {clean(low.group, 80)}, {measured_as(record, check)} {number(low.value)}{taken}"
-    return words if low is high else f"{words}; {clean(high.group, 80)}, {number(high.value)}"
+    line += f": {clean(low.group, 80)}, {words.measured_as(record, check)} {number(low.value)}{taken}"
+    return line if low is high else f"{line}; {clean(high.group, 80)}, {number(high.value)}"
 
 
 def baseline_lines(record: RunRecord) -> list[str]:
     """The checkpoint, data and commit of a baseline's record, and the reason that was given for it."""
     commit = record.environment.git_commit
     return [f"{name}: {fact}" for name, fact in _facts(record).items()] + [
-        f"made: {moment(record.created_at)}, fairgate {clean(record.environment.fairgate, 40)}"
+        f"made: {words.moment(record.created_at)}, fairgate {clean(record.environment.fairgate, 40)}"
         + (f", at commit {clean(commit[:12], 12)}" if commit else ""),
     ]
 
@@ -220,8 +188,8 @@ def baseline_table(record: RunRecord) -> Table:
         [
             clean(check.item, 80),
             with_interval(number(check.value, check.status), check.lo, check.hi),
-            bound_words(check),
-            f"{SYMBOL[check.verdict]} {check.verdict}{', ' if check.excused else ''}{check.excuse or ''}",
+            words.bound_words(check),
+            f"{words.SYMBOL[check.verdict]} {check.verdict}{', ' if check.excused else ''}{check.excuse or ''}",
         ]
         for check in record.checks
     ]

@@ -335,6 +335,11 @@ def verdict_notes(check: CheckResult) -> list[str]:
     return [words for words in (decider_words(check), excuse_words(check)) if words]
 
 
+def noted_sentence(check: CheckResult, record: RunRecord) -> str:
+    """The sentence of a check and its notes."""
+    return "; ".join([sentence(check, record), *verdict_notes(check)])
+
+
 def table_notes(checks: Sequence[CheckResult], most: int = 3) -> list[str]:
     """What a reader of a table of checks must know: what `fair` means, where equal scores decided, and why intervals
     are missing."""

@@ -14,16 +14,6 @@ import typer
 from fairgate import records, reports, suites, tracking
 from fairgate.ground.errors import FairgateError, SettingsError, TrackingError
 from fairgate.interfaces.cli.console import friendly, wide_console, writing
-from fairgate.tracking import (
-    DEFAULT_QUEUE,
-    DEFAULT_URI,
-    PULL_REQUEST,
-    WANDB_QUEUE,
-    asking_pull_request,
-    log_run,
-    log_to_wandb,
-)
-from fairgate.tracking import push as send
 
 
 def push(
@@ -35,7 +25,7 @@ def push(
             help="Store or server to send to (default: the one that each run was meant for).",
         ),
     ] = None,
-    queue: Annotated[Path, typer.Option(metavar="DIR", help="Folder of waiting runs.")] = DEFAULT_QUEUE,
+    queue: Annotated[Path, typer.Option(metavar="DIR", help="Folder of waiting runs.")] = tracking.DEFAULT_QUEUE,
     folder: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="Send this report folder instead of what waits.")
     ] = None,
@@ -68,7 +58,7 @@ def push(
         raise SettingsError("MLflow is off.", where="--mlflow, FAIRGATE_MLFLOW", remedy="name a store or server")
     if folder is not None:
         project = None if wandb == "off" else wandb
-        _send_report(folder, mlflow if project else mlflow or DEFAULT_URI, project, pull_request)
+        _send_report(folder, mlflow if project else mlflow or tracking.DEFAULT_URI, project, pull_request)
         return
     if pull_request is not None:
         raise SettingsError(
@@ -77,7 +67,7 @@ def push(
             remedy="leave it out, or name the report that another job made with --from",
         )
 
-    results = send(queue, mlflow)
+    results = tracking.push(queue, mlflow)
     for result in results:
         typer.echo(result.message, err=result.run_id is None)
     sent = sum(result.run_id is not None for result in results)
@@ -96,7 +86,7 @@ def _send_report(folder: Path, uri: str | None, project: str | None, pull_reques
                 "the report folder holds a link.", where=str(path), remedy="take the report again, as files"
             )
     record = reports.read_results(folder / "results.json")
-    number = str(pull_request) if pull_request is not None else asking_pull_request(os.environ)
+    number = str(pull_request) if pull_request is not None else tracking.asking_pull_request(os.environ)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         files = []
         for name, content in reports.rendered(
@@ -107,13 +97,13 @@ def _send_report(folder: Path, uri: str | None, project: str | None, pull_reques
         files += _scores(folder / "scores.parquet")
         files += _suite(folder, record)
         with friendly(1):
-            known = {PULL_REQUEST: number} if number else {}
+            known = {tracking.PULL_REQUEST: number} if number else {}
             sent = f"sent {', '.join(path.name for path in files)} as run"
             if uri is not None:
-                run_id = log_run(record, files, uri=uri, more_tags=known)
+                run_id = tracking.log_run(record, files, uri=uri, more_tags=known)
                 typer.echo(f"{sent} {run_id} of suite {record.suite!r}")
             if project is not None:
-                outcome = log_to_wandb(record, files, project, WANDB_QUEUE, more_tags=known)
+                outcome = tracking.log_to_wandb(record, files, project, tracking.WANDB_QUEUE, more_tags=known)
                 typer.echo(outcome.message, err=outcome.run_id is None)
                 if outcome.run_id is None:
                     raise typer.Exit(1)
@@ -162,7 +152,7 @@ def history(
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="The newest N runs.")] = 100,
     mlflow: Annotated[
         str, typer.Option(metavar="URI", envvar="FAIRGATE_MLFLOW", help="Store or server to read.")
-    ] = DEFAULT_URI,
+    ] = tracking.DEFAULT_URI,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it too: FILE.html or FILE.png.")] = None,
 ) -> None:
     """How a suite's numbers moved from commit to commit, and at which one.
