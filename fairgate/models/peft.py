@@ -10,16 +10,7 @@ from pathlib import Path
 from typing import ClassVar, get_args
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import (
-    IMAGE_CONFIGS,
-    TOKENIZER_FILES,
-    adapting,
-    find_adapter,
-    judged_folder,
-    local_folder,
-    named_base,
-    resolve,
-)
+from fairgate.models import checkpoints
 from fairgate.models.contract import Capability, Model, Request, register
 
 _BASE = "?base="
@@ -36,7 +27,7 @@ class PeftAdapters:
 
     def local_path(self, address: str) -> Path | None:
         """The adapter's folder, unless it is one of the hub."""
-        return local_folder(address)
+        return checkpoints.local_folder(address)
 
     def origin(self, address: str) -> str:
         """The URI of the base."""
@@ -46,7 +37,7 @@ class PeftAdapters:
         """Find and hash the adapter and its base; the base's family opens both as one. Raises ModelError."""
         named, origin = request.address.partition("?")[0], self.origin(request.address)
         if not named or not request.address.startswith(f"{named}{_BASE}") or not origin:
-            known = named_base(resolve(named, request.base)) if named else ""
+            known = checkpoints.named_base(checkpoints.resolve(named, request.base)) if named else ""
             raise ModelError(
                 "the URI does not say which model the adapter was trained on"
                 + (f" (its config says '{known}', which is not followed)." if known else "."),
@@ -60,10 +51,10 @@ class PeftAdapters:
                 remedy="merge the first adapter into its base and save that; a mitigation goes around the adapter "
                 "(debiased:FILE?model=peft:DIR?base=URI)",
             )
-        adapter = find_adapter(judged_folder(named, request.base))
-        with adapting(adapter, request.uri):
+        adapter = checkpoints.find_adapter(checkpoints.judged_folder(named, request.base))
+        with checkpoints.adapting(adapter, request.uri):
             model = request.open_other(origin, known_as=request.uri)
-        own = adapter.companions(sorted({*TOKENIZER_FILES, *IMAGE_CONFIGS}))
+        own = adapter.companions(sorted({*checkpoints.TOKENIZER_FILES, *checkpoints.IMAGE_CONFIGS}))
         rank = f"an adapter (LoRA, rank {adapter.config.r}) is merged into {origin}"
         notes = [rank, f"it brings its own {', '.join(own)}" if own else None, getattr(model, "note", None)]
         model.note = "; ".join(filter(None, notes))  # type: ignore[attr-defined] # what a notice reads where a model has it

@@ -16,7 +16,7 @@ from PIL import Image
 
 from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.models import EmbeddingCache, Floats, fit_projection, open_scorer, require_capability
-from fairgate.models.matching.family import MATCHERS
+from fairgate.models.checkpoints import MATCHERS
 
 
 @pytest.fixture(scope="session")

@@ -13,18 +13,7 @@ from typing import Any, ClassVar
 
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    Device,
-    HashedFiles,
-    judged_folder,
-    no_config,
-    no_weights,
-    read_config,
-    require_weights,
-    right_uri,
-    split_options,
-    versions,
-)
+from fairgate.models import checkpoints
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
@@ -61,16 +50,18 @@ class TimmClassifiers(FolderFamily):
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
-        address, options = split_options(request.uri, request.address, ("labels",))
-        folder = judged_folder(address, request.base)
+        address, options = checkpoints.split_options(request.uri, request.address, ("labels",))
+        folder = checkpoints.judged_folder(address, request.base)
         where = folder / CONFIG
         if not where.is_file():
-            raise no_config(folder, "timm")
-        config = read_config(where, named=("architecture", "model_args"))
+            raise checkpoints.no_config(folder, "timm")
+        config = checkpoints.read_config(where, named=("architecture", "model_args"))
         architecture, arguments = _architecture(config, str(where)), _arguments(config, str(where))
         if not (folder / WEIGHTS).is_file():
-            raise no_weights(folder, WEIGHTS, "save it with timm's save_for_hf, which writes one safetensors file")
-        require_weights(folder / WEIGHTS)
+            raise checkpoints.no_weights(
+                folder, WEIGHTS, "save it with timm's save_for_hf, which writes one safetensors file"
+            )
+        checkpoints.require_weights(folder / WEIGHTS)
         names, said = named_outputs(_labels(config, str(where)), options.get("labels"), request.base, str(where))
         if config.get("num_classes") != len(names.own):
             raise ModelError(
@@ -78,7 +69,7 @@ class TimmClassifiers(FolderFamily):
                 where=str(where),
                 remedy="name all outputs, in their order: `label_names` in config.json, or ?labels=FILE",
             )
-        files = HashedFiles.of({"weights": folder / WEIGHTS, CONFIG: where})
+        files = checkpoints.HashedFiles.of({"weights": folder / WEIGHTS, CONFIG: where})
         pictures = _pictures(config, str(where))
         arguments = {**arguments, "num_classes": len(names.own)}
         cfg = _pretrained_cfg(config, str(where))
@@ -86,7 +77,7 @@ class TimmClassifiers(FolderFamily):
         return FixedLabelModel(
             FixedLabelFiles(
                 fingerprint=digest({"files": files.fingerprint(), **said}),
-                identity={"adapter": "timm", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
+                identity={"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)},
                 heads={"": names},
                 load=partial(_load, files, built, pictures),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **pictures),
@@ -102,7 +93,7 @@ def _architecture(config: Mapping[str, Any], where: str) -> str:
         raise ModelError(
             f"the config names no architecture of timm ('{str(said)[:80]}').",
             where=where,
-            remedy=right_uri(Path(where).parent, "timm")
+            remedy=checkpoints.right_uri(Path(where).parent, "timm")
             or "save the model with timm.models.push_to_hf_hub's save_for_hf",
         )
     import timm
@@ -249,7 +240,9 @@ class _Built:
         return model
 
 
-def _load(files: HashedFiles, built: _Built, pictures: Mapping[str, Any], device: Device) -> Loaded:
+def _load(
+    files: checkpoints.HashedFiles, built: _Built, pictures: Mapping[str, Any], device: checkpoints.Device
+) -> Loaded:
     from timm.data.transforms_factory import create_transform
 
     transform = create_transform(**{**pictures, "input_size": tuple(pictures["input_size"])}, is_training=False)

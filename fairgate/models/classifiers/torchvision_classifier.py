@@ -15,15 +15,7 @@ from typing import Any, ClassVar
 
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    Device,
-    HashedFiles,
-    option_number,
-    require_weights,
-    resolve,
-    split_options,
-    versions,
-)
+from fairgate.models import checkpoints
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
@@ -55,7 +47,7 @@ class TorchvisionClassifiers:
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a checkpoint. Raises ModelError; loading waits until outputs are needed."""
-        address, options = split_options(request.uri, request.address, ("labels", "key", *_PICTURES))
+        address, options = checkpoints.split_options(request.uri, request.address, ("labels", "key", *_PICTURES))
         architecture, _, file = address.partition("@")
         if not file:
             raise ModelError(
@@ -63,18 +55,22 @@ class TorchvisionClassifiers:
                 remedy="write torchvision:ARCH@FILE?labels=FILE, such as torchvision:resnet50@model.safetensors",
             )
         _require_architecture(architecture, request.uri)
-        path = resolve(file, request.base)
-        require_weights(path, request.allow_pickle)
+        path = checkpoints.resolve(file, request.base)
+        checkpoints.require_weights(path, request.allow_pickle)
         names, said = named_outputs(None, options.get("labels"), request.base, request.uri)
         pictures = _pictures(architecture, options, request.uri)
-        files = HashedFiles.of({"weights": path})
+        files = checkpoints.HashedFiles.of({"weights": path})
         key = options.get("key")
         load = partial(_load, files, architecture, len(names.own), pictures, request.allow_pickle, key)
         named = {"architecture": architecture, "key": key, "pictures": pictures, **said}
         return FixedLabelModel(
             FixedLabelFiles(
                 fingerprint=digest({"files": files.fingerprint(), **named}),
-                identity={"adapter": "torchvision", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
+                identity={
+                    "adapter": "torchvision",
+                    "code": CODE_VERSION,
+                    "libraries": checkpoints.versions(*LIBRARIES),
+                },
                 heads={"": names},
                 load=load,
                 preprocessing=preprocessing_digest(adapter="torchvision", pictures=pictures),
@@ -121,7 +117,7 @@ def _pictures(architecture: str, options: Mapping[str, str], uri: str) -> dict[s
     }
     for name, option in (("crop_size", "crop"), ("resize_size", "resize")):
         if option in options:
-            ways[name] = [int(option_number(uri, option, options[option], 1, _LARGEST))]
+            ways[name] = [int(checkpoints.option_number(uri, option, options[option], 1, _LARGEST))]
     if (interpolation := options.get("interpolation")) is not None:
         if interpolation not in _INTERPOLATIONS:
             problem = f"'interpolation' is '{interpolation[:40]}'."
@@ -139,13 +135,13 @@ def _pictures(architecture: str, options: Mapping[str, str], uri: str) -> dict[s
 
 
 def _load(
-    files: HashedFiles,
+    files: checkpoints.HashedFiles,
     architecture: str,
     outputs: int,
     pictures: Mapping[str, Any],
     allow_pickle: bool,
     key: str | None,
-    device: Device,
+    device: checkpoints.Device,
 ) -> Loaded:
     from torchvision import models
     from torchvision.transforms import InterpolationMode

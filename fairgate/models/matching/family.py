@@ -14,16 +14,7 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    MATCHERS,
-    Checkpoint,
-    Device,
-    Encoder,
-    TransformersFolder,
-    load_parts,
-    split_options,
-    versions,
-)
+from fairgate.models import checkpoints
 from fairgate.models.contract import Capability, Floats, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.reading import folder_preprocessing, folder_tokenizer
@@ -48,7 +39,7 @@ class MatchingFamily(FolderFamily):
 
     def open(self, request: Request) -> MatchProbabilities | ContrastiveMatcher:
         """Find and hash a folder. Raises ModelError; loading waits until a number is needed."""
-        address, options = split_options(request.uri, request.address, ("head", "processor"))
+        address, options = checkpoints.split_options(request.uri, request.address, ("head", "processor"))
         if options.get("head") not in HEADS:
             raise ModelError(
                 "the URI does not say which head judges.",
@@ -56,13 +47,13 @@ class MatchingFamily(FolderFamily):
                 remedy=f"write matching:{address}?head=itm (how likely a text matches, for probes of labels) or "
                 f"matching:{address}?head=itc (similarity, for searches)",
             )
-        found = self.found(request, address, options, MATCHERS)
+        found = self.found(request, address, options, checkpoints.MATCHERS)
         if options["head"] == "itm":
             return MatchProbabilities(found, request)
         return ContrastiveMatcher(_checkpoint(found), request)
 
 
-def _described(found: TransformersFolder, head: str) -> tuple[str, str, str]:
+def _described(found: checkpoints.TransformersFolder, head: str) -> tuple[str, str, str]:
     """Fingerprint, and the digests of how texts and pictures are read."""
     fingerprint = digest({"files": found.fingerprint, "head": head})
     return fingerprint, folder_tokenizer(found, length=LONGEST), folder_preprocessing(found, "matching")
@@ -75,7 +66,7 @@ class MatchProbabilities(LabelLikelihoods):
     that exactly one of those listed matches, as of classifiers that were trained with a sigmoid for each label.
     """
 
-    def __init__(self, found: TransformersFolder, request: Request) -> None:
+    def __init__(self, found: checkpoints.TransformersFolder, request: Request) -> None:
         super().__init__(request, "sum")
         self.fingerprint, self.tokenizer, self.preprocessing = _described(found, "itm")
         self.preparation = f"matching/{CODE_VERSION}"
@@ -105,19 +96,18 @@ class ContrastiveMatcher(TwoTowers):
         return np.concatenate(parts)
 
 
-def _checkpoint(found: TransformersFolder) -> Checkpoint:
+def _checkpoint(found: checkpoints.TransformersFolder) -> checkpoints.Checkpoint:
     fingerprint, tokenizer, preprocessing = _described(found, "itc")
-    libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
+    libraries = checkpoints.versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     identity = {"adapter": "matching", "code": CODE_VERSION, "libraries": libraries}
-    return Checkpoint(fingerprint, identity, partial(_towers, found), tokenizer, preprocessing)
+    return checkpoints.Checkpoint(fingerprint, identity, partial(_towers, found), tokenizer, preprocessing)
 
 
-def _towers(found: TransformersFolder, device: Device) -> Encoder:
-    from fairgate.models.checkpoints import encoder_of
+def _towers(found: checkpoints.TransformersFolder, device: checkpoints.Device) -> checkpoints.Encoder:
     from fairgate.models.matching.engine import prepared
 
     model, processor, tokenizer = _loaded(found, device)
-    return encoder_of(
+    return checkpoints.encoder_of(
         model,
         device,
         vocabulary=int(model.words.num_embeddings),
@@ -129,11 +119,11 @@ def _towers(found: TransformersFolder, device: Device) -> Encoder:
     )
 
 
-def _loaded(found: TransformersFolder, device: Device) -> tuple[Any, Any, Any]:
+def _loaded(found: checkpoints.TransformersFolder, device: checkpoints.Device) -> tuple[Any, Any, Any]:
     """The network behind the engine's interface, its image processor and its tokenizer."""
     from fairgate.models.matching.engine import NETWORKS
 
-    network, processor, tokenizer = load_parts(MATCHERS[found.kind], found, device)
+    network, processor, tokenizer = checkpoints.load_parts(checkpoints.MATCHERS[found.kind], found, device)
     return NETWORKS[found.kind](network), processor, tokenizer
 
 
