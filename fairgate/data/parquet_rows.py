@@ -11,21 +11,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from fairgate.data import parquet_file
 from fairgate.data.label_rows import TableLine, lineage_of, picture_of, plain
 from fairgate.data.manifest import MAX_ROWS
-from fairgate.data.parquet_file import (
-    LONGEST_TEXT,
-    PICTURES,
-    ROWS,
-    batch_texts,
-    batches,
-    class_names,
-    encoded,
-    is_text,
-    named,
-    open_parquet,
-    parquet_reading,
-)
 from fairgate.ground.errors import DatasetError, listed, suggestion
 
 _WHAT = "the label file"
@@ -66,8 +54,8 @@ class ParquetRows:
                 where=str(files[0]),
                 remedy="keep one of them in the file",
             )
-        with parquet_reading(_WHAT, files[0], "a file that `datasets` or pandas wrote"):
-            names = class_names(first)
+        with parquet_file.parquet_reading(_WHAT, files[0], "a file that `datasets` or pandas wrote"):
+            names = parquet_file.class_names(first)
         if not sum(counts):
             raise DatasetError("the file has no rows.", where=str(files[0]), remedy="give a row per image")
         return ParquetRows(
@@ -89,10 +77,12 @@ class ParquetRows:
         """Every row, read batch by batch. Raises DatasetError for what does not decode, or unpacks to too much."""
         number = 0
         for path in self.files:
-            with parquet_reading(_WHAT, path):
-                parquet = open_parquet(path)
+            with parquet_file.parquet_reading(_WHAT, path):
+                parquet = parquet_file.open_parquet(path)
                 wanted = self._read(parquet.schema_arrow, pictures)
-                for batch in batches(parquet, wanted, PICTURES if pictures else ROWS):
+                for batch in parquet_file.batches(
+                    parquet, wanted, parquet_file.PICTURES if pictures else parquet_file.ROWS
+                ):
                     cells = {name: _cells(batch.column(name), name, self.classes, "") for name in self.columns}
                     shown = (
                         batch.column(self.picture_column).to_pylist()
@@ -103,8 +93,8 @@ class ParquetRows:
                         number += 1
                         place = self.place(number)
                         fields = {name: plain(column[row], name, place) for name, column in cells.items()}
-                        data, named = picture_of(shown[row]) if shown else (None, None)
-                        yield TableLine(number, fields, data, named)
+                        data, path_there = picture_of(shown[row]) if shown else (None, None)
+                        yield TableLine(number, fields, data, path_there)
         if number != self.starts[-1]:
             raise DatasetError(
                 f"the table holds {number:,} rows, and its footer says {self.starts[-1]:,}.",
@@ -133,8 +123,8 @@ class ParquetRows:
 
 
 def _schema_of(path: Path) -> tuple[Any, int]:
-    with parquet_reading(_WHAT, path):
-        parquet = open_parquet(path)
+    with parquet_file.parquet_reading(_WHAT, path):
+        parquet = parquet_file.open_parquet(path)
         if parquet.metadata.num_rows > MAX_ROWS:
             raise ValueError(f"it promises {parquet.metadata.num_rows:,} rows; at most {MAX_ROWS:,} are read")
         return parquet.schema_arrow, parquet.metadata.num_rows
@@ -145,7 +135,7 @@ def _kind(kind: Any) -> str | None:
     import pyarrow as pa
 
     types = pa.types
-    if is_text(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+    if parquet_file.is_text(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return "plain"
     if types.is_struct(kind):
         names = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
@@ -172,7 +162,7 @@ class HubTable:
         with self._reading():
             parquet, row, names = self._opened(), 0, self.class_names()
             self._require((*columns, self.image), parquet.schema_arrow.names)
-            for batch in batches(parquet, columns):
+            for batch in parquet_file.batches(parquet, columns):
                 cells = {column: _cells(batch.column(column), column, names) for column in columns}
                 for values in zip(*cells.values(), strict=True):
                     yield row, dict(zip(cells, values, strict=True))
@@ -181,17 +171,17 @@ class HubTable:
     def class_names(self) -> dict[str, list[str]]:
         """The names of class ids by column, as far as the file itself says them."""
         with self._reading():
-            return class_names(self._opened().schema_arrow)
+            return parquet_file.class_names(self._opened().schema_arrow)
 
     def picture(self, row: int) -> bytes:
         """The encoded picture of a row. Raises DatasetError where there is none."""
         with self._reading():
-            if self._at is None or self._at[0] > row or row - self._at[0] > ROWS:
+            if self._at is None or self._at[0] > row or row - self._at[0] > parquet_file.ROWS:
                 self._at = self._from(row)
             for at, stored in self._at[1]:
                 self._at = (at + 1, self._at[1])
                 if at == row:
-                    content = encoded(stored.as_py())
+                    content = parquet_file.encoded(stored.as_py())
                     if content is None:
                         raise ValueError(f"row {row} holds no picture")
                     return content
@@ -208,16 +198,18 @@ class HubTable:
         return start, self._pictures(parquet, start, group)
 
     def _pictures(self, parquet: Any, row: int, first: int) -> Iterator[tuple[int, Any]]:
-        for batch in batches(parquet, [self.image], PICTURES, range(first, parquet.num_row_groups)):
+        for batch in parquet_file.batches(
+            parquet, [self.image], parquet_file.PICTURES, range(first, parquet.num_row_groups)
+        ):
             for value in batch.column(0):
                 yield row, value
                 row += 1
 
     def _reading(self) -> AbstractContextManager[None]:
-        return parquet_reading("the table", self.path, "a Parquet file as it was published")
+        return parquet_file.parquet_reading("the table", self.path, "a Parquet file as it was published")
 
     def _opened(self) -> Any:
-        self._parquet = self._parquet or open_parquet(self.path)
+        self._parquet = self._parquet or parquet_file.open_parquet(self.path)
         return self._parquet
 
     def _require(self, columns: Sequence[str], names: Sequence[str]) -> None:
@@ -232,7 +224,7 @@ class HubTable:
 
 def _cells(column: Any, name: str, names: Mapping[str, Sequence[str]], missing: str | None = None) -> list[Any]:
     """A batch of a column: its texts, `missing` for one that is not there; names of class ids; or numbers."""
-    if is_text(column.type):
-        return batch_texts(column, missing, LONGEST_TEXT)
+    if parquet_file.is_text(column.type):
+        return parquet_file.batch_texts(column, missing, parquet_file.LONGEST_TEXT)
     ids: list[Any] = column.to_pylist()
-    return named(ids, names[name], name) if name in names else ids
+    return parquet_file.named(ids, names[name], name) if name in names else ids
