@@ -23,13 +23,7 @@ from fairgate.records import (
     RecordPart,
     RetrievalAudit,
 )
-from fairgate.reports.comparison_findings import (
-    disagreements,
-    findings,
-    refusal_words,
-    refused_words,
-    small_differences,
-)
+from fairgate.reports import comparison_findings as words
 from fairgate.reports.comparison_tables import overview
 from fairgate.reports.data_table import Column, Table, TableCell, printed, table_id
 from fairgate.reports.formatting import at_most, metric_words
@@ -223,19 +217,19 @@ def audit_tables(record: AuditRecord) -> Iterator[TextTable]:
 
 def audit_lines(record: AuditRecord) -> list[str]:
     """Plain lines after the tables: findings, what could not be computed, how to read, the notice."""
-    lines = at_most([f"• {text}" for text in findings(record)], _FINDINGS, "  and {} more in the report")
-    if small := small_differences(record):
+    lines = at_most([f"• {text}" for text in words.findings(record)], _FINDINGS, "  and {} more in the report")
+    if small := words.small_differences(record):
         lines.append(f"  {small}")
     several = sum(isinstance(probe, ClassificationAudit) for probe in record.probes) > 1
     for probe in record.probes:
         if isinstance(probe, ClassificationAudit):
             of_probe = f"{clean(probe.name, 60)}: " if several else ""
-            for why, pairs in disagreements(probe.pairs).items():
+            for why, pairs in words.disagreements(probe.pairs).items():
                 named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
                 lines.append(f"* {of_probe}{clean(named, 200)}: {why}")
-        lines += refusal_words(probe.refusals)
-    lines += [line for further in record.metrics for line in refusal_words(further.refusals)]
-    lines += refused_words(record)
+        lines += words.refusal_words(probe.refusals)
+    lines += [line for further in record.metrics for line in words.refusal_words(further.refusals)]
+    lines += words.refused_words(record)
     lines += [f"left out: {clean(over)}: {clean(reason)}" for over, reason in record.left_out.items()]
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:

@@ -8,23 +8,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Final
 
+from fairgate import records
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import interval, number, percent_of, signed
-from fairgate.records import (
-    CROSS,
-    OUTCOMES,
-    AuditRecord,
-    ClassificationAudit,
-    EffectRow,
-    ImplicitAudit,
-    MetricRow,
-    MetricsAudit,
-    PairRow,
-    ProbeAudit,
-    TakenFor,
-)
+from fairgate.reports import comparison_findings as words
 from fairgate.reports.charts import Scale, scale_for
-from fairgate.reports.comparison_findings import clear, conclusion_of, fairer, most_taken, subject_words, why_of
 from fairgate.reports.data_table import (
     SHADES,
     Column,
@@ -43,7 +31,7 @@ MOST_SUBJECTS: Final = 12
 """Subjects that one place of the page has in full; the rest are in audit.csv."""
 
 
-def models_table(probe: ClassificationAudit) -> Table:
+def models_table(probe: records.ClassificationAudit) -> Table:
     """F_M and accuracy on all subjects, the highest F_M first (the highest accuracy, where F_M is not defined)."""
     rows = [row for row in probe.fairness if row.subject is None]
     measured = any(row.fairness is not None for row in rows)
@@ -64,7 +52,7 @@ def models_table(probe: ClassificationAudit) -> Table:
     return Table(("models", probe.name), title, "model", columns, lines, "bars", legend=legend)
 
 
-def subjects_table(record: AuditRecord, probe: ClassificationAudit) -> Table | None:
+def subjects_table(record: records.AuditRecord, probe: records.ClassificationAudit) -> Table | None:
     """F_M by subject (accuracy, where F_M is not defined), the lowest darkest."""
     by_subject = [row for row in probe.fairness if row.subject is not None]
     if not by_subject:
@@ -83,10 +71,13 @@ def subjects_table(record: AuditRecord, probe: ClassificationAudit) -> Table | N
     return Table(("subjects", probe.name), title, "model", [*map(Column, subjects)], lines)
 
 
-def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
+def pairs_table(probe: str, pairs: Sequence[records.PairRow], margin: float) -> Table:
     """Pairs of models on one subject; the band of the drawing is what counts as no difference."""
     subject = pairs[0].subject
-    title, key = f"Pairs of models, second against first, {subject_words(subject)}", ("pairs", probe, subject or "")
+    title, key = (
+        f"Pairs of models, second against first, {words.subject_words(subject)}",
+        ("pairs", probe, subject or ""),
+    )
     change = Column("Δ\u00a0accuracy")
     if all(pair.spread_delta is None for pair in pairs):
         columns = [change, Column("paired\u00a0p", "p")]
@@ -95,11 +86,11 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
     scale = scale_for([-margin, margin, *(x for p in pairs for x in (p.spread_delta, p.spread_lo, p.spread_hi))])
     lines = []
     for p in pairs:
-        conclusion, why = conclusion_of(p, margin), why_of(p)
+        conclusion, why = words.conclusion_of(p, margin), words.why_of(p)
         opposed = "the two tests disagree" if why else ""
         spread = p.spread_delta, p.spread_lo, p.spread_hi
         band = scale.band(-margin, margin, 0.0)
-        drawn_change = TableCell(track=scale.track(*spread, zero=scale.at(0.0), null=band, failed=fairer(p)))
+        drawn_change = TableCell(track=scale.track(*spread, zero=scale.at(0.0), null=band, failed=words.fairer(p)))
         lines.append(
             _pair(
                 *(p, number_cell(p.delta, p.lo, p.hi, signed), p_cell(p.p_mood_adjusted), drawn_change),
@@ -117,36 +108,36 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
     return Table(key, title, "models", columns, lines, "bars", legend=legend, head=subject or "")
 
 
-def _accuracy_change(pair: PairRow) -> TableCell:
+def _accuracy_change(pair: records.PairRow) -> TableCell:
     return number_cell(pair.accuracy_delta, pair.accuracy_lo, pair.accuracy_hi, signed)
 
 
-def _pair(pair: PairRow, *cells: TableCell) -> Line:
+def _pair(pair: records.PairRow, *cells: TableCell) -> Line:
     shown = f"{clean(pair.first, 60)} → {clean(pair.second, 60)}"
     return Line(f"{pair.first} → {pair.second}", cells, shown)
 
 
-def effects_tables(probe: str, effects: Sequence[EffectRow], alpha: float) -> list[Table]:
+def effects_tables(probe: str, effects: Sequence[records.EffectRow], alpha: float) -> list[Table]:
     """Effects of one outcome and grouping against the reference, group by group with every model under each, a table
     per subject: all subjects first, then by the strongest clear effect."""
     by_subject = grouped(effects, lambda row: row.subject)
     scale = scale_for([0.0, *(x for row in effects for x in (row.effect, row.lo, row.hi))])
 
     def rank(subject: str | None) -> tuple[bool, float]:
-        sizes = (abs(row.effect or 0.0) for row in by_subject[subject] if clear(row, alpha))
+        sizes = (abs(row.effect or 0.0) for row in by_subject[subject] if words.clear(row, alpha))
         return subject is not None, -max(sizes, default=0.0)
 
     return [_forest(probe, by_subject[subject], scale, alpha) for subject in sorted(by_subject, key=rank)]
 
 
-def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float) -> Table:
+def _forest(probe: str, effects: Sequence[records.EffectRow], scale: Scale, alpha: float) -> Table:
     first = effects[0]
     means = list(dict.fromkeys((row.model, row.reference_mean) for row in effects))
     single = len(means) == 1
     lines = []
     groups = list(dict.fromkeys(row.group for row in effects))
     for row in sorted(effects, key=lambda row: groups.index(row.group)):
-        is_clear = clear(row, alpha)
+        is_clear = words.clear(row, alpha)
         failed = is_clear and (row.effect or 0.0) < 0 and row.outcome != "p_positive"  # neither way is better there
         limits = row.effect, row.lo, row.hi
         drawn = TableCell(track=scale.track(*limits, zero=scale.at(0.0), failed=failed))
@@ -154,11 +145,11 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
         mark = ("fail" if failed else "") if is_clear else None
         name, heading = (row.group, "") if single else (row.model, row.group)
         lines.append(Line(name, (drawn, effect, p_cell(row.p_adjusted)), mark=mark, heading=heading))
-    subject = subject_words(first.subject)
+    subject = words.subject_words(first.subject)
     listed = ", ".join(f"{clean(name, 60)} {number(mean)}" for name, mean in means[:12])
     return Table(
         key=("effects", probe, first.outcome, first.over, first.subject or ""),
-        title=f"{OUTCOMES[first.outcome]} by {first.over} against {first.reference}, {subject}",
+        title=f"{records.OUTCOMES[first.outcome]} by {first.over} against {first.reference}, {subject}",
         first="group" if single else "group and model",
         columns=(Column("effect, drawn", "drawn", scale=scale), Column("effect"), Column("adj. p", "p")),
         lines=lines,
@@ -169,7 +160,7 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
     )
 
 
-def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]:
+def taken_tables(record: records.AuditRecord, probe: records.ClassificationAudit) -> list[Table]:
     """Each group's most frequent wrong label by model, a table per subject with mistakes and grouping; the subject with
     most mistakes first."""
     overs = list(dict.fromkeys(row.over for row in probe.taken))
@@ -184,7 +175,7 @@ def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]
             lines = []
             for group in _groups(record, over):
                 if any(row.group == group for row in rows):
-                    most = (most_taken(rows, model.name, subject, group, over) for model in record.models)
+                    most = (words.most_taken(rows, model.name, subject, group, over) for model in record.models)
                     lines.append(Line(group, [*map(_mistake, most)]))
             key = ("taken", probe.name, subject, *([over] if len(overs) > 1 else []))
             head = f"{subject} by {over}" if len(overs) > 1 else subject
@@ -193,7 +184,7 @@ def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]
     return tables
 
 
-def _mistake(most: TakenFor | None) -> TableCell:
+def _mistake(most: records.TakenFor | None) -> TableCell:
     if most is None:
         return TableCell("–")
     share = most.count / most.total
@@ -201,12 +192,12 @@ def _mistake(most: TakenFor | None) -> TableCell:
     return TableCell(text, percent_of(share), share, export=most.predicted, aside=share, shade=shade)
 
 
-def _groups(record: AuditRecord, over: str) -> list[str]:
+def _groups(record: records.AuditRecord, over: str) -> list[str]:
     """Groups of crossed attributes in declared order."""
-    return [*map(CROSS.join, product(*(record.dataset.attributes[name] for name in over.split(CROSS))))]
+    return [*map(records.CROSS.join, product(*(record.dataset.attributes[name] for name in over.split(records.CROSS))))]
 
 
-def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
+def implicit_tables(record: records.AuditRecord, probe: records.ImplicitAudit) -> list[Table]:
     """P(positive label) of every group by model, for every grouping."""
     models = [model.name for model in record.models]
     columns = [Column(model, aside=f"{model}, within sets") for model in models]
@@ -232,10 +223,10 @@ def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
     return tables
 
 
-def metrics_table(record: AuditRecord, probe: MetricsAudit) -> Table | None:
+def metrics_table(record: records.AuditRecord, probe: records.MetricsAudit) -> Table | None:
     """The value of each metric for every model, a row per metric, subject or word, and grouping; and per check, where
     several measure that with other settings."""
-    by_line: dict[tuple[str, str], dict[str, MetricRow]] = {}
+    by_line: dict[tuple[str, str], dict[str, records.MetricRow]] = {}
     for row in probe.rows:
         about = f", {row.subject}" if row.subject is not None else ""
         over = f" over {row.over}" if row.over is not None else ""
@@ -250,23 +241,23 @@ def metrics_table(record: AuditRecord, probe: MetricsAudit) -> Table | None:
     return Table(("metrics", probe.name), title, "metric", columns, lines) if lines else None
 
 
-def _metric_cell(row: MetricRow | None) -> TableCell:
+def _metric_cell(row: records.MetricRow | None) -> TableCell:
     if row is None:
         return TableCell(number(None))
     under = ", ".join(filter(None, [interval(row.lo, row.hi), row.worst_group]))
     return TableCell(number(row.value, row.status), under, exact(row.value, row.status), row.lo, row.hi)
 
 
-def overview(record: AuditRecord) -> Iterator[tuple[ProbeAudit | MetricsAudit, Table]]:
+def overview(record: records.AuditRecord) -> Iterator[tuple[records.ProbeAudit | records.MetricsAudit, Table]]:
     """The tables that audit.tex and the terminal have: of all subjects together, F_M by subject, and further
     metrics."""
     for probe in record.probes:
         tables: list[Table | None]
-        if isinstance(probe, ClassificationAudit):
+        if isinstance(probe, records.ClassificationAudit):
             pairs = [pair for pair in probe.pairs if pair.subject is None]
             tables = [models_table(probe), subjects_table(record, probe)]
             tables += [pairs_table(probe.name, pairs, probe.margin)] if pairs else []
-        elif isinstance(probe, ImplicitAudit):
+        elif isinstance(probe, records.ImplicitAudit):
             tables = [*implicit_tables(record, probe)]
         else:
             tables = [recall_table(probe), *skew_tables(probe), *within_tables(record, probe)]
