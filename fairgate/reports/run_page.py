@@ -13,20 +13,15 @@ from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number
 from fairgate.ground.png import png_of
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
+from fairgate.reports import charts
 from fairgate.reports import formatting as words
 from fairgate.reports import run_drawings as drawings
-from fairgate.reports.charts import Spark, estimate_of, percent, sparks_of
 from fairgate.reports.data_table import Table
 from fairgate.reports.outputs import Output, PictureSource, register
-from fairgate.reports.sentences import (
-    change_cells,
-    sentence,
-)
 from fairgate.reports.standalone_page import data_uri, render_page
 
 MAX_BYTES: Final = 5_000_000
 _GROUPS_IN_A_CHECK: Final = 200
-_CHANGE_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +70,17 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
     checks = words.reading_order(record.checks)
     failing, waived, passing = words.by_outcome(checks)
     tables = drawings.confusion_tables(record.confusions, key)
-    changes = record.definition.changes[: limits.changes] if record.definition else ()
     shown = [*failing[: limits.failing], *waived[: limits.waived], *passing[: limits.passing]]
     views = _Views(
         record,
         album,
         key,
         {table.key: table for table in tables},
-        sparks_of(record, history, shown),
+        charts.sparks_of(record, history, shown),
         limits.group_rows,
     )
     failed, excused = views.of(failing, limits.failing), views.of(waived[: limits.waived], limits.waived)
     page = {
-        "changes": [change_cells(change, _CHANGE_CHARS) for change in changes],
         "failing": failed,
         "waived": excused,
         "more_waived": len(waived) - len(excused),
@@ -98,7 +91,7 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
         "confusions": tables[: limits.tables],
         "more_confusions": max(0, len(tables) - limits.tables),
     }
-    return render_page("run", admit={"img-src": "data:"}, page=page, record=record)
+    return render_page("run", admit={"img-src": "data:"}, page=page, record=record, limits=limits, charts=charts)
 
 
 @dataclass(slots=True)
@@ -109,7 +102,7 @@ class _Views:
     album: Album
     key: drawings.GroupKey
     tables: dict[tuple[str, ...], Table]
-    sparks: Mapping[str, Spark]
+    sparks: Mapping[str, charts.Spark]
     rows_left: int
     places: Iterator[int] = field(default_factory=partial(count, 1))
     shown_at: dict[str, str] = field(default_factory=dict)
@@ -121,30 +114,28 @@ class _Views:
     def view(self, check: CheckResult, in_full: bool) -> dict[str, Any]:
         """A check with its drawings, or, where it is not shown in full, its sentence alone."""
         anchor = f"check-{next(self.places)}"
-        view = {"check": check, "anchor": anchor, "sentence": sentence(check, self.record), "in_full": in_full}
+        view = {"check": check, "anchor": anchor, "in_full": in_full}
         if not in_full:
             return view
         failing = check.verdict != "pass"
         grouped = len(check.groups) <= min(self.rows_left, _GROUPS_IN_A_CHECK)
         self.rows_left -= len(check.groups) if grouped else 0
-        unit = words.measured_as(self.record, check)
         return view | {
-            "estimate": estimate_of(check),
             "groups": drawings.groups_table(check, words.unit_of(self.record)) if grouped else None,
             "heat": drawings.heat_map(check, self.key) if grouped else None,
-            "sets": [self._set(check, worst, anchor, unit) for worst in shown_sets(check)],
+            "sets": [self._set(check, worst, anchor) for worst in shown_sets(check)],
             "confusion": self.tables.pop((check.probe, check.subject or ""), None) if failing else None,
             "history": self.sparks.get(check.item),
-            "unit": unit,
         }
 
-    def _set(self, check: CheckResult, worst: WorstSet, anchor: str, unit: str) -> dict[str, Any]:
+    def _set(self, check: CheckResult, worst: WorstSet, anchor: str) -> dict[str, Any]:
         """What the template draws of a worst set: its members in the order of groups, each with its picture or why it
         has none; its subject, where that is not clear, and how bad it is.
 
         `shown_at` is the anchor of an earlier check where the pictures are: a set speaks against several checks, and
         its pictures are in the file once.
         """
+        unit = words.measured_as(self.record, check)
         earlier = self.shown_at.setdefault(worst.set_id, anchor)
         shown_at = None if earlier == anchor or self.album.empty else earlier
         members = sorted(worst.members, key=lambda member: self.key(member.group))
@@ -160,7 +151,7 @@ class _Views:
             if ends and answer is None and member.value in ends:
                 mark = "lowest" if member.value == ends[0] else "highest"
             drawn = unit == "P(true)" and member.value is not None and 0 <= member.value <= 1
-            share = percent(100 * (member.value or 0.0)) if drawn else None
+            share = charts.percent(100 * (member.value or 0.0)) if drawn else None
             views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share, "answer": answer})
         subject = clean(worst.subject, 80) if len(words.subjects_of(self.record)) > 1 and check.subject is None else ""
         how_bad = ""
