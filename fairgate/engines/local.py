@@ -1,5 +1,4 @@
-"""What an engine is (tasks in, results out, in any order; it knows nothing of recipes or files), the local one, and
-which one a name opens.
+"""What an engine is (tasks in, results out, in any order; it knows nothing of recipes or files), and the local one.
 
 The local one has a thread per worker, each on its device, in this process. Models are opened one after the other,
 before the first worker begins: diffusers and transformers change torch for the whole process while they load
@@ -19,8 +18,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Protocol
-
-from fairgate.ground.errors import DeviceError, SettingsError, did_you_mean
 
 Work = Callable[[Any], Any]
 """Turns a task's payload into its result. It lives in one worker and keeps that worker's models."""
@@ -157,43 +154,3 @@ def _run_in_threads(
         end = time.monotonic() + GRACE
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()) if hurried else None)
-
-
-ENGINES = ("local", "ray")
-
-
-def open_engine(name: str = "local", *, workers: int | None = None, device: str = "auto") -> Engine:
-    """An engine by name. `workers` defaults to one per GPU where there are GPUs, else one (`ray`: one per core).
-
-    `device` is auto, cpu, cuda or cuda:N. Raises SettingsError for an unknown engine, DeviceError for no such device.
-    """
-    if name not in ENGINES:
-        raise SettingsError(
-            f"there is no engine '{name}'.",
-            where="--engine",
-            remedy=did_you_mean(name, ENGINES) or f"engines: {', '.join(ENGINES)}",
-        )
-    if workers is not None and workers < 1:
-        raise SettingsError("an engine needs at least one worker.", where="--workers", remedy="leave it out, or give 1")
-    if name == "ray":
-        from fairgate.engines.ray_engine import RayEngine
-
-        return RayEngine(workers=workers, device=device)
-    return LocalEngine(_devices(device, workers))
-
-
-def _devices(device: str, workers: int | None) -> list[str]:
-    """One device per worker: every GPU in turn, or the one that is named."""
-    from fairgate.models.checkpoints import cuda_generations, find_device
-
-    found = find_device(device)
-    if not found.is_cuda:
-        return ["cpu"] * (workers or 1)
-    gpus = [found.name] if ":" in found.name else [f"cuda:{number}" for number in range(len(cuda_generations()))]
-    if workers is not None and workers > len(gpus):
-        raise DeviceError(
-            f"{workers} workers need as many GPUs, and {len(gpus)} {'is' if len(gpus) == 1 else 'are'} to be used.",
-            where="--workers",
-            remedy=f"use --workers {len(gpus)}, or --device cpu",
-        )
-    return gpus[:workers]
