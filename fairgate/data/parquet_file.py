@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data.labels import reading
+from fairgate.ground.hashing import sha256_bytes
 
 GROUP_BYTES = 1 << 30
 """What one row group of a shard, or one column of a row group, may hold unpacked."""
@@ -33,8 +34,9 @@ LONGEST_TEXT: Final = 1 << 16
 _PATIENCE: Final = 60
 """Seconds that Arrow gets to read a footer."""
 _MOST_NAMES: Final = 100_000
-_sound: Final = set[tuple[int, ...]]()
-"""Files that were tried in this process: a file is opened often."""
+_END: Final = b"PAR1"
+_sound: Final = set[str]()
+"""SHA-256 of the footers that this process tried or wrote: a file is opened often."""
 
 
 def arrow_file(path: Path, mode: Literal["rb", "wb"] = "rb") -> Any:
@@ -52,9 +54,8 @@ def require_sound(path: Path) -> None:
     """
     import pyarrow.parquet  # noqa: F401 - the child imports nothing
 
-    facts = path.stat()
-    known = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-    if known in _sound:
+    footer = _footer(path)
+    if footer in _sound:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: the child takes no lock of theirs
@@ -63,7 +64,27 @@ def require_sound(path: Path) -> None:
         _ask_about_every_column(path)
     if os.waitpid(child, 0)[1]:
         raise ValueError("its footer describes columns that cannot be: Arrow breaks down over it")
-    _sound.add(known)
+    if footer is not None:
+        _sound.add(footer)
+
+
+def wrote(path: Path) -> None:
+    """Note that this process has written a file: no child has to try its footer."""
+    if (footer := _footer(path)) is not None:
+        _sound.add(footer)
+
+
+def _footer(path: Path) -> str | None:
+    """SHA-256 of a file's length and footer, all that `_ask_about_every_column` reads; None for one without."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        tail = file.read(8)
+        length = int.from_bytes(tail[:4], "little")
+        if tail[4:] != _END or length > size - 8:
+            return None
+        file.seek(size - 8 - length)
+        return sha256_bytes(b"%d:" % size + file.read(length))
 
 
 def _ask_about_every_column(path: Path) -> NoReturn:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from fairgate.data.manifest import Shard
+from fairgate.data.parquet_file import wrote
 from fairgate.data.rows import OWN_COLUMNS, Row
 from fairgate.ground.errors import DatasetError, disk_errors
 from fairgate.ground.hashing import digest, sha256_bytes, sha256_file
@@ -152,6 +153,7 @@ class ShardWriter:
             for number, (sets, rows) in enumerate(self._done):
                 path = self._folder / f"shard-{number:05d}-of-{len(self._done):05d}.parquet"
                 self._partial(number).rename(path)
+                wrote(path)
                 size = path.stat().st_size
                 shards.append(Shard(file=path.name, sha256=sha256_file(path), bytes=size, sets=sets, rows=rows))
         return shards

@@ -16,7 +16,7 @@ from toy_repository import Toy
 from trust_world import check, shut
 
 from fairgate.data import CaptionFile, open_dataset
-from fairgate.data.parquet_file import require_sound
+from fairgate.data.parquet_file import require_sound, wrote
 from fairgate.ground.errors import DatasetError
 
 
@@ -53,6 +53,18 @@ def test_a_child_asks_once_and_a_file_of_other_content_is_asked_again(tmp_path: 
             with pytest.raises(ValueError, match="Arrow breaks down over it"):
                 require_sound(path)
     assert len(children) == 3
+
+
+def test_a_file_that_this_process_wrote_is_asked_by_no_child_until_its_footer_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"a": ["own"]}), path)
+    wrote(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(os, "fork")
+        require_sound(path)
+    path.write_bytes(forged(pa.table({"a": ["own"]}), "a"))
+    with pytest.raises(ValueError, match="Arrow breaks down over it"):
+        require_sound(path)
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(20), b"PAR1" + b"\x19" * 5_000 + b"\x88\x13\0\0PAR1"])
