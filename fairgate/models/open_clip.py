@@ -170,17 +170,14 @@ def _of_file(
 
 def _of_hub(uri: str, address: str, base: Path) -> Path:
     """The folder in the hub's cache. Raises ModelError for a name without a commit."""
-
-    def written(name: str, commit: str) -> str:
-        return f"open_clip:{_HUB}{name}{_REVISION}{commit}"
-
+    written = f"open_clip:{_HUB}{{}}{_REVISION}{{}}"
     name, options = split_options(uri, address.removeprefix(_HUB), ("revision",))
     name, _, at = name.partition("@")
     if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) or "revision" not in options:
         raise ModelError(
             f"'{uri}' does not say which model of the hub, and which of its commits.",
             where=uri,
-            remedy=f"write {written(name if '/' in name else 'ORG/NAME', at or 'COMMIT')}",
+            remedy=f"write {written.format(name if '/' in name else 'ORG/NAME', at or 'COMMIT')}",
         )
     return hub_folder(name, options["revision"], base, written)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,6 @@ _PICKLED = ("dandelin/vilt-b32-finetuned-vqa", "openai/clip-vit-base-patch32")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHORT = re.compile(r"[0-9a-f]{7,39}")
 _MAX_REF_BYTES = 64
-
-
-def _at(name: str, commit: str) -> str:
-    return f"{name}@{commit}"
 
 
 def local_folder(address: str) -> Path | None:
@@ -75,9 +71,9 @@ def option_folder(options: Mapping[str, str], name: str, base: Path) -> Path | N
     return judged_folder(options[name], base) if name in options else None
 
 
-def hub_folder(name: str, commit: str, base: Path, written: Callable[[str, str], str] = _at) -> Path:
-    """The snapshot of a commit in the hub's cache. `base` is the repository whose models are judged; `written` says how
-    a URI names a model and its commit, for messages.
+def hub_folder(name: str, commit: str, base: Path, written: str = "{}@{}") -> Path:
+    """The snapshot of a commit in the hub's cache. `base` is the repository whose models are judged; `written` is how a
+    URI names a model and its commit, for messages.
 
     Raises ModelError for a revision that is no full commit, a snapshot that is not there or without weights, a link out
     of the cached model, and a cache inside of the repository: whatever a branch commits there would be taken for the
@@ -88,8 +84,8 @@ def hub_folder(name: str, commit: str, base: Path, written: Callable[[str, str],
         raise ModelError(
             f"the revision '{commit[:80]}' is no full commit (40 hexadecimal digits): what a branch or a tag stands "
             "for can change.",
-            where=written(name, commit),
-            remedy=f"name the commit: {written(name, full)}"
+            where=written.format(name, commit),
+            remedy=f"name the commit: {written.format(name, full)}"
             if full
             else f"name the commit, which `git ls-remote https://huggingface.co/{name}` lists",
         )

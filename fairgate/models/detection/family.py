@@ -82,18 +82,15 @@ class DetectorModel(JudgedModel["DetectorEngine"]):
         identity = {**self._ways("torchvision"), "dataset": self._request.source.fingerprint, "what": what}
         with RowParts(self._request, f"detections/{digest(identity)}") as work:
             if not work.has.all():
-                self._fill(work, what)
+                from fairgate.models.checkpoints import scoring
+
+                source, engine = self._request.source, self._engine()
+                for todo in work.batches(_BATCH):
+                    pictures = [decode_rgb(data, source, row) for row, data in todo]
+                    with scoring(self._device), naming(self.uri, "detect"):
+                        found = engine.boxes(pictures, what)
+                    work.add(np.array([row for row, _ in todo]), np.stack(found).reshape(len(found), -1))
         return work.merged()
-
-    def _fill(self, work: RowParts, what: str) -> None:
-        from fairgate.models.checkpoints import scoring
-
-        source, engine = self._request.source, self._engine()
-        for todo in work.batches(_BATCH):
-            pictures = [decode_rgb(data, source, row) for row, data in todo]
-            with scoring(self._device), naming(self.uri, "detect"):
-                found = engine.boxes(pictures, what)
-            work.add(np.array([row for row, _ in todo]), np.stack(found).reshape(len(found), -1))
 
     def _load(self) -> DetectorEngine:
         from fairgate.models.detection.engine import DetectorEngine

@@ -11,7 +11,7 @@ Local files, safetensors, no code from the folder and no chat template: the URI 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -41,8 +41,6 @@ from fairgate.models.vlm.layouts import LAYOUTS, load, require_one_context, requ
 
 if TYPE_CHECKING:
     from fairgate.models.vlm.engine import VisionLanguage
-
-    Writing = Callable[[VisionLanguage, Sequence[tuple[int, Any]]], list[str]]
 
 CODE_VERSION = 3  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
 OPTIONS = ("question", "prompt", "average")
@@ -104,23 +102,20 @@ class SeeingModel(LabelLikelihoods):
         Captions that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """
 
-        def write(engine: VisionLanguage, pictures: Sequence[tuple[int, Any]]) -> list[str]:
-            return engine.answers([(image, self.asking.prompt) for _, image in pictures], longest)
+        prompts = dict.fromkeys(range(len(self._request.source)), self.asking.prompt)
+        found = self._written(f"captions/{self._key()}/{longest}", prompts, longest, "describe a picture", 1)
+        return [found[row] for row in prompts]
 
-        rows = range(len(self._request.source))
-        found = self._written(f"captions/{self._key()}/{longest}", rows, "describe a picture", 1, write)
-        return [found[row] for row in rows]
-
-    def _written(self, name: str, rows: Iterable[int], what: str, at_once: int, write: Writing) -> dict[int, str]:
-        """What is written about pictures, by row: `at_once` of them, cached under a name, and saved when the run is
-        interrupted."""
+    def _written(self, name: str, prompts: Mapping[int, str], longest: int, what: str, at_once: int) -> dict[int, str]:
+        """What is answered to prompts about pictures, by row: `at_once` of them, cached under a name, and saved when
+        the run is interrupted."""
         from fairgate.models.checkpoints import require_device, scoring
 
         cache, kind = self._request.cache, name.partition("/")[0]
         entry = cache.read(name) if cache else None
         known = json.loads(entry.notes[kind]) if entry is not None and kind in entry.notes else {}
         found = {int(row): str(text) for row, text in known.items()}
-        todo = [row for row in rows if row not in found]
+        todo = [row for row in prompts if row not in found]
         if not todo:
             return found
 
@@ -135,7 +130,8 @@ class SeeingModel(LabelLikelihoods):
             with scoring(self._device), naming(self.uri, what):
                 pictures = self._rows(todo)
                 while some := list(islice(pictures, at_once)):
-                    found.update(zip([row for row, _ in some], write(engine, some), strict=True))
+                    said = engine.answers([(image, prompts[row]) for row, image in some], longest)
+                    found.update(zip([row for row, _ in some], said, strict=True))
                     self.pictures_read += len(some)
                     if len(found) % _SAVED_EVERY == 0:
                         save()
@@ -159,13 +155,9 @@ class ConversingModel(SeeingModel):
         Answers that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """
         texts = self._texts(prompts)
-
-        def write(engine: VisionLanguage, pictures: Sequence[tuple[int, Any]]) -> list[str]:
-            return engine.answers([(image, texts[row]) for row, image in pictures], longest)
-
-        asked = [row for row, text in enumerate(texts) if text]
+        asked = {row: text for row, text in enumerate(texts) if text}
         name = f"answers/{self._key()}/{digest([longest, *texts])}"
-        found = self._written(name, asked, "answer about a picture", _AT_ONCE, write)
+        found = self._written(name, asked, longest, "answer about a picture", _AT_ONCE)
         return np.array([found.get(row, "") for row in range(len(texts))], dtype=object)
 
     def _texts(self, prompts: Sequence[str]) -> list[str]:
