@@ -42,14 +42,18 @@ class Folder:
 class Remote:
     """Objects of a server, through DVC's own filesystem for it, which is made when it is first needed."""
 
-    def __init__(self, name: str, make: Callable[[], tuple[Any, str]]) -> None:
+    def __init__(self, name: str, config: Mapping[str, Any]) -> None:
         self.name = f"remote '{name}'"
-        self._make, self._lock = make, Lock()
+        self._named, self._config, self._lock = name, config, Lock()
         self._made: tuple[Any, str] | None = None
 
     def open(self, path: str) -> BinaryIO:
+        from dvc.fs import get_cloud_fs
+
         with self._lock:
-            self._made = self._made or self._make()
+            if self._made is None:
+                kind, options, folder = get_cloud_fs(self._config, name=self._named)
+                self._made = kind(**options), folder
         filesystem, folder = self._made
         found: BinaryIO = filesystem.open(f"{folder.rstrip('/')}/{path}", "rb")
         return found
@@ -227,23 +231,13 @@ def _places(config: Mapping[str, Any], cache: Path) -> dict[str | None, tuple[Ob
             continue  # cloud versioning keeps files by name, not by content
         url = options["url"]
         by_path = not urlparse(url).scheme
-        remote: ObjectSource = Folder(f"remote '{name}'", Path(url)) if by_path else _remote(config, name)
+        remote: ObjectSource = Folder(f"remote '{name}'", Path(url)) if by_path else Remote(name, config)
         places[name] = (here, remote)
     default = (config["core"].get("remote") or "").lower()
     if default and default not in places:
         raise ValueError(f"the default remote '{default}' is not configured, or uses cloud versioning")
     places[None] = places[default] if default else (here,)
     return places
-
-
-def _remote(config: Mapping[str, Any], name: str) -> Remote:
-    def make() -> tuple[Any, str]:
-        from dvc.fs import get_cloud_fs
-
-        kind, options, path = get_cloud_fs(config, name=name)
-        return kind(**options), path
-
-    return Remote(name, make)
 
 
 def _write(path: Path, content: bytes) -> None:
