@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
@@ -50,9 +50,9 @@ def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
     workers: Annotated[int | None, typer.Option(min=1, help="Default: one per GPU, or one.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     offload: Annotated[
-        str,
+        Offload,
         typer.Option(
-            help="Of a GPU with little memory: none, model (parts of a diffusion model take turns on it) or sequential "
+            help="Of a GPU with little memory: model (parts of a diffusion model take turns on it) or sequential "
             "(each layer is there while it computes: slow). No picture changes but for rounding."
         ),
     ] = "none",
@@ -68,9 +68,14 @@ def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
             remedy="leave one of them out",
         )
     recipe = builds.read_build(name, params)
-    how = _offload(offload, engine, device)
+    if offload != "none" and engine == "local" and not checkpoints.find_device(device).is_cuda:
+        raise SettingsError(
+            f"--offload {offload} spares the memory of a GPU, and this build runs on a CPU.",
+            where="--offload",
+            remedy="leave it out, or name the GPU: --device cuda",
+        )
     with BuildProgress() as progress:
-        factory = builds.Factory(name, recipe, out, limit, progress, params, how)
+        factory = builds.Factory(name, recipe, out, limit, progress, params, offload)
         if assemble:
             manifest = factory.assemble()
         else:
@@ -83,23 +88,6 @@ def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
     typer.echo(f"fingerprint {manifest.fingerprint}")
 
 
-def _offload(text: str, engine: str, device: str) -> Offload:
-    """Raises SettingsError for what is none, and where there is no GPU whose memory could be spared."""
-
-    offload = next((how for how in get_args(Offload) if how == text), None)
-    if offload is None:
-        raise SettingsError(
-            f"--offload is '{text}'.", where="--offload", remedy=f"choose one of {', '.join(get_args(Offload))}"
-        )
-    if offload != "none" and engine == "local" and not checkpoints.find_device(device).is_cuda:
-        raise SettingsError(
-            f"--offload {text} spares the memory of a GPU, and this build runs on a CPU.",
-            where="--offload",
-            remedy="leave it out, or name the GPU: --device cuda",
-        )
-    return cast(Offload, offload)
-
-
 @build_app.command()
 def preflight(
     name: Annotated[str, typer.Argument(help="A build of params.yaml.")],
@@ -108,7 +96,6 @@ def preflight(
 ) -> None:
     """What NAME reads and will cost: models with licence, size and the command that fetches them, evaluations, GPU
     memory, hours and kWh. Nothing is loaded. Exits with 1 where something is not there."""
-
     needed = builds.preflight_of(builds.read_build(name, params), out)
     show_preflight(name, needed)
     if needed.missing:

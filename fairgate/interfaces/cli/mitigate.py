@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import shlex
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -165,13 +164,6 @@ def _judge(what: str, root: Path, *words: str) -> None:
     typer.echo(f"  {shlex.join(['fairgate', 'check', 'SUITE', *words, *place])}")
 
 
-class HeadKind(StrEnum):
-    """How a head reads features."""
-
-    linear = "linear"
-    knn = "knn"
-
-
 @head_app.callback()
 def _group() -> None:
     """A group of one command, so that another can be added."""
@@ -183,7 +175,9 @@ def fit(
     model: Annotated[str, typer.Option(help="Backbone, as features:FOLDER, with ?pool= where it is not the usual.")],
     data: Annotated[str, typer.Option(help="Release of pictures, NAME or NAME@VERSION: not the one that will judge.")],
     attribute: Annotated[str, typer.Option(help="Attribute of the release that the head is to predict, or `subject`.")],
-    kind: Annotated[HeadKind, typer.Option(help="A linear head, or a vote of nearest neighbours.")] = HeadKind.linear,
+    kind: Annotated[
+        Literal["linear", "knn"], typer.Option(help="A linear head, or a vote of nearest neighbours.")
+    ] = "linear",
     neighbours: Annotated[int, typer.Option(min=1, max=10_000, help="How many vote.")] = 20,
     penalty: Annotated[float, typer.Option(min=0.0, help="Of a linear head's squared weights.")] = 1e-3,
     device: options.Device = None,
@@ -206,7 +200,7 @@ def fit(
             backbone,
             np.asarray(codes, dtype=np.int64),
             named,
-            kind=kind.value,
+            kind=kind,
             attribute=attribute,
             release=release.manifest.ref,
             fingerprint=fingerprint,
