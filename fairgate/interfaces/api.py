@@ -119,7 +119,6 @@ def check(  # noqa: PLR0913 - the options of a command
     a folder. A checkpoint that cannot be read is a run with the verdict `error`; a suite or an option that is wrong
     raises FairgateError.
     """
-
     folder = Path(root).resolve()
     where = None if report is None else str(report)
     if where is not None:
@@ -156,7 +155,6 @@ def compare(
     allow_pickle: bool = False,
 ) -> Comparison:
     """Compare several models on a suite's probes, as `fairgate audit` does. FairgateError for what cannot be read."""
-
     prepared = gate.prepare(suite, Path(root).resolve())
     where = None if cache is None else str(cache)
     settings = comparison.audited(prepared, models, device=device, cache=where, allow_pickle=allow_pickle)
@@ -201,7 +199,6 @@ def import_images(  # noqa: PLR0913 - the options of a command
     table holds (bytes, or Hugging Face's `{"bytes": ..., "path": ...}`). `bins` makes groups of numbers, `{"age":
     "0-19,20-39,40-"}`, and `merge` one group of several, `{"race": {"Latino_Hispanic": "other"}}`. Raises DatasetError.
     """
-
     grouping = data.ColumnGrouping(
         {column: data.Bins.parse(written) for column, written in (bins or {}).items()}, merge or {}
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +23,8 @@ def approve(
     ] = None,
     kind: Annotated[list[str] | None, typer.Option(help="Approve changes of this kind alone. Repeatable.")] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="DATE", help=f"Last day, YYYY-MM-DD; left out, in {_DAYS} days.")
+        datetime | None,
+        typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help=f"Last day, YYYY-MM-DD; left out, in {_DAYS} days."),
     ] = None,
     root: options.Root = Path(),
 ) -> None:
@@ -32,7 +33,6 @@ def approve(
     Adds a line a change to `approvals:` in fairness_suites/SUITE.yaml. Merge that by itself into the default branch,
     then run the gate of the pull request again. An approval of a branch does not count on that branch.
     """
-
     root = root.resolve()
     folder = report or root / "fairness-report"
     path, record = suites.suite_path(suite, root), reports.read_results(folder / "results.json")
@@ -44,17 +44,10 @@ def approve(
         kinds = ", ".join(dict.fromkeys(approval.kind for approval in record.needs_approval))
         problem = f"that run needs no approval{' of this kind' if kinds else ''}."
         raise SettingsError(problem, where=str(folder), remedy=f"kinds there: {kinds}" if kinds else "nothing to do")
-    for line in suites.add_approvals(path, wanted, reason=reason.strip(), until=_day(until)):
-        typer.echo(f"approved: {line}")
-    typer.echo(f"wrote {path.relative_to(root)}: merge it into the default branch by itself, then run the gate again")
-
-
-def _day(text: str | None) -> date:
     today = datetime.now(UTC).date()
-    try:
-        day = today + timedelta(days=_DAYS) if text is None else date.fromisoformat(text)
-    except ValueError as error:
-        raise SettingsError(f"'{text}' is not a date.", where="--until", remedy="write it as 2027-03-01") from error
+    day = today + timedelta(days=_DAYS) if until is None else until.date()
     if day < today:
         raise SettingsError(f"{day} is over.", where="--until", remedy="name a day to come")
-    return day
+    for line in suites.add_approvals(path, wanted, reason=reason.strip(), until=day):
+        typer.echo(f"approved: {line}")
+    typer.echo(f"wrote {path.relative_to(root)}: merge it into the default branch by itself, then run the gate again")

@@ -29,7 +29,6 @@ def show(
     root: options.Root = Path(),
 ) -> None:
     """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
-
     record = _read(baseline, suite, root.resolve(), mlflow)
     typer.echo("\n".join(reports.baseline_lines(record)))
     wide_console(100).print(reports.baseline_table(record))
@@ -44,7 +43,6 @@ def diff(
     root: options.Root = Path(),
 ) -> None:
     """How two baselines differ: checkpoint, data, and each check's value. Nothing is decided here."""
-
     earlier = _read(before, suite, root.resolve(), mlflow)
     other = _read(now, suite, root.resolve(), mlflow)
     typer.echo("\n".join(reports.difference_lines(earlier, other)))

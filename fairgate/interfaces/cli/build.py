@@ -110,6 +110,5 @@ def status(
     out: Out = OUT,
 ) -> None:
     """How far builds are: shards, finished sets, drops by reason, evaluations, seconds, and what is stale."""
-
     for build in [name] if name else builds.build_names(params):
         show_status(build, params, out, limit)

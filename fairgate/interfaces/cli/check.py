@@ -36,7 +36,6 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     be computed (the checkpoint could not be read, a server is down) and nothing failed; 4: the suite or an option is
     wrong; 10: every check passes, and a person has to approve what else the change brings (`fairgate approve`).
     """
-
     folder = root.resolve()
     try:
         gate.clear_report(suite, folder, report, baseline)
@@ -67,7 +66,6 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
 
 def gated(prepared: gate.Prepared, settings: suites.Settings, *, first_baseline: bool = False) -> gate.Evaluation:
     """Evaluate, publish and print: what `fairgate check` does once its options are known."""
-
     prepared, settings = gate.hold(prepared, settings)
     console = wide_console(120)
     with progress_line() as progress:

@@ -47,7 +47,6 @@ def pull(
     DVC itself does not run: which remote is read, and with which login, is decided by the base's .dvc/config. Paths are
     checked before anything is written, and objects before they take their place. Run it again to go on.
     """
-
     with progress_bar("fetching") as progress:
         done = baselines.pull(
             baselines.Repository(root.resolve()), targets or (), base=base, force=force, progress=progress
@@ -62,14 +61,12 @@ def pull(
 @dataset_app.command()
 def show(name: Name, root: Root = ROOT) -> None:
     """What a release holds: attributes, groups, counts, recipe, licence."""
-
     describe(data.open_dataset(name, root).manifest)
 
 
 @dataset_app.command()
 def verify(name: Name, root: Root = ROOT) -> None:
     """Read all of a release and name what is wrong. Exit code 0: nothing, 1: problems, 4: there is no such release."""
-
     dataset = data.open_dataset(name, root)
     problems = dataset.verify()
     for problem in problems:
@@ -97,7 +94,6 @@ def export(
     root: Root = ROOT,
 ) -> None:
     """Write a release for other tools: Hugging Face's datasets, WebDataset or whatever reads CSV."""
-
     dataset = data.open_dataset(name, root)
     with progress_bar("exporting") as progress:
         done = data.export_dataset(dataset, to, progress)
@@ -119,7 +115,6 @@ def prompts(
     root: Root = ROOT,
 ) -> None:
     """Write a release of prompts for generators: a row for every word and seed, without pictures."""
-
     try:
         probes.checked_template(template, "word")
     except ValueError as error:
@@ -139,7 +134,6 @@ def sheet(
     per_subject: Annotated[int, typer.Option(min=1, help="Sets of every subject.")] = 3,
 ) -> None:
     """Draw a contact sheet of a dataset: a row per set, its members in stored order."""
-
     dataset = review.find_build(build).dataset
     picture = write_png(out, lambda: data.contact_sheet(dataset, per_subject))
     typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")

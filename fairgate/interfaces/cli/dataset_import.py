@@ -63,7 +63,6 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
 ) -> None:
     """Import photographs with labels, each a set of its own or in a cluster, or labels without images (scores only)."""
-
     data.check_name(name, version)
     if not preview:
         data.refuse_existing(root / name / version)

@@ -144,7 +144,6 @@ def _command(name: str, part: str | None, folder: Path | None, out: str | None) 
 
 def _tell(obtained: published.Obtained, root: Path) -> None:
     """What was left out, the sizes of groups, and where the release is."""
-
     manifest = obtained.manifest
     for reason, count in obtained.left_out.items():
         typer.echo(f"left out: {count:,} ({reason})", err=True)

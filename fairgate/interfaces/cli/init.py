@@ -42,7 +42,6 @@ def init(
     but for lines added to .gitignore: its text is printed instead, and a suite that is there is the gate's. Nothing is
     written where something is wrong.
     """
-
     root = root.resolve()
     unknown: list[SettingsError] = []
     kept = name and dataset is None and model is None and (root / suites.FOLDER / f"{name}.yaml").is_file()
@@ -120,7 +119,6 @@ def _require_plain(root: Path, paths: Sequence[str]) -> None:
 
 def _ignored(root: Path) -> list[str]:
     """Add what is missing to .gitignore."""
-
     path = root / ".gitignore"
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     missing = [line for line in suites.IGNORED if line not in before.splitlines()]

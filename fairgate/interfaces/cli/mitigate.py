@@ -75,7 +75,6 @@ def projection(
     root: options.Root = Path(),
 ) -> None:
     """Project texts onto what is orthogonal to prompts that name groups (Chuang et al. 2023)."""
-
     pairs = [_pair(text) for text in pair or ()]
     mitigation = models.fit_projection(
         model, prompt, pairs=pairs, strength=strength, device=device or "auto", base=root

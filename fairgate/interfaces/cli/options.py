@@ -27,7 +27,6 @@ AllowPickle = Annotated[bool, typer.Option(help="Load checkpoints that can run c
 
 def _nearest_root(ctx: typer.Context, value: Path) -> Path:
     """What is typed; else, inside a git repository, the nearest folder upwards with suites; else where one is."""
-
     source = ctx.get_parameter_source("root")
     if source is None or source.name != "DEFAULT":
         return value

@@ -64,7 +64,6 @@ def render(
     unread. The findings are in results.sarif (GitHub, editors) and gl-code-quality-report.json (GitLab) too, all at the
     suite's first line: which line defines a check is not in the record. Outputs of installed packages come last.
     """
-
     record = _record(folder)
     scores = folder / "scores.parquet"
     context = reports.OutputContext(
@@ -85,7 +84,6 @@ def unpack(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder to unpack into.")],
 ) -> None:
     """Take results.json and scores.parquet out of an artifact, within limits; everything else stays in it."""
-
     left = reports.unpack_report(archive, folder)
     typer.echo(f"unpacked {folder}; {len(left)} other file(s) stay in the archive")
 
@@ -94,7 +92,6 @@ def unpack(
 def tell(folder: Folder) -> None:
     """Report a record to a GitHub runner: annotations, a section of the job's summary, and `verdict` as the step's
     output. Elsewhere: nothing."""
-
     record = _record(folder)
     reports.tell_github(record, typer.echo, warn=partial(typer.echo, err=True))
     if output := os.environ.get("GITHUB_OUTPUT"):
@@ -121,7 +118,6 @@ def card(
     the headings of the EU AI Act's Annex IV and NIST AI RMF; evidence, no claim of conformity) and a badge (an SVG, and
     JSON for a shields.io endpoint). All from the record alone, which is read strictly. Exit code 4: it is refused.
     """
-
     record = reports.read_results(run / "results.json" if run.is_dir() else run)
     if out is None:
         typer.echo(reports.render_card(record, name), nl=False)

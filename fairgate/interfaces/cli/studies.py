@@ -35,12 +35,10 @@ class Studies(TyperGroup):
 
     def list_commands(self, _: Any) -> list[str]:
         """Their names: the package's own first."""
-
         return list(papers.STUDIES)
 
     def get_command(self, _: Any, cmd_name: str) -> Any:
         """A command by name, None if no study has it."""
-
         with friendly():
             return _command(papers.STUDIES[cmd_name]) if cmd_name in papers.STUDIES else None
 
@@ -79,7 +77,6 @@ def _command(study: type[papers.Study]) -> Any:
 
 def _option(field: FieldInfo) -> tuple[Any, Any]:
     """The annotation and the default of a field's option."""
-
     form = next((each for each in field.metadata if isinstance(each, papers.Typed)), None)
     repeated = get_args(field.annotation)[0] if get_origin(field.annotation) is tuple else str
     several = form.repeats if form else get_origin(field.annotation) is tuple
@@ -95,7 +92,6 @@ def _option(field: FieldInfo) -> tuple[Any, Any]:
 
 def _run(study: type[papers.Study], ctx: typer.Context, given: dict[str, Any]) -> None:
     """Run a study with the options that are given, print its tables, and write its files if a folder is named."""
-
     started = time.monotonic()
     sources = {name: ctx.get_parameter_source(name) for name in study.model_fields}
     named = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
@@ -146,7 +142,6 @@ def _answers_cache(cache: str | None, root: Path) -> models.EmbeddingCache | Non
 
     Raises SettingsError for a folder inside of the repository.
     """
-
     if cache == "off":
         return None
     folder = Path(cache) if cache else suites.default_cache(os.environ)
@@ -179,7 +174,6 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
     Exit code 0: compared (an audit judges nothing), 4: a suite or an option is wrong.
     """
-
     settings = comparison.AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
     run = comparison.AuditRun(root.resolve(), device, cache, allow_pickle)
     console, crew = wide_console(120), None if (engine, workers) == ("local", None) else (engine, workers)

@@ -26,7 +26,6 @@ suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 @suite_app.command()
 def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
     """The JSON schema of suite files, for editors."""
-
     text = json.dumps(suites.Suite.model_json_schema(by_alias=True), indent=2) + "\n"
     if out is None:
         typer.echo(text, nl=False)
@@ -64,7 +63,6 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
 ) -> None:
     """Write a first suite for a dataset, with the checks that its images can decide; others are watched. An existing
     file is never replaced."""
-
     root = root.resolve()
     text = first_suite(
         name,
@@ -132,7 +130,6 @@ def reader(
 
 def _anchor_line(name: str, root: Path, baseline: str) -> str:
     """The line that pins the first baseline as the anchor, if the base of this suite's name has one already."""
-
     spec, repository = baselines.parse_baseline(baseline), baselines.Repository(root)
     if spec.kind != "git":
         return ""
@@ -156,7 +153,6 @@ def _text(
     margin: float,
 ) -> str:
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
-
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
     labels, several = truth is not None or bool(beside), views > 1
     if not release.manifest.attributes:

@@ -126,7 +126,6 @@ def _scores(path: Path) -> list[Path]:
 
 def _suite(folder: Path, record: records.RunRecord) -> list[Path]:
     """The suite file, where it means what the record was made with."""
-
     path = next((entry for entry in folder.iterdir() if entry.name == f"{record.suite}.yaml" and entry.is_file()), None)
     if path is None:
         return []
@@ -160,7 +159,6 @@ def history(
     Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved where two
     runs in a row differ by more than both their intervals allow. Exit code 0: shown, 4: nothing to show, and why.
     """
-
     if out is not None and out.suffix.lower() not in (".html", ".png"):
         raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")
     runs = tracking.past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
