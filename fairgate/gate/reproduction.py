@@ -55,7 +55,8 @@ def differences(then: Mapping[str, ProbeScores], now: Mapping[str, ProbeScores],
             beyond.append((np.inf, f"{name}: the columns are {', '.join(then[name].more) or 'none'}"))
             moved.append(beyond[-1])
             continue
-        for what, before, after in _numbers(then[name], now[name]):
+        more = ((key, then[name].more[key], now[name].more[key]) for key in then[name].more)
+        for what, before, after in (("value", then[name].value, now[name].value), *more):
             scale = max(1.0, float(np.nanmax(np.abs(after), initial=0.0)))
             apart = _apart(before, after)
             worst = int(np.argmax(apart))
@@ -123,11 +124,6 @@ def require_reproduced(beyond: Sequence[str], elsewhere: Sequence[str], where: s
             where=where,
             remedy="make it again on a clean checkout: `fairgate baseline update SUITE --reason TEXT`",
         )
-
-
-def _numbers(then: ProbeScores, now: ProbeScores) -> list[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
-    """Pairs of columns of numbers, by name."""
-    return [("value", then.value, now.value), *((key, then.more[key], now.more[key]) for key in then.more)]
 
 
 def _apart(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:

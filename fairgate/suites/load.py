@@ -102,12 +102,8 @@ def _checked(source: Source) -> LoadedSuite:
     for index, check in enumerate(suite.checks):
         check_makes_sense(suite, check, source, index)
     require_utility(suite, source)
-    return LoadedSuite(suite, path, source, digest(_judging(suite)))
-
-
-def _judging(suite: Suite) -> dict[str, Any]:
-    """What of a suite makes a verdict: not who approved which change of it."""
-    return suite.model_dump(mode="json", by_alias=True, exclude={"approval", "approvals"})
+    judging = suite.model_dump(mode="json", by_alias=True, exclude={"approval", "approvals"})  # not who approved what
+    return LoadedSuite(suite, path, source, digest(judging))
 
 
 def _suite_error(error: ValidationError, source: Source) -> SuiteError:

@@ -59,7 +59,8 @@ def write_anchor(path: Path, anchor: str) -> None:
     """
     text, line = path.read_text(encoding="utf-8"), f"anchor: {anchor}\n"
     old = re.compile(r"^anchor:.*(?:\n|\Z)", re.MULTILINE)
-    below = next((match for key in ("baseline", "model", "dataset") if (match := _line(key).search(text))), None)
+    lines = (re.search(rf"^{key}:.*\n", text, re.MULTILINE) for key in ("baseline", "model", "dataset"))
+    below = next(filter(None, lines), None)
     if old.search(text):
         text = old.sub(lambda _match: line, text, count=1)
     elif below is not None:
@@ -95,7 +96,3 @@ def write_bounds(path: Path, bounds: Mapping[str, float]) -> None:
             remedy="write each check on lines of its own, or without --propose paste the bounds",
         )
     atomic_write(path, text)
-
-
-def _line(key: str) -> re.Pattern[str]:
-    return re.compile(rf"^{key}:.*\n", re.MULTILINE)

@@ -102,7 +102,9 @@ class Repository:
             )
         branch = ref.removeprefix("origin/")
         local = f"without a remote, `baseline: git:{branch}`; " if branch != ref else ""
-        near = did_you_mean(ref, (name for name in self._names_of_refs() if name != branch))
+        listed = self._git("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
+        names = listed.stdout.decode("utf-8", "replace").splitlines()
+        near = did_you_mean(ref, (name for name in names if name != branch))
         fetch = f"fetch it (`git fetch origin {branch}`; in actions/checkout `fetch-depth: 0`); "
         raise BaselineError(
             f"git knows no commit '{ref}'.",
@@ -110,11 +112,6 @@ class Repository:
             remedy=f"{near + ' ' if near else ''}{fetch if self._git('remote').stdout.strip() else ''}{local}"
             "names: origin/BRANCH, a local branch, a tag, a full hash",
         )
-
-    def _names_of_refs(self) -> list[str]:
-        """Branches, those of remotes as `origin/main`, and tags, as a baseline names them."""
-        listed = self._git("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
-        return listed.stdout.decode("utf-8", "replace").splitlines()
 
     def has_commits(self) -> bool:
         """Whether HEAD names a commit: in a new repository, its branch is not born yet."""

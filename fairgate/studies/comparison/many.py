@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -86,25 +87,17 @@ def _by_workers(
 
     name, count = workers
     with closing(open_engine(name, workers=count, device=run.device or "auto")) as engine:
-        engine.run((Task(at, pair) for at, pair in enumerate(pairs)), _Bench(run), done)
+        engine.run((Task(at, pair) for at, pair in enumerate(pairs)), partial(_worker, run), done)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Bench:
-    """Sets up a worker, which scores one model on one suite at a time."""
+def _worker(run: AuditRun, device: str) -> Callable[[tuple[str, str]], Answers]:
+    """A worker, which scores one model on one suite at a time."""
+    run, prepare = replace(run, device=device), cache(partial(gate.prepare, root=run.root))
 
-    run: AuditRun
+    def work(pair: tuple[str, str]) -> Answers:
+        suite, uri = pair
+        [(_, settings)] = run.settings(prepare(suite), [uri])
+        return answers_of(prepare(suite), uri, settings)
 
-    def __call__(self, device: str) -> Callable[[tuple[str, str]], Answers]:
-        run = AuditRun(self.run.root, device, self.run.cache, self.run.allow_pickle)
-        prepared: dict[str, gate.Prepared] = {}
-
-        def work(pair: tuple[str, str]) -> Answers:
-            suite, uri = pair
-            if suite not in prepared:
-                prepared[suite] = gate.prepare(suite, run.root)
-            [(_, settings)] = run.settings(prepared[suite], [uri])
-            return answers_of(prepared[suite], uri, settings)
-
-        return work
+    return work

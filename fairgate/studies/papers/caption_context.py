@@ -219,10 +219,6 @@ def cluster_tables(release: Captioned, k: int, seed: int) -> list[StudyTable]:
     return [ours, words]
 
 
-def _named(cluster: Cluster) -> str:
-    return ", ".join(cluster.words[:2]) or "no words"
-
-
 def _over(first: NDArray[np.bool_], rows: NDArray[np.intp], seed: int, what: str) -> Estimate:
     return mean_estimate(first[rows].astype(np.float64), stream(seed, "over", what), less=float(first.mean()))
 
@@ -234,7 +230,7 @@ def cluster_figures(release: Captioned, k: int, seed: int) -> list[StudyFigure]:
     over = [_over(first, each.rows, seed, str(place)) for place, each in enumerate(found)]
     lean = ["even" if e.lo is None or e.lo <= 0 <= (e.hi or 0) else one if (e.value or 0) > 0 else other for e in over]
     order = sorted(range(len(found)), key=lambda place: over[place].value or 0.0)
-    names = [f"{_named(found[place])} ({number})" for number, place in enumerate(order, 1)]
+    names = [f"{', '.join(found[place].words[:2]) or 'no words'} ({at})" for at, place in enumerate(order, 1)]
     bars = StudyFigure(
         name="over-representation",
         title=f"Over-representation of {one} by cluster of neutral captions",

@@ -229,6 +229,10 @@ class ResampledNumber:
             return Estimate(value=self.value, n=self.n, why=alike)
         return Estimate(value=self.value, lo=float(lo), hi=float(hi), n=self.n)
 
+    def less(self, other: ResampledNumber, n: int) -> ResampledNumber:
+        """Its difference from another one, in the same resamples, of `n` images."""
+        return ResampledNumber(self.value - other.value, self.draws - other.draws, n, self.why or other.why)
+
 
 def mean_of(parts: Sequence[ResampledNumber]) -> ResampledNumber:
     """The mean of several groups' numbers, each resampled by itself."""

@@ -22,7 +22,7 @@ from fairgate.ground.text import slug
 from fairgate.metrics import Floats
 from fairgate.models import LabelModel, require_told_apart
 from fairgate.probes import filled, with_article
-from fairgate.records import Estimate, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
+from fairgate.records import StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.papers.contract import (
     Models,
     ResampledNumber,
@@ -236,7 +236,7 @@ def _by_group(
     ]
     x, y = options.label if len(options.label) == 2 else ("", "")
     if not accuracy and all(x in by and y in by for by in of.values()):
-        rows.append([f"{x} less {y}", *(_less(by[x], by[y]) for by in of.values())])
+        rows.append([f"{x} less {y}", *(by[x].less(by[y], by[x].n + by[y].n).estimate() for by in of.values())])
     what = "of the perceived group" if accuracy else "S: share of pairs in which a profession of the first list is seen"
     return StudyTable(
         name="accuracy" if accuracy else "association",
@@ -246,10 +246,6 @@ def _by_group(
         rows=rows,
         note=_ALIKE,
     )
-
-
-def _less(first: ResampledNumber, second: ResampledNumber) -> Estimate:
-    return ResampledNumber(first.value - second.value, first.draws - second.draws, first.n + second.n).estimate()
 
 
 def _one_sided(groups: _Groups, answered: _Answered, options: DiffusionClassifierStudy, model: str) -> StudyTable:

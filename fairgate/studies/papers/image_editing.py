@@ -214,7 +214,7 @@ class ImageEditingStudy(Study):
                 flips[key] = ResampledNumber(float(flipped.mean()), drawn, len(rows))
                 every = np.concatenate([pictures.faces[rows] for pictures in seen])
                 after[key], faces[key] = self._angles(every, np.tile(weights[code], len(words)), len(rows))
-                lighter[key] = _less(after[key], originals[code])
+                lighter[key] = after[key].less(originals[code], after[key].n)
             for word in words:  # of the edits themselves, only what sheets show is needed further on
                 pictures = edits[word, strength]
                 edits[word, strength] = SeenPictures(
@@ -269,7 +269,3 @@ def _first(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
     """The pictures that a sheet shows, of every group; of the others nothing."""
     shown = {row for code in range(len(chosen.names)) for row in np.flatnonzero(chosen.groups == code)[:SHOWN]}
     return [data if at in shown else b"" for at, data in enumerate(blobs)]
-
-
-def _less(after: ResampledNumber, before: ResampledNumber) -> ResampledNumber:
-    return ResampledNumber(after.value - before.value, after.draws - before.draws, after.n, after.why or before.why)

@@ -22,7 +22,6 @@ MOST = 32
 """Different neutral captions of a subject that are averaged: templates make a few, free text one per set."""
 NOUN = "person"
 """What a caption is of that names nobody but by groups: "a friendly Muslim female", of the subject friendly."""
-_ARTICLES = ("a", "an")
 
 
 @register
@@ -186,7 +185,7 @@ def neutral_caption(captions: Sequence[str], noun: str = NOUN) -> str:
     words = [caption.split() for caption in dict.fromkeys(captions)]
     if len(words) == 1:
         return " ".join(words[0])
-    before = _in_common([_without_articles(caption_words) for caption_words in words])
+    before = _in_common([[_ARTICLE if word in ("a", "an") else word for word in caption] for caption in words])
     after = _in_common([caption_words[::-1] for caption_words in words])[::-1]
     room = min(map(len, words)) - len(before)
     after = after[-room:] if 0 < room < len(after) else after if room > 0 else []
@@ -197,17 +196,13 @@ def neutral_caption(captions: Sequence[str], noun: str = NOUN) -> str:
 
 
 _ARTICLE = "\0"
+"""Both articles, as one word."""
 
 
 def _in_common(words: Sequence[Sequence[str]]) -> list[str]:
     """The words that all begin with."""
     same = takewhile(lambda at: len(set(at)) == 1, zip(*words, strict=False))
     return [at[0] for at in same]
-
-
-def _without_articles(words: Sequence[str]) -> list[str]:
-    """Both articles as one word."""
-    return [_ARTICLE if word in _ARTICLES else word for word in words]
 
 
 def neutral_captions(data: Dataset, noun: str = NOUN) -> Mapping[str, list[str]]:

@@ -184,11 +184,8 @@ def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Out
     needed = {id_: _needed(runs, id_) if often[id_] < WANTED_PASSES or id_ not in chosen else None for id_ in ids}
     checks = tuple(CheckOutlook(id_, id_ in chosen, often[id_], None, needed[id_]) for id_ in ids)
     unit, groups = "set" if simulation.in_sets else "image", _smallest(simulation.data)
-    return Outlook(checks, float(together.mean()), unit, _units(runs), RUNS, groups)
-
-
-def _units(runs: Sequence[Sequence[CheckResult]]) -> int:
-    return max((group.n_sets for check in runs[0] for group in check.groups), default=0)
+    units = max((group.n_sets for check in runs[0] for group in check.groups), default=0)
+    return Outlook(checks, float(together.mean()), unit, units, RUNS, groups)
 
 
 def _short(suite: Suite) -> Suite:
