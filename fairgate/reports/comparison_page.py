@@ -51,13 +51,10 @@ def _classification(record: records.AuditRecord, probe: records.ClassificationAu
     ]
     return {
         "probe": probe,
-        "models": tables.models_table(probe),
-        "by_subject": tables.subjects_table(record, probe),
         "pairs": pairs,
         "more_pairs": len(by_subject) - len(pairs),
         "disagreements": disagreeing,
         "folds": _folds(record, probe),
-        "taken": tables.taken_tables(record, probe),
     }
 
 

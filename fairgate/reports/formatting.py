@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, TypeVar
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import ABSENT, number
@@ -15,7 +15,9 @@ from fairgate.records import (
     Against,
     BaselineInfo,
     CheckResult,
+    MetricRow,
     MetricSpec,
+    Question,
     RunRecord,
     Verdict,
     item_name,
@@ -60,16 +62,7 @@ class Installed:
 INSTALLED: Final = Installed()
 
 
-class _OfMetric(Protocol):
-    """A part of a record that is about a metric."""
-
-    @property
-    def metric(self) -> str: ...
-    @property
-    def k(self) -> int | None: ...
-
-
-def metric_words(part: _OfMetric) -> str:
+def metric_words(part: CheckResult | MetricRow | Question) -> str:
     """What the metric of a part of a record is called in prose, a ranking one with its k: `MaxSkew@100`."""
     spec = spec_of(part)
     return clean(with_k(part.metric, part.k), 60).replace("_", " ") if spec is None else spec.shown_as(part.k)
@@ -81,7 +74,7 @@ def measured_words(check: CheckResult) -> str:
     return f"{metric_words(check)}{of}{over_views(check.views)}"
 
 
-def spec_of(part: _OfMetric) -> MetricSpec | None:
+def spec_of(part: CheckResult | MetricRow | Question) -> MetricSpec | None:
     """What is known of a metric; None for one that neither fairgate nor an installed package has."""
     return own_metrics().get(part.metric) or INSTALLED.metric(part.metric)
 
