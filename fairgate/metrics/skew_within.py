@@ -18,35 +18,15 @@ from pydantic import Field
 from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.randomness import stream
+from fairgate.metrics import contract, galleries
 from fairgate.metrics.cell import Cell, Counts
-from fairgate.metrics.contract import (
-    Answers,
-    Counted,
-    Cut,
-    FairRankings,
-    Measure,
-    MetricRequest,
-    MetricSettings,
-    Ties,
-    register,
-)
 from fairgate.metrics.desired_shares import MaxSkew
-from fairgate.metrics.galleries import (
-    Answer,
-    Gallery,
-    Grouping,
-    Query,
-    galleries_of,
-    measure_rankings,
-    queries_of,
-    require_told_apart,
-)
 from fairgate.metrics.top_k import counted, ranked, spec_at_k, tied
 from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
 
 
-class WithinCut(Cut):
+class WithinCut(contract.Cut):
     """The top k among the images of each group of one attribute."""
 
     within: str = Field(
@@ -76,19 +56,19 @@ class _Block:
     places: NDArray[np.int64]
 
     @property
-    def grouping(self) -> Grouping:
+    def grouping(self) -> galleries.Grouping:
         """The crossings, each a group."""
         every = np.arange(len(self.places))
-        return Grouping(every, len(every), every)
+        return galleries.Grouping(every, len(every), every)
 
-    def inside(self, whole: Query | Gallery) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def inside(self, whole: galleries.Query | galleries.Gallery) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Which images (images,) are of this group, and in which of its crossings each of those is."""
         group = whole.groupings[0].of[whole.joint]
         here = np.isin(group, self.places)
         return here, np.searchsorted(self.places, group[here])
 
 
-@register
+@contract.register
 class MarginalMaxSkew(MaxSkew):
     """The largest skew of a group among the images of one group of another attribute.
 
@@ -108,10 +88,10 @@ class MarginalMaxSkew(MaxSkew):
         display="marginal MaxSkew",
         alias="marginal_max_skew",
     )
-    Settings: ClassVar[type[MetricSettings]] = WithinCut
+    Settings: ClassVar[type[contract.MetricSettings]] = WithinCut
     cuts_galleries = False
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: contract.MetricRequest, dataset: DatasetFacts) -> None:
         """The attribute whose groups are held fixed is one of those that are crossed."""
         within = r.settings_of(WithinCut).within
         (crossing,) = r.crossings
@@ -124,17 +104,17 @@ class MarginalMaxSkew(MaxSkew):
                 ),
             )
 
-    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+    def measure(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> contract.Measure:
         """The worst group's mean over queries of the largest skew among its images."""
         k, blocks = r.cut.k, _blocks(r, cell)
-        whole = queries_of(r, cell, answers)
-        names = [gallery.name for gallery in galleries_of(r, cell)]
+        whole = galleries.queries_of(r, cell, answers)
+        names = [gallery.name for gallery in galleries.galleries_of(r, cell)]
         parts = [[_ranked(r, query, block, name) for block in blocks] for query, name in zip(whole, names, strict=True)]
 
-        def drawn(of_query: Sequence[Query], counts: Counts) -> list[Answer]:
+        def drawn(of_query: Sequence[galleries.Query], counts: Counts) -> list[galleries.Answer]:
             return [self.of_counts(r, *counted(part, counts, k), part.groupings[0]) for part in of_query]
 
-        return measure_rankings(
+        return galleries.measure_rankings(
             cell,
             whole,
             [partial(drawn, of_query) for of_query in parts],
@@ -144,11 +124,11 @@ class MarginalMaxSkew(MaxSkew):
             ties=partial(self._ties_within, r, parts),
         )
 
-    def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> NullSkew | None:
+    def fair_chance(self, r: contract.MetricRequest, cell: Cell, rankings: contract.FairRankings) -> NullSkew | None:
         """Of a fair ranker that draws every group's top k at random from that group's images."""
         blocks, rng = _blocks(r, cell), stream(0, "fair ranker within", r.cut.k)
         drawn = []
-        for gallery in galleries_of(r, cell):
+        for gallery in galleries.galleries_of(r, cell):
             of_blocks = []
             for block in blocks:
                 parts = self._fair_parts(r, _part(r, gallery, block), rankings)[0]
@@ -156,19 +136,19 @@ class MarginalMaxSkew(MaxSkew):
             drawn.append(tuple(of_blocks))
         return self._fair_value(r, cell, drawn, *_places(blocks))
 
-    def _ties_within(self, r: MetricRequest, parts: Sequence[Sequence[Query]]) -> Ties:
+    def _ties_within(self, r: contract.MetricRequest, parts: Sequence[Sequence[galleries.Query]]) -> contract.Ties:
         if not any(tied(of_query, r.cut.k) for of_query in parts):
-            return Ties(decided=False)
+            return contract.Ties(decided=False)
         ends = []
         for of_block in zip(*parts, strict=True):
             of_group = self._tie_ends(r, of_block, [query.groupings[0] for query in of_block])
             assert of_group is not None  # a skew does not depend on the order above the cut
             ends.append(of_group)
         lowest, highest = np.max(ends, axis=0).tolist()
-        return Ties(decided=True, lowest=lowest, highest=highest)
+        return contract.Ties(decided=True, lowest=lowest, highest=highest)
 
 
-def _blocks(r: MetricRequest, cell: Cell) -> list[_Block]:
+def _blocks(r: contract.MetricRequest, cell: Cell) -> list[_Block]:
     """The groups of `within`, in the order of the cell's crossings."""
     at = r.crossings[0].index(r.settings_of(WithinCut).within)
     fixed = np.array([name.split(CROSS)[at] for name in cell.groups[0]], dtype=object)
@@ -180,17 +160,17 @@ def _places(blocks: Sequence[_Block]) -> tuple[list[int], tuple[int, ...]]:
     return np.concatenate([block.places for block in blocks]).tolist(), tuple(len(block.places) for block in blocks)
 
 
-def _ranked(r: MetricRequest, query: Query, block: _Block, name: str) -> Query:
+def _ranked(r: contract.MetricRequest, query: galleries.Query, block: _Block, name: str) -> galleries.Query:
     """The images of one group, best first."""
     here, joint = block.inside(query)
     part = replace(
         query, similarity=query.similarity[here], joint=joint, sets=query.sets[here], groupings=(block.grouping,)
     )
-    require_told_apart(r, part.similarity, name, whose=f"every {block.name}")
+    galleries.require_told_apart(r, part.similarity, name, whose=f"every {block.name}")
     return ranked(part, r.cut.k)
 
 
-def _part(r: MetricRequest, gallery: Gallery, block: _Block) -> Gallery:
+def _part(r: contract.MetricRequest, gallery: galleries.Gallery, block: _Block) -> galleries.Gallery:
     """The images of one group. Raises SuiteError where they are fewer than k."""
     here, joint = block.inside(gallery)
     if r.cut.k > len(joint):
@@ -200,10 +180,10 @@ def _part(r: MetricRequest, gallery: Gallery, block: _Block) -> Gallery:
             where=r.at("k"),
             remedy=f"choose k below {len(joint)}: it cuts the images of one group of `within`",
         )
-    return Gallery(gallery.name, gallery.rows[here], joint, (block.grouping,))
+    return galleries.Gallery(gallery.name, gallery.rows[here], joint, (block.grouping,))
 
 
-def _counted_once(parts: Sequence[Sequence[Query]], k: int) -> Counted:
+def _counted_once(parts: Sequence[Sequence[galleries.Query]], k: int) -> contract.Counted:
     """What is in the top k of every query's every group, and what in its gallery."""
     once = np.ones((1, parts[0][0].n_sets), dtype=np.int32)
     both = [
@@ -211,4 +191,4 @@ def _counted_once(parts: Sequence[Sequence[Query]], k: int) -> Counted:
         for row in parts
     ]
     shown, images = np.stack(both, axis=1)
-    return Counted(shown, images)
+    return contract.Counted(shown, images)

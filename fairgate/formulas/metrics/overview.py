@@ -11,17 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairgate.formulas.metrics import _ranking
-from fairgate.formulas.metrics._checks import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    at_least_two,
-    codes,
-    every_group,
-    finite,
-    floating,
-)
+from fairgate.formulas.metrics import _checks, _ranking
 from fairgate.formulas.metrics._counts import bias_of_counts, entropy_of_counts, ndkl_of_ranking, skew_of_counts
 from fairgate.formulas.metrics._ranking import Desired, Scores, two_groups
 from fairgate.formulas.metrics.associations import Moments, moments
@@ -32,21 +22,21 @@ from fairgate.ground.errors import MetricError
 class RetrievalOverview:
     """What the functions of `retrieval`, and `c_asc`, say of one gallery."""
 
-    skew: FloatArray
+    skew: _checks.FloatArray
     """(queries, groups), `skew_at_k`."""
-    max_skew: FloatArray
+    max_skew: _checks.FloatArray
     """(queries,), `max_skew_at_k`."""
-    min_skew: FloatArray
+    min_skew: _checks.FloatArray
     """(queries,), `min_skew_at_k`."""
-    ndkl: FloatArray
+    ndkl: _checks.FloatArray
     """(queries,), `ndkl_at_k`."""
-    bias: FloatArray
+    bias: _checks.FloatArray
     """(queries,), `bias_at_k` of the two groups asked for."""
-    entropy: FloatArray
+    entropy: _checks.FloatArray
     """(queries,), `normalized_entropy_at_k`."""
-    tie_at_k: BoolArray
+    tie_at_k: _checks.BoolArray
     """(queries,), `tie_at_k`: whether the order of equal scores decided."""
-    c_asc: FloatArray
+    c_asc: _checks.FloatArray
     """(queries, groups), `c_asc`."""
 
 
@@ -104,9 +94,9 @@ class _Top:
     """The best so far: scores and labels (queries, at most k + 1), best first."""
 
     scores: Scores
-    labels: IntArray
+    labels: _checks.IntArray
 
-    def extended(self, table: Scores, group: IntArray, k: int) -> _Top:
+    def extended(self, table: Scores, group: _checks.IntArray, k: int) -> _Top:
         """The best of these and of later images: at equal scores, the earlier come first."""
         keep = max(k, 0) + 1  # one more shows a tie at the cut
         order = _ranking.top_k(table, min(keep, group.size))
@@ -124,14 +114,14 @@ def _overview(
     compared: tuple[int, int],
 ) -> RetrievalOverview:
     """All metrics of one gallery that arrives in blocks: how errors name one, its scores and its labels."""
-    at_least_two(groups)
+    _checks.at_least_two(groups)
     two_groups(*compared, groups)
     defined: _Top | None = None
     everyone: _Top | None = None  # only once an image is undefined: until then the two are one
     merged: Moments | None = None
     for of, scores, labels in blocks:
-        table = floating(f"scores{of}", scores, ("queries", "images"))
-        group = codes(f"labels{of}", labels, size=table.shape[1], groups=groups)
+        table = _checks.floating(f"scores{of}", scores, ("queries", "images"))
+        group = _checks.codes(f"labels{of}", labels, size=table.shape[1], groups=groups)
         if defined is None:
             none = np.empty((table.shape[0], 0))
             defined = _Top(none.astype(table.dtype), none.astype(np.int64))
@@ -143,7 +133,7 @@ def _overview(
                 remedy="pass blocks of the same queries, in the same order: a block holds some of the images",
             )
         if (group < 0).any():
-            finite(f"scores{of}", table, ("queries", "images"))
+            _checks.finite(f"scores{of}", table, ("queries", "images"))
             everyone = (everyone or defined).extended(table, group, k)
             table, group = table[:, group >= 0], group[group >= 0]
         elif everyone is not None:
@@ -151,14 +141,14 @@ def _overview(
         if group.size:
             block = moments(table, group, groups)
             if not np.isfinite(block.squares).all():  # as they are where all scores are, unless these overflow
-                finite(f"scores{of}", table, ("queries", "images"))
+                _checks.finite(f"scores{of}", table, ("queries", "images"))
             merged = block if merged is None else merged.merged(block)
             defined = defined.extended(table, group, k)
         del scores, table  # before the next block is made
     _ranking.check_k(k, 0 if merged is None else int(merged.counts.sum()))
     assert defined is not None
     assert merged is not None
-    every_group(merged.counts)
+    _checks.every_group(merged.counts)
     ranked = defined.labels[:, :k]
     shown = _ranking.count_groups(ranked, groups)
     skew = skew_of_counts(shown, merged.counts, desired=desired)

@@ -23,19 +23,7 @@ from fairgate.metrics import Floats
 from fairgate.models import LabelModel, require_told_apart
 from fairgate.probes import filled, with_article
 from fairgate.records import StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
-from fairgate.studies.papers.contract import (
-    Models,
-    ResampledNumber,
-    Study,
-    StudyContents,
-    StudyPlace,
-    Typed,
-    mean_of,
-    named_texts,
-    register,
-    required_template,
-    series_of,
-)
+from fairgate.studies.papers import contract
 from fairgate.studies.papers.edited_faces import by_attribute, required_labels
 
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
@@ -67,7 +55,7 @@ class _Groups:
     names: list[str]
     weights: Floats
 
-    def numbers(self, values: Floats, attribute: str) -> dict[str, ResampledNumber]:
+    def numbers(self, values: Floats, attribute: str) -> dict[str, contract.ResampledNumber]:
         """Means of the crossed groups that have images, and of one attribute's groups: each the mean of its crossed
         groups, every one alike, however many images it has."""
         crossed = {code: self._mean(values, code) for code in np.unique(self.codes).tolist()}
@@ -75,14 +63,14 @@ class _Groups:
         for group, codes in by_attribute(self.release, self.names)[attribute].items():
             parts = [crossed[code] for code in codes if code in crossed]
             if parts:
-                by_group[group] = mean_of(parts)
+                by_group[group] = contract.mean_of(parts)
         return by_group
 
-    def _mean(self, values: Floats, code: int) -> ResampledNumber:
+    def _mean(self, values: Floats, code: int) -> contract.ResampledNumber:
         chosen = self.codes == code
         drawn = self.weights[:, chosen]
         with np.errstate(invalid="ignore"):
-            return ResampledNumber(
+            return contract.ResampledNumber(
                 float(values[chosen].mean()), drawn @ values[chosen] / drawn.sum(axis=1), int(chosen.sum())
             )
 
@@ -94,11 +82,11 @@ def _pair(text: str) -> tuple[str, str]:
     return first, second
 
 
-Words = Annotated[tuple[str, ...], Typed(lambda text: tuple(text.split(",")), repeats=False)]
+Words = Annotated[tuple[str, ...], contract.Typed(lambda text: tuple(text.split(",")), repeats=False)]
 
 
-@register
-class DiffusionClassifierStudy(Study):
+@contract.register
+class DiffusionClassifierStudy(contract.Study):
     """Gender accuracy, S by group, one-sided pairs and sorted pictures, of any model with label probabilities.
 
     Tables 4 to 7 and figures 3, 20, 21 (right) and 16 to 19 of Saravanan et al. 2023.
@@ -110,16 +98,20 @@ class DiffusionClassifierStudy(Study):
         "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
     )
 
-    model: Models = Field(description="NAME=URI, repeat: 10=diffusion:FOLDER?samples=10. Pairs are the last one's.")
+    model: contract.Models = Field(
+        description="NAME=URI, repeat: 10=diffusion:FOLDER?samples=10. Pairs are the last one's."
+    )
     data: str = Field(description="Release of people, NAME or NAME@VERSION.")
     first: Words = Field(FIRST, description="WORD,WORD of the first list; default: the paper's.")
     second: Words = Field(SECOND, description="WORD,WORD of the second list.")
     template: str = Field("A portrait of {a_word}.", description="Prompt, with {word} or {a_word} in it.")
-    label: Annotated[dict[str, str], Typed(partial(named_texts, option="--label", example="male=man"))] = Field(
+    label: Annotated[
+        dict[str, str], contract.Typed(partial(contract.named_texts, option="--label", example="male=man"))
+    ] = Field(
         {"male": "man", "female": "woman"}, description="The word for a group, GROUP=WORD; repeat. Default: man, woman."
     )
     attribute: str = Field("gender", description="Attribute whose groups are classified and compared.")
-    pair: Annotated[tuple[str, str] | None, Typed(_pair, repeats=False)] = Field(
+    pair: Annotated[tuple[str, str] | None, contract.Typed(_pair, repeats=False)] = Field(
         None, description="FIRST/SECOND, by which pictures are sorted on sheets; default: the paper's."
     )
     draws: int = Field(1000, ge=50, description="Resamples of the sets.")
@@ -135,7 +127,7 @@ class DiffusionClassifierStudy(Study):
         """The text of a label."""
         return filled(self.template, "word", word)
 
-    def run(self, place: StudyPlace) -> StudyContents:
+    def run(self, place: contract.StudyPlace) -> contract.StudyContents:
         """Every table and figure; tables 6 and 7 of the last model.
 
         Raises DatasetError for groups without a label, SettingsError for words and pairs that make no sense, ModelError
@@ -155,7 +147,7 @@ class DiffusionClassifierStudy(Study):
             answers[name] = _answers(model, release, options)
             opened.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
         last = next(reversed(answers))
-        return StudyContents(
+        return contract.StudyContents(
             models=opened,
             datasets=[release],
             settings={
@@ -205,7 +197,7 @@ class DiffusionClassifierStudy(Study):
                 where="--pair",
                 remedy="--pair FIRST/SECOND, a word of each list",
             )
-        required_template(self.template, "word")
+        contract.required_template(self.template, "word")
         return self.model_copy(update={"label": labels})
 
 
@@ -271,7 +263,9 @@ def _one_sided(groups: _Groups, answered: _Answered, options: DiffusionClassifie
 def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: DiffusionClassifierStudy) -> StudyFigure:
     of = [groups.numbers(answered.choices.mean(axis=(1, 2)), options.attribute) for answered in answers.values()]
     groups_of_labels = [group for group in options.label if group in of[0]]
-    series = [series_of(group, list(answers), [by[group].estimate() for by in of]) for group in groups_of_labels]
+    series = [
+        contract.series_of(group, list(answers), [by[group].estimate() for by in of]) for group in groups_of_labels
+    ]
     return StudyFigure(
         name="association-figure",
         title=f"S by {options.attribute}",

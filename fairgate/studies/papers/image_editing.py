@@ -17,7 +17,7 @@ from fairgate.metrics import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, require_told_apart
 from fairgate.probes import filled
 from fairgate.records import StudyModel
-from fairgate.studies.papers import editing_tables
+from fairgate.studies.papers import edited_faces, editing_tables
 from fairgate.studies.papers.contract import (
     ResampledNumber,
     Study,
@@ -27,19 +27,6 @@ from fairgate.studies.papers.contract import (
     named_texts,
     register,
     required_template,
-)
-from fairgate.studies.papers.edited_faces import (
-    SHOWN,
-    ChosenImages,
-    FoundEdits,
-    Key,
-    SeenPictures,
-    angle,
-    average,
-    choose,
-    faces_of,
-    required_labels,
-    weights_of,
 )
 
 
@@ -115,12 +102,12 @@ class ImageEditingStudy(Study):
         and for texts that one cannot tell apart.
         """
         release = place.release(self.data)
-        labels = required_labels(release, self.attribute, self.label, "GROUP=PROMPT")
+        labels = edited_faces.required_labels(release, self.attribute, self.label, "GROUP=PROMPT")
         words = [word for several in self.words.values() for word in several]
         if not words or len(set(words)) < len(words):
             raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
         required_template(self.template, "word")
-        chosen = choose(release, self.images, self.seed)
+        chosen = edited_faces.choose(release, self.images, self.seed)
         model: EditingModel = place.opened(self.model, self.model, chosen, "edit")
         require_told_apart(model, "words", {word: self._prompt(word) for word in words}, f"--model {self.model}")
         reader = self._reader(place, chosen, labels)
@@ -175,7 +162,7 @@ class ImageEditingStudy(Study):
         reader = place.opened(self.reader, self.reader, source, "log_probabilities", option="--reader")
         return cast(LabelModel, reader)
 
-    def _reader(self, place: StudyPlace, chosen: ChosenImages, labels: Mapping[str, str]) -> LabelModel:
+    def _reader(self, place: StudyPlace, chosen: edited_faces.ChosenImages, labels: Mapping[str, str]) -> LabelModel:
         """The model that perceives, checked. Raises ModelError."""
         reader = self._opened_reader(place, chosen)
         if self.reader_fingerprint not in (None, reader.fingerprint):
@@ -190,17 +177,21 @@ class ImageEditingStudy(Study):
         return reader
 
     def _measured(
-        self, place: StudyPlace, model: EditingModel, chosen: ChosenImages, labels: Mapping[str, str]
-    ) -> FoundEdits:
+        self, place: StudyPlace, model: EditingModel, chosen: edited_faces.ChosenImages, labels: Mapping[str, str]
+    ) -> edited_faces.FoundEdits:
         before = self._seen(place, chosen, labels)
-        edits: dict[tuple[str, float], SeenPictures] = {}
-        flips, lighter, after = dict[Key, ResampledNumber](), dict[Key, ResampledNumber](), dict[Key, ResampledNumber]()
+        edits: dict[tuple[str, float], edited_faces.SeenPictures] = {}
+        flips, lighter, after = (
+            dict[edited_faces.Key, ResampledNumber](),
+            dict[edited_faces.Key, ResampledNumber](),
+            dict[edited_faces.Key, ResampledNumber](),
+        )
         faces: dict[Any, NDArray[np.uint8]] = {}
         originals = {}
         weights = {}
         for code, name in enumerate(chosen.names):
             rows = np.flatnonzero(chosen.groups == code)
-            weights[code] = weights_of(len(rows), self.draws, self.seed, name)
+            weights[code] = edited_faces.weights_of(len(rows), self.draws, self.seed, name)
             originals[code], faces[code] = self._angles(before.faces[rows], weights[code], len(rows))
         for (kind, words), strength in product(self.words.items(), self.strength):
             for word in words:
@@ -217,16 +208,16 @@ class ImageEditingStudy(Study):
                 lighter[key] = after[key].less(originals[code], after[key].n)
             for word in words:  # of the edits themselves, only what sheets show is needed further on
                 pictures = edits[word, strength]
-                edits[word, strength] = SeenPictures(
+                edits[word, strength] = edited_faces.SeenPictures(
                     pictures.perceived, pictures.angles, pictures.faces[:0], _first(pictures.shown, chosen)
                 )
-        return FoundEdits(
+        return edited_faces.FoundEdits(
             labels=labels,
             attribute=self.attribute,
             words=self.words,
             strengths=self.strength,
             aligned=self.aligned,
-            weights=weights_of(len(chosen), self.draws, self.seed, "all"),
+            weights=edited_faces.weights_of(len(chosen), self.draws, self.seed, "all"),
             chosen=chosen,
             before=before,
             edits=edits,
@@ -237,35 +228,39 @@ class ImageEditingStudy(Study):
             faces=faces,
         )
 
-    def _seen(self, place: StudyPlace, source: ImageSource, labels: Mapping[str, str]) -> SeenPictures:
-        angles, faces, blobs = faces_of(source, self.crop, self.skin)
+    def _seen(self, place: StudyPlace, source: ImageSource, labels: Mapping[str, str]) -> edited_faces.SeenPictures:
+        angles, faces, blobs = edited_faces.faces_of(source, self.crop, self.skin)
         log_p = self._opened_reader(place, source).log_probabilities(list(labels.values()))
         perceived = np.array(list(labels), dtype=object)[log_p.argmax(axis=1)]
-        return SeenPictures(perceived, angles, faces, blobs)
+        return edited_faces.SeenPictures(perceived, angles, faces, blobs)
 
     def _angles(
         self, faces: NDArray[np.uint8], weights: Floats, images: int
     ) -> tuple[ResampledNumber, NDArray[np.uint8]]:
         """The angle of an average face of so many images, or of their edits, with its resamples, and the face."""
-        face = average(faces, np.ones(len(faces)))
+        face = edited_faces.average(faces, np.ones(len(faces)))
         if not self.aligned:
             nothing = np.full(len(weights), np.nan)
             return ResampledNumber(np.nan, nothing, images, "the pictures are not said to be aligned (--aligned)"), face
-        drawn = np.array([angle(average(faces, drawn_weights), self.skin) for drawn_weights in weights])
-        return ResampledNumber(angle(face, self.skin), drawn, images), face
+        drawn = np.array(
+            [edited_faces.angle(edited_faces.average(faces, drawn_weights), self.skin) for drawn_weights in weights]
+        )
+        return ResampledNumber(edited_faces.angle(face, self.skin), drawn, images), face
 
 
-def _counts(chosen: ChosenImages) -> dict[str, int]:
+def _counts(chosen: edited_faces.ChosenImages) -> dict[str, int]:
     return dict(zip(chosen.names, np.bincount(chosen.groups, minlength=len(chosen.names)).tolist(), strict=True))
 
 
-def _fewer(chosen: ChosenImages, images: int) -> list[str]:
+def _fewer(chosen: edited_faces.ChosenImages, images: int) -> list[str]:
     """A note on groups with fewer images than `--images` says."""
     few = [f"{name} {n}" for name, n in _counts(chosen).items() if n < images]
     return [f"{images} images of every group are wanted, and the release has fewer: {', '.join(few)}."] * bool(few)
 
 
-def _first(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
+def _first(blobs: Sequence[bytes], chosen: edited_faces.ChosenImages) -> list[bytes]:
     """The pictures that a sheet shows, of every group; of the others nothing."""
-    shown = {row for code in range(len(chosen.names)) for row in np.flatnonzero(chosen.groups == code)[:SHOWN]}
+    shown = {
+        row for code in range(len(chosen.names)) for row in np.flatnonzero(chosen.groups == code)[: edited_faces.SHOWN]
+    }
     return [data if at in shown else b"" for at, data in enumerate(blobs)]
