@@ -7,7 +7,7 @@ A CSV or Parquet table with a row per image and question: the image, as in a tab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import is_text, texts
-from fairgate.ground.errors import ScoresError, did_you_mean, listed
+from fairgate.ground.errors import ScoresError, did_you_mean
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.models.contract import Capability, Floats, ImageIndex, Request, register
 from fairgate.models.family import Precomputed, TableFamily
-from fairgate.models.score_table import named_images, opened_table
+from fairgate.models.score_table import named_images, opened_table, quoted
 
 _MOST_PROMPTS = 100
 _LONGEST = 20_000
@@ -64,7 +64,7 @@ class PrecomputedAnswers(Precomputed):
         lost = [key for key, prompt in zip(wanted, prompts, strict=True) if prompt and key not in self.answers]
         if lost:
             about = f" to '{lost[0][1][:80]}'" if self.prompted else ""
-            named = _some(self.keys[at] for at, _ in lost)
+            named = quoted(self.keys[at] for at, _ in lost)
             prompts_there = {prompt for _, prompt in self.answers}
             other = (
                 did_you_mean(lost[0][1], prompts_there) if self.prompted and lost[0][1] not in prompts_there else None
@@ -109,8 +109,8 @@ def read_answers(path: Path, index: ImageIndex) -> _Read:
         by = " and ".join(f"`{name}`" for name in keyed_by)
         if foreign := sorted(set(found).difference(place)):
             raise ScoresError(
-                f"the table answers for {len(foreign)} images that the dataset lacks, by {by}: {_some(foreign)}.",
-                remedy=f"name images as the dataset does (such as {_some(keys[:1])})",
+                f"the table answers for {len(foreign)} images that the dataset lacks, by {by}: {quoted(foreign)}.",
+                remedy=f"name images as the dataset does (such as {quoted(keys[:1])})",
             )
         prompted = "prompt" in arrow.column_names
         prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
@@ -119,7 +119,7 @@ def read_answers(path: Path, index: ImageIndex) -> _Read:
         distinct = list(dict.fromkeys(given))
         if twice := [row for row, count in Counter(row for row, _ in distinct).items() if count > 1]:
             raise ScoresError(
-                f"{len(twice)} questions are answered twice: {_some(keys[row] for row, _ in twice)}.",
+                f"{len(twice)} questions are answered twice: {quoted(keys[row] for row, _ in twice)}.",
                 remedy="keep one row an image and prompt",
             )
         repeats = np.zeros(len(keys))
@@ -144,7 +144,3 @@ def _words(arrow: Any, name: str) -> list[str]:
             f"column '{name}' holds a text of more than {_LONGEST:,} characters.", remedy="cut long answers off"
         )
     return found
-
-
-def _some(names: Iterable[str]) -> str:
-    return listed([f"'{name}'" for name in names], 3)

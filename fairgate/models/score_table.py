@@ -44,7 +44,7 @@ class ScoreTable:
             raise ScoresError(
                 f"the table has no column for the prompt '{prompt}'.",
                 where=str(self.path),
-                remedy=did_you_mean(prompt, self.prompts) or f"its prompts: {_some(self.prompts)}",
+                remedy=did_you_mean(prompt, self.prompts) or f"its prompts: {quoted(self.prompts)}",
             )
         values = self._numbers(prompt)[self.rows]
         self._require(np.isfinite(values), f"column '{prompt}' is empty, NaN or infinite", "compute these scores again")
@@ -66,7 +66,7 @@ class ScoreTable:
             raise ScoresError(
                 f"the table has no column of labels for '{attribute}'.",
                 where=str(self.path),
-                remedy=did_you_mean(attribute, self.prompts) or f"its columns: {_some(self.prompts)}",
+                remedy=did_you_mean(attribute, self.prompts) or f"its columns: {quoted(self.prompts)}",
             )
         column = self._arrow.column(attribute)
         if pa.types.is_integer(column.type):
@@ -88,7 +88,7 @@ class ScoreTable:
 
     def names(self, rows: NDArray[Any]) -> str:
         """A few images' names, for a message."""
-        return _some(self.keys[rows])
+        return quoted(self.keys[rows])
 
     def _require(self, good: NDArray[np.bool_], fault: str, remedy: str) -> None:
         bad = np.flatnonzero(~good)
@@ -141,7 +141,9 @@ def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
             raise ScoresError("no column holds the texts.", remedy="add the column `text`")
         found = _texts(arrow.column("text"), "text")
         if doubled := _doubled(found):
-            raise ScoresError(f"texts are more than once in the table: {_some(doubled)}.", remedy="keep one row a text")
+            raise ScoresError(
+                f"texts are more than once in the table: {quoted(doubled)}.", remedy="keep one row a text"
+            )
         columns = tuple(name for name in arrow.column_names if name != "text")
         return found, ScoreTable(path, columns, np.array(found, dtype=object), np.arange(len(found)), arrow)
 
@@ -179,7 +181,7 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
         given = {name: np.array(arrow.column(name).is_valid().to_pylist(), dtype=bool) for name in columns}
         named, boxes = np.array(found, dtype=object), np.flatnonzero(given["score"])
         if (odd := np.flatnonzero(~given["score"] & np.any(list(given.values()), axis=0))).size:
-            problem = f"{odd.size} boxes have no score, such as those of {_some(named[odd])}."
+            problem = f"{odd.size} boxes have no score, such as those of {quoted(named[odd])}."
             raise ScoresError(problem, remedy="leave the whole row empty where nothing was found, but for the image")
         labels, named = _texts(arrow.column("label"), "label"), named[boxes]
         rows = np.array([row_of[name] for name in named], dtype=np.int64)
@@ -219,7 +221,7 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], l
     if not keyed_by:
         raise ScoresError(
             "no column says which image a row belongs to.",
-            remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}; found: {_some(names)}",
+            remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}; found: {quoted(names)}",
         )
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
     keys = ["/".join(parts) for parts in zip(*(column.tolist() for column in wanted), strict=True)]
@@ -307,10 +309,10 @@ def _rows_of(keys: list[str], found: list[str], keyed_by: list[str]) -> Rows:
     """Row of the table for each image; raises ScoresError unless the two lists of names are equal as sets."""
     by = " and ".join(f"`{name}`" for name in keyed_by)
     if doubled := _doubled(keys):
-        problem = f"the table matches by {by}, and images of the dataset share one: {_some(doubled)}."
+        problem = f"the table matches by {by}, and images of the dataset share one: {quoted(doubled)}."
         raise ScoresError(problem, remedy="match by `set_id` and `member`")
     if doubled := _doubled(found):
-        problem = f"images are more than once in the table, by {by}: {_some(doubled)}."
+        problem = f"images are more than once in the table, by {by}: {quoted(doubled)}."
         raise ScoresError(problem, remedy="keep one row an image")
     for left, right, problem in (
         (keys, found, "the table lacks {} of the dataset's images"),
@@ -318,8 +320,8 @@ def _rows_of(keys: list[str], found: list[str], keyed_by: list[str]) -> Rows:
     ):
         if absent := sorted(set(left).difference(right)):
             raise ScoresError(
-                f"{problem.format(len(absent))}, by {by}: {_some(absent)}.",
-                remedy=f"score exactly the dataset's images, named as it names them (such as {_some(keys[:1])})",
+                f"{problem.format(len(absent))}, by {by}: {quoted(absent)}.",
+                remedy=f"score exactly the dataset's images, named as it names them (such as {quoted(keys[:1])})",
             )
     row_of = {name: row for row, name in enumerate(found)}
     return np.array([row_of[name] for name in keys], dtype=np.int64)
@@ -329,5 +331,6 @@ def _doubled(names: Sequence[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def _some(names: Iterable[Any]) -> str:
+def quoted(names: Iterable[Any]) -> str:
+    """A few names, for a message."""
     return listed([f"'{name}'" for name in names], _SHOWN)
