@@ -20,6 +20,7 @@ from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 from fairgate.models import SourceLike
 from fairgate.records import StudyCell, StudyPicture, StudyTable
+from fairgate.studies.papers.contract import pictures_of
 
 Rows = NDArray[np.intp]
 ATTRIBUTE = "gender"
@@ -253,7 +254,8 @@ def pair_sheets(
             mine = [pair for pair in pairs if tenth(pair.score) == place]
             drawn = [mine[at] for at in rng.permutation(len(mine))[:PER_TENTH]]
             if drawn:
-                shown.append((_span(place), [data for pair in drawn for data in _pictures(scored, pair)]))
+                images = pictures_of(scored.dataset, (row for pair in drawn for row in pair.rows))
+                shown.append((_span(place), list(images.values())))
         tenths = StudyPicture(
             name="tenths",
             title="Pairs of edits by tenth of P_R",
@@ -262,9 +264,3 @@ def pair_sheets(
         )
         found.append((tenths, png_of(picture_rows(shown))))
     return found
-
-
-def _pictures(release: Captioned, pair: Pair) -> list[bytes]:
-    [name] = {release.set_id[row] for row in pair.rows}
-    members = dict(release.dataset.images_of([name])[name])
-    return [members[release.dataset.index.member[row]] for row in pair.rows]

@@ -4,7 +4,7 @@ numbers with the limits of their resamples, and series of figures."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -79,6 +79,14 @@ class StudyPlace:
         )
         require_capability(scorer, needs, f"{option} {uri}")
         return scorer
+
+
+def pictures_of(release: Dataset, rows: Iterable[int]) -> dict[int, bytes]:
+    """The encoded pictures of some rows of a release."""
+    index, wanted = release.index, list(rows)
+    sets = release.images_of([str(index.set_id[row]) for row in wanted])
+    members = {(set_id, member): data for set_id, own in sets.items() for member, data in own}
+    return {row: members[index.set_id[row], index.member[row]] for row in wanted}
 
 
 @dataclass(frozen=True, slots=True)

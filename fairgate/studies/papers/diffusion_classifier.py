@@ -288,15 +288,9 @@ def _sheets(
     for code in np.unique(groups.codes).tolist():
         own, name = groups.codes == code, groups.names[code]
         rows = [(word, np.flatnonzero(own & side)) for word, side in ((one, won > 0.5), (other, won < 0.5))]
-        wanted = {int(row) for _, places in rows for row in places[:SHOWN]}
-        pictures = {
-            int(row): data
-            for batch, blobs in groups.release.image_batches(256)
-            for row, data in zip(batch, blobs, strict=True)
-            if int(row) in wanted
-        }
+        pictures = contract.pictures_of(groups.release, (row for _, places in rows for row in places[:SHOWN]))
         sheet = picture_rows(
-            [(f"{word}\n{len(places)} of {own.sum()}", [pictures[int(row)] for row in places[:SHOWN]])
+            [(f"{word}\n{len(places)} of {own.sum()}", [pictures[row] for row in places[:SHOWN]])
              for word, places in rows]
         )  # fmt: skip
         picture = StudyPicture(

@@ -13,7 +13,7 @@ from fairgate.formulas.metrics import word_strength
 from fairgate.ground.png import png_of
 from fairgate.ground.text import slug
 from fairgate.metrics import Crossing, Floats
-from fairgate.studies.papers.contract import series_of
+from fairgate.studies.papers.contract import pictures_of, series_of
 from fairgate.studies.papers.word_associations import VALENCES, WordScores
 
 ALL_WORDS = "all words"
@@ -153,15 +153,9 @@ def shown_table(models: Sequence[WordScores], show: Sequence[str]) -> records.St
 
 def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[records.StudyPicture, bytes]:
     """A sheet of the nearest pictures of some words, a row each, and its PNG."""
-    index, gallery = models.gallery.release.index, models.gallery
     nearest = {word: models.nearest(word, PICTURES) for word in show}
-    sets = list(dict.fromkeys(str(index.set_id[row]) for rows in nearest.values() for row in rows))
-    images = {
-        (set_id, member): data
-        for set_id, members in gallery.release.images_of(sets).items()
-        for member, data in members
-    }
-    rows = [(word, [images[str(index.set_id[row]), str(index.member[row])] for row in nearest[word]]) for word in show]
+    images = pictures_of(models.gallery.release, (row for rows in nearest.values() for row in rows))
+    rows = [(word, [images[row] for row in nearest[word]]) for word in show]
     alt = f"The {PICTURES} pictures nearest to each of the words {', '.join(show)}, nearest first"
     picture = records.StudyPicture(
         name=slug("nearest-pictures", models.name),
