@@ -17,30 +17,43 @@ from pydantic import Field
 from fairgate.formulas.metrics import fairness, found_at_k, set_deviation, set_std
 from fairgate.formulas.statistics import Unavailable, median_interval, weighted_median
 from fairgate.ground.errors import ScoresError, SuiteError
-from fairgate.metrics import contract
 from fairgate.metrics.cell import Cell, Counts, Floats
+from fairgate.metrics.contract import (
+    CLASSIFIED,
+    PREDICTED,
+    RETRIEVED,
+    Answers,
+    Drawn,
+    Limits,
+    Measure,
+    Metric,
+    MetricRequest,
+    MetricSettings,
+    limits_of,
+    register,
+)
 from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups
 from fairgate.probes import RANKS, DatasetFacts, ProbeScores, within
 from fairgate.records import CROSS, MetricSpec
 
 
-def shares(cell: Cell, right: Floats) -> contract.Measure:
+def shares(cell: Cell, right: Floats) -> Measure:
     """How right a model is, from 0 to 1 per image, on average; over groups, the worst group's average."""
     wrong = np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
     if cell.groups:
         return worst_group_mean(cell, right, badness=wrong)
     size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
     total = np.bincount(cell.set_code, right, minlength=cell.n_sets)
-    return contract.Measure(
+    return Measure(
         value=float(right.mean()),
-        draw=lambda counts: contract.Drawn((counts @ total) / (counts @ size)),
+        draw=lambda counts: Drawn((counts @ total) / (counts @ size)),
         badness=wrong,
         paired=(total / size)[:, None],
         weights=size[:, None],
     )
 
 
-def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> contract.Measure:
+def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
     """A mean per group of `values` (images,); the value of the check is the worst (lowest) group's.
 
     `badness` (sets,) ranks the sets, the worst highest.
@@ -67,14 +80,14 @@ class Right(OfWorstGroup):
     """The mean of something between 0 and 1 per image; over groups, the worst group's."""
 
     @abstractmethod
-    def right(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> Floats:
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """How right the model is about every image of the cell, (images,)."""
 
-    def measure(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> contract.Measure:
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The mean, or the worst group's."""
         return shares(cell, self.right(r, cell, answers))
 
-    def blind_value(self, settings: contract.MetricSettings, labels: int, subjects: int | None) -> float | None:
+    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of the labels, each time: 1 where each image has its labels to itself."""
         return 1 / labels
 
@@ -83,49 +96,49 @@ def _right(answer: ProbeScores) -> Floats:
     return answer.more["right"] if answer.correct is None else answer.correct.astype(np.float64)
 
 
-@contract.register
+@register
 class Accuracy(Right):
     """Share of images whose most probable label is the true one."""
 
     spec = _spec(
         name="accuracy",
         meaning="share of images whose most probable label is the true one; with `over`, of the worst group",
-        probes=(*contract.CLASSIFIED, *contract.PREDICTED),
+        probes=(*CLASSIFIED, *PREDICTED),
         truth=True,
         turns=True,
         worst_set="{count} wrong",
     )
 
-    def right(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> Floats:
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """1 where the answer is right; of several views, the share that are."""
         return _right(answers[0])[cell.rows]
 
 
-@contract.register
+@register
 class PTrue(Right):
     """Mean P(true label)."""
 
     spec = _spec(
         name="p_true",
         meaning="mean P(true label): sees what accuracy no longer does; with `over`, of the worst group",
-        probes=contract.CLASSIFIED,
+        probes=CLASSIFIED,
         truth=True,
         display="mean P(true)",
         plain="mean P(true)",
     )
 
-    def right(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> Floats:
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """P(true label)."""
         return answers[0].value[cell.rows]
 
 
-class Nearest(contract.MetricSettings):
+class Nearest(MetricSettings):
     """How many of the nearest queries are looked at."""
 
     k: int = Field(ge=1)
 
 
-@contract.register
+@register
 class Recall(Right):
     """Share of images that find their own subject's query."""
 
@@ -133,7 +146,7 @@ class Recall(Right):
         name="recall_at_k",
         meaning="share of images whose own subject's query is among the k nearest of all subjects' queries; with "
         "`over`, of the worst group",
-        probes=contract.RETRIEVED,
+        probes=RETRIEVED,
         turns=True,
         display="Recall",
         alias="recall",
@@ -141,7 +154,7 @@ class Recall(Right):
     )
     Settings = Nearest
 
-    def require(self, r: contract.MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """Refuse a k among which the right subject always is."""
         if _k(r.settings) >= len(dataset.subjects):
             raise SuiteError(
@@ -159,7 +172,7 @@ class Recall(Right):
                 remedy=f"choose k of {RANKS} at most, or remove `views` from the probe",
             )
 
-    def right(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> Floats:
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """1 where an image's own subject's query is among the k nearest."""
         rank, k = answers[0].rank, _k(r.settings)
         if known := [at for at in range(1, k + 1) if within(at) in answers[0].more]:  # no view is farther than the last
@@ -172,49 +185,47 @@ class Recall(Right):
             )
         return found_at_k(rank[cell.rows], k)
 
-    def blind_value(self, settings: contract.MetricSettings, labels: int, subjects: int | None) -> float | None:
+    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """k of all subjects, each time."""
         return 0.0 if subjects is None else min(1.0, _k(settings) / subjects)
 
 
-def _k(settings: contract.MetricSettings) -> int:
+def _k(settings: MetricSettings) -> int:
     assert isinstance(settings, Nearest)
     return settings.k
 
 
-@contract.register
-class SetFairness(contract.Metric):
+@register
+class SetFairness(Metric):
     """1 less the median of the sets' spreads."""
 
     spec = MetricSpec(
         name="fairness",
         meaning="1 minus the median, over sets, of the spread of P(true label) inside a set",
-        probes=contract.CLASSIFIED,
+        probes=CLASSIFIED,
         better="higher",
         lowest=1 - 2**-0.5,
         highest=1,
         counterfactual=True,
     )
 
-    def measure(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> contract.Measure:
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """A plain statistic of all sets."""
         p_true = cell.sets_by_members(answers[0].value[cell.rows])
         spread = set_std(p_true)
-        return contract.Measure(
+        return Measure(
             value=fairness(p_true),
-            draw=lambda counts: contract.Drawn(1.0 - weighted_median(spread, counts)),
+            draw=lambda counts: Drawn(1.0 - weighted_median(spread, counts)),
             badness=spread,
         )
 
-    def interval(
-        self, r: contract.MetricRequest, cell: Cell, now: contract.Measure, drawn: contract.Drawn, alpha: float
-    ) -> contract.Limits:
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """The median's interval, which is exact; the bootstrap's percentiles fall short."""
         median = median_interval(now.badness, alpha=alpha)
         if not isinstance(median, Unavailable):
             median = replace(median, estimate=1 - median.estimate, lo=1 - median.hi, hi=1 - median.lo)
         how = f"{1 - alpha:.0%} order statistics of the spreads inside sets"
-        return contract.limits_of(median, cell, drawn, alpha, how=how)
+        return limits_of(median, cell, drawn, alpha, how=how)
 
 
 gap_spec = partial(
@@ -229,7 +240,7 @@ gap_spec = partial(
 )
 
 
-@contract.register
+@register
 class GroupGap(OfWorstGroup):
     """The worst group's P(true label) less its set-mates' mean, or, of single images, less the mean of all groups."""
 
@@ -237,11 +248,11 @@ class GroupGap(OfWorstGroup):
         name="group_gap",
         meaning="how far the worst group's P(true label) is below its set-mates' mean; where images form no sets, "
         "below the mean of all groups",
-        probes=contract.CLASSIFIED,
+        probes=CLASSIFIED,
         display="gap to the others",
     )
 
-    def require(self, r: contract.MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """Without set-mates, a group is compared with the groups of its attribute, each with images of its own."""
         if dataset.counterfactual:
             return
@@ -254,7 +265,7 @@ class GroupGap(OfWorstGroup):
                 remedy=f"write a check for each (`over: {r.crossings[0][0]}`), or cross them (`over: crossed`)",
             )
 
-    def measure(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> contract.Measure:
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Inside sets, or between groups of single images or of clusters."""
         value = self.of_images(answers)[cell.rows]
         if r.clusters:
@@ -262,12 +273,12 @@ class GroupGap(OfWorstGroup):
         between = r.clusters or cell.unit == "images"
         return _of_images(cell, value, r.min_sets) if between else _inside_sets(cell, value)
 
-    def of_images(self, answers: contract.Answers) -> Floats:
+    def of_images(self, answers: Answers) -> Floats:
         """What gaps are of, for every image of the dataset, (images,)."""
         return answers[0].value
 
 
-@contract.register
+@register
 class AccuracyGap(GroupGap):
     """The worst group's accuracy less its set-mates', or, of single images, less the mean of all groups."""
 
@@ -275,18 +286,18 @@ class AccuracyGap(GroupGap):
         name="accuracy_gap",
         meaning="how far the worst group's accuracy is below its set-mates' mean; where images form no sets, below the "
         "mean of all groups",
-        probes=(*contract.CLASSIFIED, *contract.PREDICTED),
+        probes=(*CLASSIFIED, *PREDICTED),
         truth=True,
         tempered=False,
         display="accuracy gap",
     )
 
-    def of_images(self, answers: contract.Answers) -> Floats:
+    def of_images(self, answers: Answers) -> Floats:
         """1 where the answer is right; of several views, the share that are."""
         return _right(answers[0])
 
 
-def _require_groups_apart(r: contract.MetricRequest, cell: Cell) -> None:
+def _require_groups_apart(r: MetricRequest, cell: Cell) -> None:
     """Raises ScoresError for a cluster with images of several groups: the groups would not be independent samples."""
     several = (cell.per_set(np.zeros(len(cell.rows)))[1] > 0).sum(axis=1) > 1
     if several.any():
@@ -298,7 +309,7 @@ def _require_groups_apart(r: contract.MetricRequest, cell: Cell) -> None:
         )
 
 
-def _inside_sets(cell: Cell, value: Floats) -> contract.Measure:
+def _inside_sets(cell: Cell, value: Floats) -> Measure:
     deviation = np.empty_like(value)
     by_set = np.argsort(cell.set_code, kind="stable")
     deviation[by_set] = set_deviation(cell.sets_by_members(value)).ravel()
@@ -307,7 +318,7 @@ def _inside_sets(cell: Cell, value: Floats) -> contract.Measure:
     return worst_group_mean(cell, deviation, badness=-lowest)
 
 
-def _of_images(cell: Cell, value: Floats, min_sets: int) -> contract.Measure:
+def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
     """Without set-mates, a group is compared with the other groups: its mean less the mean of all groups' means.
 
     A group in fewer than `min_sets` sets does not count in that mean: its noise would move every other group.
@@ -320,11 +331,11 @@ def _of_images(cell: Cell, value: Floats, min_sets: int) -> contract.Measure:
         gaps: Floats = means - np.nanmean(means[..., counted], axis=-1, keepdims=True)
         return gaps
 
-    def draw(resampled: Counts) -> contract.Drawn:
+    def draw(resampled: Counts) -> Drawn:
         means = plain.draw(resampled).groups
         assert means is not None
         gaps = gaps_of(means)
-        return contract.Drawn(np.nanmin(gaps, axis=1), gaps, ((gaps,),))
+        return Drawn(np.nanmin(gaps, axis=1), gaps, ((gaps,),))
 
     gaps = gaps_of(plain.group_values)
     return replace(
