@@ -7,6 +7,7 @@ Two worlds: `toy` judges tables of scores (no torch, seconds a run), `team` real
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -159,7 +160,7 @@ class Repository:
 
         `event` is pull_request, merge_group, push or workflow_dispatch, `base` the base branch of the first two and
         `before` the pushed range's start. `ignored` names files and folders of the working copy that git ignores and
-        that the job has by other means (a dataset that was pulled).
+        that the job has by other means (a dataset that was pulled). Jobs share a cache, as on a runner that lives on.
         """
         self.jobs += 1
         branch = branch or self.current
@@ -192,7 +193,8 @@ class Repository:
             "GIT_CONFIG_GLOBAL": "/dev/null",
             **(environment or {}),
         }
-        named = {name.replace("_", "-"): text for name, text in inputs.items()}
+        named = {"cache": f"{os.environ['XDG_STATE_HOME']}/cache-of-jobs"}
+        named |= {name.replace("_", "-"): text for name, text in inputs.items()}
         given = {**defaults(ACTION), "suite": self.suite_name, "python": warm_python(), "report": REPORT, **named}
         context: dict[str, object] = {"inputs": given, "github": github, "steps": {}, "runner": {"temp": str(temp)}}
         return _carried_out(context, work, temp, env)
