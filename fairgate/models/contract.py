@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import CapabilityError
+from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.ground.plugins import Registry
 
 if TYPE_CHECKING:
@@ -290,9 +290,20 @@ def require_capability(model: Capable, needed: Capability, where: str, remedy: C
         )
 
 
+class OpenOther(Protocol):
+    """Opens a model by its URI, over a source (None: the request's own), known as that URI or by another one."""
+
+    def __call__(self, uri: str, source: ImageSource | None = None, /, *, known_as: str | None = None) -> Model: ...
+
+
+def _opens_no_other(uri: str, _source: ImageSource | None = None, /, **_: str | None) -> Model:
+    raise ModelError("this request cannot open the model inside.", where=uri, remedy="open it by `open_scorer`")
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of `open_scorer`, as model families receive it. `address` is the URI without its scheme."""
+    """One call of `open_scorer`, as model families receive it. `address` is the URI without its scheme; `open_other`
+    opens another model by its URI, such as the one inside this one: over the same source, or over one that is given."""
 
     uri: str
     address: str
@@ -303,14 +314,7 @@ class Request:
     base: Path = Path()
     progress: Progress | None = None
     batch_size: int | None = None
-
-    def open_other(self, uri: str, source: ImageSource | None = None, /, *, known_as: str | None = None) -> Model:
-        """Another model by its URI, such as the one inside this one: over a source (None: this request's), known as
-        that URI or by another one. Raises ModelError."""
-        from fairgate.models.registry import opened
-
-        source = self.source if source is None else source
-        return opened(uri, replace(self, uri=known_as or uri, source=source))
+    open_other: OpenOther = _opens_no_other
 
 
 def log_softmax(logits: Floats) -> Floats:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,20 +56,26 @@ def open_scorer(
     embedded; an exception raised in it stops the work, and what is done stays in the cache. Raises ModelError (the
     checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or DeviceError.
     """
-    return opened(uri, Request(uri, "", source, device, cache, allow_pickle, base, progress, batch_size))
 
+    def opened(named: str, over: ImageSource, known_as: str | None = None) -> Model:
+        scheme, address = require_uri(named, base)
+        if allow_pickle and in_ci(os.environ):
+            raise ModelError(
+                "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
+                where=named,
+                remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
+            )
 
-def opened(named: str, request: Request) -> Model:
-    """The model of a URI, for a request that may know it as another one. Raises ModelError."""
-    scheme, address = require_uri(named, request.base)
-    if request.allow_pickle and in_ci(os.environ):
-        raise ModelError(
-            "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
-            where=named,
-            remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
+        def other(inner: str, source: ImageSource | None = None, /, *, known_as: str | None = None) -> Model:
+            return opened(inner, source or over, known_as)
+
+        request = Request(
+            known_as or named, address, over, device, cache, allow_pickle, base, progress, batch_size, other
         )
-    with FAMILIES.blaming(scheme):
-        return FAMILIES[scheme].open(replace(request, address=address))
+        with FAMILIES.blaming(scheme):
+            return FAMILIES[scheme].open(request)
+
+    return opened(uri, source)
 
 
 def require_uri(uri: str, base: Path = Path()) -> tuple[str, str]:
