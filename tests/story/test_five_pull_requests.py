@@ -119,7 +119,7 @@ def test_five_ten_small_regressions_in_a_row_are_caught_by_the_anchor(team: Team
         caught = None
         for step in range(1, 11):
             team.pull_request(f"step-{step}")
-            team.use_between(0.06 * step)
+            team.use_between(0.09 * step)
             team.git.commit(f"step {step}")
             code, output, record = team.gate()
             against = {check.verdict for check in record.checks if check.against != "anchor"}
