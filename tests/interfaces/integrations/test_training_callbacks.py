@@ -14,14 +14,8 @@ from hf_world import TEXT, VISION, tiny_tokenizer
 from toy_repository import SUITE, toy_repository
 
 from fairgate.ground.errors import FairgateError
+from fairgate.interfaces import integrations  # a name of it imports its library: in the tests, not in each worker
 from fairgate.interfaces.api import check
-from fairgate.interfaces.integrations import (
-    FairnessError,
-    Judged,
-    OpenClipFairness,
-    TrainerFairness,
-    TrainingJudge,
-)
 from fairgate.tracking import metric_values
 
 ROOT = Path(__file__).parents[3]
@@ -91,8 +85,10 @@ def a_trainer(folder: Path, steps: int = 4) -> Any:
     return trainer
 
 
-def watch(trainer: Any, root: Path, **options: Any) -> TrainerFairness:
-    return TrainerFairness(trainer, "training", root=root, processor=trainer.picture_processor, device="cpu", **options)
+def watch(trainer: Any, root: Path, **options: Any) -> integrations.TrainerFairness:
+    return integrations.TrainerFairness(
+        trainer, "training", root=root, processor=trainer.picture_processor, device="cpu", **options
+    )
 
 
 def test_the_trainer_logs_the_suites_numbers_and_learns_what_it_would_have_learnt(
@@ -156,7 +152,7 @@ def test_an_image_classifier_in_training_is_judged_as_one(root: Path, tmp_path: 
     model = AutoModelForImageClassification.from_pretrained(start)
     trainer = Trainer(model=model, args=how, train_dataset=pictures, data_collator=batch)
     processor = AutoImageProcessor.from_pretrained(start)
-    fairness = TrainerFairness(
+    fairness = integrations.TrainerFairness(
         trainer, "classes", root=root, scheme="classifier", processor=processor, every_steps=1, device="cpu"
     )
     trainer.train()
@@ -180,13 +176,13 @@ def test_a_closed_gate_ends_a_training_only_where_that_is_asked_for(
 def test_a_closed_gate_is_an_error_where_that_is_asked_for(root: Path, tmp_path: Path) -> None:
     trainer = a_trainer(tmp_path, steps=2)
     watch(trainer, root, every_epochs=1, on_failure="raise")
-    with pytest.raises(FairnessError, match=r"closed at step 2: training: fail.*useful"):
+    with pytest.raises(integrations.FairnessError, match=r"closed at step 2: training: fail.*useful"):
         trainer.train()
 
 
 def test_a_wrong_suite_ends_a_training_before_its_first_step(root: Path, tmp_path: Path) -> None:
     trainer = a_trainer(tmp_path)
-    TrainerFairness(trainer, "trainning", root=root, every_steps=1)
+    integrations.TrainerFairness(trainer, "trainning", root=root, every_steps=1)
     with pytest.raises(FairgateError, match="there is no fairness suite 'trainning'"):
         trainer.train()
     assert trainer.state.global_step == 0
@@ -202,9 +198,11 @@ def test_a_model_that_cannot_be_saved_or_judged_is_shown_and_trained_on(
     fairness = watch(trainer, root, every_steps=1, save=full)
     trainer.train()
     assert trainer.state.global_step == 1
-    assert fairness.judge.last == Judged(False, {}, "training: not judged: OSError: [Errno 28] No space left on device")
+    assert fairness.judge.last == integrations.Judged(
+        False, {}, "training: not judged: OSError: [Errno 28] No space left on device"
+    )
     assert "No space left" in caplog.text
-    missing = TrainingJudge("training", root=root)
+    missing = integrations.TrainingJudge("training", root=root)
     judged = missing.judge(lambda folder: f"hf:{folder}", 7)
     missing.close()
     assert judged.record is not None
@@ -214,15 +212,15 @@ def test_a_model_that_cannot_be_saved_or_judged_is_shown_and_trained_on(
 
 def test_one_process_of_several_does_not_end_a_training(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    TrainingJudge("training", root=root).start()
+    integrations.TrainingJudge("training", root=root).start()
     with pytest.raises(FairgateError, match="could not end the others"):
-        TrainingJudge("training", root=root, on_failure="stop").start()
+        integrations.TrainingJudge("training", root=root, on_failure="stop").start()
 
 
 def test_nothing_is_left_of_a_training(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "scores.csv").write_bytes((root / "tuned.csv").read_bytes())
-    judge = TrainingJudge("training", root=root)
+    judge = integrations.TrainingJudge("training", root=root)
     judge.judge(lambda _: f"scores:{root / 'tuned.csv'}?values=logit", 1)
     judge.close()
     assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
@@ -233,7 +231,7 @@ def test_lightning_logs_at_once_and_stops_where_asked(root: Path, tmp_path: Path
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.loggers import CSVLogger
 
-    from fairgate.interfaces.integrations import LightningFairness
+    LightningFairness = integrations.LightningFairness
 
     class Module(LightningModule):
         def __init__(self) -> None:
@@ -291,7 +289,7 @@ def test_a_loop_of_open_clip_writes_the_numbers_and_judges_the_very_weights(root
         def add_scalar(self, *one: Any) -> None:
             written.append(one)
 
-    fairness = OpenClipFairness("training", like=start, writer=Writer(), root=root, device="cpu")
+    fairness = integrations.OpenClipFairness("training", like=start, writer=Writer(), root=root, device="cpu")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in (1, 2):
         loss = model.encode_image(torch.randn(2, 3, 48, 48)).square().mean()
