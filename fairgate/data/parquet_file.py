@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import signal
+import stat
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ _PATIENCE: Final = 60
 """Seconds that Arrow gets to read a footer."""
 _MOST_NAMES: Final = 100_000
 _END: Final = b"PAR1"
+_LONGEST_FOOTER: Final = 1 << 26
+"""Bytes of a footer that are read to know it again: a longer one is tried each time."""
 _sound: Final = set[str]()
 """SHA-256 of the footers that this process tried or wrote: a file is opened often."""
 
@@ -75,13 +78,16 @@ def wrote(path: Path) -> None:
 
 
 def _footer(path: Path) -> str | None:
-    """SHA-256 of a file's length and footer, all that `_ask_about_every_column` reads; None for one without."""
+    """SHA-256 of a file's length and footer, all that `_ask_about_every_column` reads; None for one without, or with a
+    very long one. OSError for a file that is not there."""
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would keep this process waiting
+        return None
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 8))
         tail = file.read(8)
         length = int.from_bytes(tail[:4], "little")
-        if tail[4:] != _END or length > size - 8:
+        if tail[4:] != _END or length > min(size - 8, _LONGEST_FOOTER):
             return None
         file.seek(size - 8 - length)
         return sha256_bytes(b"%d:" % size + file.read(length))

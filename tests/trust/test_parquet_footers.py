@@ -15,7 +15,7 @@ from imported_photographs import import_images
 from toy_repository import Toy
 from trust_world import check, shut
 
-from fairgate.data import CaptionFile, open_dataset
+from fairgate.data import CaptionFile, open_dataset, parquet_file
 from fairgate.data.parquet_file import require_sound, wrote
 from fairgate.ground.errors import DatasetError
 
@@ -62,6 +62,11 @@ def test_a_file_that_this_process_wrote_is_asked_by_no_child_until_its_footer_is
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(os, "fork")
         require_sound(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_file, "_LONGEST_FOOTER", 8)
+        patch.delattr(os, "fork")
+        with pytest.raises(AttributeError, match="fork"):  # too long to be known again
+            require_sound(path)
     path.write_bytes(forged(pa.table({"a": ["own"]}), "a"))
     with pytest.raises(ValueError, match="Arrow breaks down over it"):
         require_sound(path)
