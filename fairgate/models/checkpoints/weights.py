@@ -52,9 +52,11 @@ def read_state_dict(
         with warnings.catch_warnings():
             # an unusual protocol or a TorchScript archive either loads or is refused below, with a remedy
             warnings.filterwarnings("ignore", "Detected pickle protocol|.*looks like a TorchScript", UserWarning)
-            held = torch.load(path, map_location="cpu", weights_only=not allow_pickle)
+            contents = torch.load(path, map_location="cpu", weights_only=not allow_pickle)
     except pickle.UnpicklingError as error:
         raise _would_run_code(path, str(error)) from error
+    except MemoryError:  # of this machine, not of the file
+        raise
     except Exception as error:  # of any type, for bytes that torch.save did not write
         if "TorchScript" in str(error):
             raise _would_run_code(path, "it is a TorchScript archive") from error
@@ -63,7 +65,7 @@ def read_state_dict(
             where=str(path),
             remedy="save or download it again",
         ) from error
-    return _unwrapped(held, path, key, own)
+    return _unwrapped(contents, path, key, own)
 
 
 def _would_run_code(path: Path, reason: str) -> ModelError:

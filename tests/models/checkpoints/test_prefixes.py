@@ -57,3 +57,13 @@ def test_averaged_weights_are_read_only_where_they_are_named(tmp_path: Path) -> 
 def test_two_tensors_that_become_one_are_refused() -> None:
     with pytest.raises(ModelError, match="with and without the prefix"):
         without_prefixes({"a._orig_mod.b": 1, "a.b": 2}, "x")
+
+
+def test_a_machine_without_memory_is_not_a_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    torch.save(STATE, tmp_path / "a.pt")
+    monkeypatch.setattr(torch, "load", too_large)
+    with pytest.raises(MemoryError):
+        read_state_dict(tmp_path / "a.pt")
