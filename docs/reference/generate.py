@@ -21,7 +21,7 @@ from typer.cli import get_docs_for_click
 from fairgate.interfaces.cli.main import app
 from fairgate.interfaces.pytest_plugin.fixture import Fairness, ScoredProbe
 from fairgate.metrics import METRICS, Metric
-from fairgate.models.score_table import LONGEST_NAME, MAX_COLUMNS, MAX_CSV_BYTES, PATH_COLUMNS
+from fairgate.models.table_files import LONGEST_NAME, MAX_COLUMNS, MAX_CSV_BYTES, PATH_COLUMNS
 from fairgate.probes import PROBES, Probe
 from fairgate.records import MetricSpec
 from fairgate.suites.schema import Suite
@@ -308,12 +308,13 @@ def _scores() -> list[str]:
     paths = ", ".join(f"`{name}`" for name in PATH_COLUMNS)
     return [
         "`scores:FILE?values=cosine`, `logit` or `probability` is a model whose answers somebody computed before. FILE "
-        "is a CSV in UTF-8 or a Parquet file with one row per image of the dataset, in any order:",
+        "is a CSV in UTF-8, Parquet or JSON Lines with one row per image of the dataset, in any order:",
         _table(
             ("column", "value"),
             [
                 ("`set_id` and `member`", "the image, as the dataset names it"),
                 (f"or one of {paths}", "the image, by the path that the dataset recorded"),
+                ("or `id`", "the image by any name: path (or one that ends in it), set, or number of the row, from 0"),
                 ("a column per prompt, named by the prompt to the letter", "the score of the image for this prompt"),
             ],
         ),
@@ -324,6 +325,7 @@ def _scores() -> list[str]:
                 ("`values=logit`", "logits; 100 times the cosine is a CLIP's logit"),
                 ("`values=probability`", "probabilities, 0 to 1, renormalised over the labels that compete"),
                 ("`logit_scale=100`", "what cosines are multiplied by to make logits"),
+                ("`NAME=COLUMN`", "what the file calls a column: `id=question_id`, `a photo of a nurse=p_nurse`"),
             ],
         ),
         "Images that are missing, doubled or not of the dataset are errors, and so are empty, NaN and infinite scores. "

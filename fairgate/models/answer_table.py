@@ -1,7 +1,9 @@
 """`answers:FILE`: answers in words that somebody's model gave before. No torch.
 
-A CSV or Parquet table with a row per image and question: the image, as in a table of scores, the `answer`, and the
-`prompt` that was answered, to the letter, which a table of one question can leave out.
+A CSV, Parquet or JSON Lines table with a row per image and question: the image, as in a table of scores, the `answer`,
+and the `prompt` that was answered, to the letter, which a table of one question can leave out. `?answer=COLUMN`,
+`prompt=` and `id=` say what the file calls them; `prompt=none` that it asks in words of its own, one question an image.
+Samples of lmms-eval and HELM are read as they are (`json_table`).
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ from fairgate.data import is_text, texts
 from fairgate.ground.errors import ScoresError, did_you_mean
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.models.contract import Capability, Floats, ImageIndex, Request, register
-from fairgate.models.family import Precomputed, TableFamily
-from fairgate.models.score_table import named_images, opened_table, quoted
+from fairgate.models.family import Precomputed, TableFamily, named_columns
+from fairgate.models.json_table import ID
+from fairgate.models.score_table import named_images
+from fairgate.models.table_files import AS_NAMED, opened_table, quoted
 
 _MOST_PROMPTS = 100
 _LONGEST = 20_000
+_TEXTS = ("prompt", "answer")
+_NO_PROMPT = "none"
 
 
 @register
@@ -36,9 +42,9 @@ class AnswerTables(TableFamily):
 
     def open(self, request: Request) -> PrecomputedAnswers:
         """Open a table. Raises ScoresError: unreadable, images foreign, a question answered twice."""
-        path, _ = self.table(request)
-        fingerprint = digest({"file": sha256_file(path), "kind": "answers"})
-        return PrecomputedAnswers(request.uri, fingerprint, path, *read_answers(path, request.source.index))
+        path, columns = self.table(request, (ID, *_TEXTS))
+        fingerprint = digest({"file": sha256_file(path), "kind": "answers"} | named_columns(columns))
+        return PrecomputedAnswers(request.uri, fingerprint, path, *read_answers(path, request.source.index, columns))
 
 
 @dataclass(frozen=True)
@@ -92,16 +98,19 @@ class PrecomputedAnswers(Precomputed):
 _Read = tuple[list[str], bool, dict[tuple[int, str], str], Floats]
 
 
-def read_answers(path: Path, index: ImageIndex) -> _Read:
+def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_NAMED) -> _Read:
     """The dataset's names of images, whether the table has prompts, and the answers by image and prompt ("" without);
     and of every image, how many rows have the same prompt and answer again.
 
     Raises ScoresError: unreadable, without answers, images foreign, a question with two answers.
     """
-    with opened_table(path, len(index.set_id), _MOST_PROMPTS, ("prompt", "answer")) as arrow:
+    of_its_own = columns.get("prompt") == _NO_PROMPT
+    named = {name: given for name, given in columns.items() if (name, given) != ("prompt", _NO_PROMPT)}
+    with opened_table(path, len(index.set_id), _MOST_PROMPTS, _TEXTS, named) as arrow:
         keys, found, keyed_by = named_images(arrow, index)
         if "answer" not in arrow.column_names:
-            raise ScoresError("no column holds the answers.", remedy="add the column `answer`, as the model wrote them")
+            remedy = "add the column `answer`, a text (in JSON also a list of one), or append `?answer=COLUMN`"
+            raise ScoresError("no column holds the answers.", remedy=remedy)
         place = {name: row for row, name in enumerate(keys)}
         if len(place) < len(keys):
             problem = f"the table matches by {', '.join(keyed_by)}, and images of the dataset share one."
@@ -112,7 +121,7 @@ def read_answers(path: Path, index: ImageIndex) -> _Read:
                 f"the table answers for {len(foreign)} images that the dataset lacks, by {by}: {quoted(foreign)}.",
                 remedy=f"name images as the dataset does (such as {quoted(keys[:1])})",
             )
-        prompted = "prompt" in arrow.column_names
+        prompted = "prompt" in arrow.column_names and not of_its_own
         prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
         rows = list(zip([place[name] for name in found], prompts, strict=True))
         given = list(zip(rows, _words(arrow, "answer"), strict=True))

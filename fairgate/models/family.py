@@ -77,12 +77,18 @@ class TableFamily:
         """The table."""
         return Path(address.partition("?")[0])
 
-    def table(self, request: Request, known: Sequence[str] = ()) -> tuple[Path, dict[str, str]]:
-        """The file, and the options. Raises ScoresError for an option that is not `known`, and for no file."""
+    def table(self, request: Request, known: Sequence[str] | None = ()) -> tuple[Path, dict[str, str]]:
+        """The file, and the options, any where none are `known`. Raises ScoresError for another one, and for no
+        file."""
         address, options = split_options(request.uri, request.address, known, ScoresError)
         path = resolve(address, request.base)
         require_file(path, ScoresError)
         return path, options
+
+
+def named_columns(columns: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    """What a fingerprint has of how the columns of a table are read; nothing if they are called as they are read."""
+    return {"columns": columns} if columns else {}
 
 
 @dataclass(frozen=True)

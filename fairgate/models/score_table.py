@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,18 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import arrow_file, is_text, numbers, open_parquet, texts
-from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful, listed
-from fairgate.ground.text import find_separator
+from fairgate.data import is_text, numbers, texts
+from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful
 from fairgate.models.contract import Floats, ImageIndex, Rows
+from fairgate.models.json_table import ID
+from fairgate.models.table_files import (
+    AS_NAMED,
+    KEYS,
+    LONGEST_NAME,
+    PATH_COLUMNS,
+    ROWS_PER_IMAGE,
+    doubled_names,
+    is_number,
+    opened_table,
+    quoted,
+)
 
-PATH_COLUMNS = ("image", "file", "path")
-MAX_COLUMNS = 20_000
 MAX_TEXTS = 20_000
-MAX_CSV_BYTES = 2 << 30
-LONGEST_NAME = 4096
-_ROWS_PER_IMAGE = 10  # so many are still read, to name the images that are doubled or foreign
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class ScoreTable:
     def _numbers(self, prompt: str) -> Floats:
 
         column = self._arrow.column(prompt)
-        if not _is_number(column.type):
+        if not is_number(column.type):
             first = next((value.as_py() for chunk in column.chunks for value in chunk if value.is_valid), None)
             raise ScoresError(
                 f"column '{prompt}' does not hold numbers (such as {str(first)[:40]!r}).",
@@ -124,23 +127,25 @@ def declared_logit_scale(options: Mapping[str, str], uri: str) -> float | None:
     return number
 
 
-def read_table(path: Path, index: ImageIndex, *, once: bool = True) -> ScoreTable:
-    """Open a CSV or Parquet table and match its rows to the dataset's images, one to one. Raises ScoresError.
+def read_table(
+    path: Path, index: ImageIndex, *, once: bool = True, columns: Mapping[str, str] = AS_NAMED
+) -> ScoreTable:
+    """Open a table and match its rows to the dataset's images, one to one. Raises ScoresError.
 
     Unless each image is to be there `once`, rows that are the same in every cell count once; `repeats` counts these.
     """
-    with opened_table(path, len(index.set_id)) as arrow:
+    with opened_table(path, len(index.set_id), columns=columns) as arrow:
         return _matched(path, arrow, index, once)
 
 
 def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
-    """Open a CSV or Parquet table with a row per text, in the column `text`: the texts, and the other columns in their
+    """Open a table with a row per text, in the column `text`: the texts, and the other columns in their
     order. Raises ScoresError."""
     with opened_table(path, MAX_TEXTS) as arrow:
         if "text" not in arrow.column_names:
             raise ScoresError("no column holds the texts.", remedy="add the column `text`")
         found = _texts(arrow.column("text"), "text")
-        if doubled := _doubled(found):
+        if doubled := doubled_names(found):
             raise ScoresError(
                 f"texts are more than once in the table: {quoted(doubled)}.", remedy="keep one row a text"
             )
@@ -148,29 +153,13 @@ def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
         return found, ScoreTable(path, columns, np.array(found, dtype=object), np.arange(len(found)), arrow)
 
 
-@contextmanager
-def opened_table(path: Path, images: int, each: int = _ROWS_PER_IMAGE, text: Sequence[str] = ()) -> Iterator[Any]:
-    """A CSV or Parquet table with `each` row an image at most, whose columns called `text` are text. A ScoresError of
-    the block is about the table. Raises ScoresError."""
-    import pyarrow as pa
-
-    try:
-        yield _read_parquet(path, images, each) if path.suffix == ".parquet" else _read_csv(path, text)
-    except ScoresError as error:  # of what is below, which knows no path
-        raise ScoresError(error.problem, where=str(path), remedy=error.remedy) from error
-    except (pa.ArrowException, csv.Error, OSError, ValueError, KeyError, TypeError) as error:
-        raise ScoresError(
-            f"the table cannot be read ({error}).", where=str(path), remedy="write it as UTF-8 CSV or as Parquet"
-        ) from error
-
-
 def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, list[str], Rows]:
-    """Open a CSV or Parquet table with a row per box, in the columns `label` and `score` and others, and at least one
+    """Open a table with a row per box, in the columns `label` and `score` and others, and at least one
     an image: one whose `score` is empty says that nothing was found there.
 
     Of every box: its numbers, its label, and the image's row. Raises ScoresError.
     """
-    with opened_table(path, len(index.set_id), most * _ROWS_PER_IMAGE) as arrow:
+    with opened_table(path, len(index.set_id), most * ROWS_PER_IMAGE) as arrow:
         names: list[str] = arrow.column_names
         if absent := [name for name in ("label", "score") if name not in names]:
             raise ScoresError(f"no column is called '{absent[0]}'.", remedy="write a row a box, with its label, score")
@@ -191,7 +180,7 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
 def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool) -> ScoreTable:
     keys, found, keyed_by = named_images(arrow, index)
     prompts, again = tuple(name for name in arrow.column_names if name not in keyed_by), Counter[str]()
-    if not once and (doubled := set(_doubled(found))):
+    if not once and (doubled := set(doubled_names(found))):
         distinct, again = _distinct(arrow, found, doubled)
         arrow, found = arrow.take(distinct), [found[row] for row in distinct]
     repeats = np.array([again[key] for key in keys], dtype=np.float64)
@@ -216,87 +205,44 @@ def _distinct(arrow: Any, found: list[str], doubled: set[str]) -> tuple[list[int
 def named_images(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], list[str]]:
     """Names of the dataset's images, those of the table's rows, and the columns that they are of."""
     names: list[str] = arrow.column_names
-    by_path = [name for name in PATH_COLUMNS if name in names]
-    keyed_by = ["set_id", "member"] if {"set_id", "member"} <= set(names) else by_path[:1]
+    by_path = [name for name in (*PATH_COLUMNS, ID) if name in names]
+    keyed_by = list(KEYS) if set(KEYS) <= set(names) else by_path[:1]
     if not keyed_by:
         raise ScoresError(
             "no column says which image a row belongs to.",
-            remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}; found: {quoted(names)}",
+            remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}, or append `?id=COLUMN`; found: "
+            f"{quoted(names)}",
         )
-    wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
-    keys = ["/".join(parts) for parts in zip(*(column.tolist() for column in wanted), strict=True)]
     cells = [_texts(arrow.column(name), name) for name in keyed_by]
-    return keys, ["/".join(parts) for parts in zip(*cells, strict=True)], keyed_by
+    found = ["/".join(parts) for parts in zip(*cells, strict=True)]
+    if keyed_by == [ID]:
+        return *_by_any_name(found, index), keyed_by
+    wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
+    return ["/".join(parts) for parts in zip(*(column.tolist() for column in wanted), strict=True)], found, keyed_by
 
 
-def _read_parquet(path: Path, images: int, each: int) -> Any:
-    """The table's columns, text as codes of its different texts: a file of a few bytes may repeat one a billion times.
-
-    Columns of other kinds than text and numbers are not read.
-    """
-    parquet = open_parquet(path)
-    _require_plain_names(parquet.schema_arrow.names)
-    _require_bounded(parquet.metadata, images, each)
-    plain = [field.name for field in parquet.schema_arrow if is_text(field.type) or _is_number(field.type)]
-    table = parquet.read(columns=plain).select(plain)
-    table.validate(full=True)  # a damaged page can hold codes of texts that there are not
-    return table
-
-
-def _require_bounded(facts: Any, images: int, each: int) -> None:
-    """Raises ScoresError for a table that unpacks to far more than scores of these images can need."""
-    if facts.num_rows > each * images + _ROWS_PER_IMAGE:
-        problem = f"the table has {facts.num_rows:,} rows, and the dataset {images:,} images."
-        raise ScoresError(problem, remedy="write one row an image")
-    sizes = dict[str, int]()
-    for group in range(facts.num_row_groups):
-        for column in map(facts.row_group(group).column, range(facts.num_columns)):
-            sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
-    name, size = max(sizes.items(), key=lambda item: item[1], default=("", 0))
-    if size > (64 << 20) + LONGEST_NAME * facts.num_rows:
-        problem = f"column '{name}' unpacks to {size / 2**20:,.0f} MB, which is no column of scores."
-        raise ScoresError(problem, remedy="write one number a row and image")
+def _by_any_name(found: list[str], index: ImageIndex) -> tuple[list[str], list[str]]:
+    """Names of the dataset's images, and those of the rows in the same terms: paths, set and member, sets, or numbers
+    of rows from 0, the first that all rows are in; or paths that end as the dataset's do."""
+    paths, sets = [str(path) for path in index.path.tolist()], [str(name) for name in index.set_id.tolist()]
+    members = [f"{name}/{member}" for name, member in zip(sets, index.member.tolist(), strict=True)]
+    known, wanted = set(paths), set(found)
+    for names in (paths, members, sets, list(map(str, range(len(paths))))):
+        if len(set(names)) == len(names) and wanted <= set(names):
+            return names, found
+    ends = {name: _known_end(name, known) for name in wanted}
+    return paths, [ends[name] for name in found]
 
 
-def _read_csv(path: Path, text_columns: Sequence[str]) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    if path.stat().st_size > MAX_CSV_BYTES:
-        problem = f"the table has more than {MAX_CSV_BYTES // 2**20:,} MB."
-        raise ScoresError(problem, remedy="write it as Parquet")
-    with path.open(encoding="utf-8-sig", newline="") as handle:
-        separator = find_separator(handle, str(path), ScoresError)
-        handle.seek(0)
-        _require_plain_names(next(csv.reader(handle, delimiter=separator), []))
-    # names of images stay text: "0012" is not 12
-    text = dict.fromkeys(("set_id", "member", "text", "label", *PATH_COLUMNS, *text_columns), pa.string())
-    arrow = arrow_csv.read_csv(
-        arrow_file(path),
-        convert_options=arrow_csv.ConvertOptions(column_types=text),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, delimiter=separator),
-    )
-    _require_plain_names(arrow.column_names)
-    return arrow
-
-
-def _require_plain_names(names: Sequence[str]) -> None:
-    if len(names) > MAX_COLUMNS:
-        problem = f"the table has {len(names):,} columns; at most {MAX_COLUMNS:,} are read."
-        raise ScoresError(problem, remedy="keep the columns of the suite's prompts")
-    if doubled := _doubled(names):
-        raise ScoresError(f"column '{doubled[0]}' is twice in the table.", remedy="keep one of the two")
-
-
-def _is_number(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
+def _known_end(path: str, known: set[str]) -> str:
+    """The longest end of a path, part by part, that is `known`; the path if none is."""
+    parts = path.split("/")
+    return next((end for at in range(len(parts)) if (end := "/".join(parts[at:])) in known), path)
 
 
 def _texts(column: Any, name: str) -> list[str]:
     """A column that names images, each different text decoded once. Raises ScoresError for other kinds and giants."""
-    if _is_number(column.type):  # image 17 of a table without leading zeros
+    if is_number(column.type):  # image 17 of a table without leading zeros
         return ["" if value is None else str(value) for value in column.to_pylist()]
     found = texts(column)
     if any(len(text) > LONGEST_NAME for text in set(found)):
@@ -308,10 +254,10 @@ def _texts(column: Any, name: str) -> list[str]:
 def _rows_of(keys: list[str], found: list[str], keyed_by: list[str]) -> Rows:
     """Row of the table for each image; raises ScoresError unless the two lists of names are equal as sets."""
     by = " and ".join(f"`{name}`" for name in keyed_by)
-    if doubled := _doubled(keys):
+    if doubled := doubled_names(keys):
         problem = f"the table matches by {by}, and images of the dataset share one: {quoted(doubled)}."
         raise ScoresError(problem, remedy="match by `set_id` and `member`")
-    if doubled := _doubled(found):
+    if doubled := doubled_names(found):
         problem = f"images are more than once in the table, by {by}: {quoted(doubled)}."
         raise ScoresError(problem, remedy="keep one row an image")
     for left, right, problem in (
@@ -325,12 +271,3 @@ def _rows_of(keys: list[str], found: list[str], keyed_by: list[str]) -> Rows:
             )
     row_of = {name: row for row, name in enumerate(found)}
     return np.array([row_of[name] for name in keys], dtype=np.int64)
-
-
-def _doubled(names: Sequence[str]) -> list[str]:
-    return sorted(name for name, count in Counter(names).items() if count > 1)
-
-
-def quoted(names: Iterable[Any]) -> str:
-    """A few names, for a message."""
-    return listed([f"'{name}'" for name in names], _SHOWN)

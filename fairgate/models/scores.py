@@ -1,8 +1,9 @@
 """`scores:FILE?values=cosine|logit|probability|frequency[&logit_scale=100]`: scores that someone computed before; and
 `labels:FILE`: labels that somebody's model gave before, a column per attribute. No torch.
 
-A CSV or Parquet table with a row per image and a column per prompt, whose name is the prompt to the letter. Rows are
-matched by `set_id` and `member`, or by `image`, `file` or `path` against the paths that the dataset recorded. Of
+A CSV, Parquet or JSON Lines table with a row per image and a column per prompt, whose name is the prompt to the letter.
+Rows are matched by `set_id` and `member`, or by `image`, `file` or `path` against the paths that the dataset recorded.
+`&NAME=COLUMN` says what the file calls one: `id=COLUMN` holds images by any name that the dataset has for them. Of
 labels, an empty cell is an image without one; the column `ATTRIBUTE_confidence`, from 0 to 1, says how sure it was.
 """
 
@@ -10,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
 
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, sha256_file
+from fairgate.models.checkpoints import read_options
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Predicted, Request, log_softmax, register
 from fairgate.models.distinct import equal_columns
-from fairgate.models.family import Precomputed, TableFamily
+from fairgate.models.family import Precomputed, TableFamily, named_columns
 from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table
 
 CONFIDENCE = "_confidence"
@@ -37,14 +38,15 @@ class ScoreTables(TableFamily):
 
     def open(self, request: Request) -> PrecomputedScores:
         """Open a table. Raises ScoresError: unreadable, undeclared scale, images missing, doubled or foreign."""
-        path, options = self.table(request, ("values", "logit_scale"))
+        declared = "values" in dict(read_options(request.address.partition("?")[2]))
+        path, options = self.table(request, None if declared else ("values", "logit_scale"))
         values, logit_scale = _declared_scale(options, request.uri)
-        fingerprint = digest({"file": sha256_file(path), "values": values, "logit_scale": logit_scale})
-        return PrecomputedScores(request.uri, fingerprint, values, logit_scale, _read(path, request))
-
-
-def _read(path: Path, request: Request) -> ScoreTable:
-    return read_table(path, request.source.index, once=False)
+        columns = {name: given for name, given in options.items() if name not in ("values", "logit_scale")}
+        fingerprint = digest(
+            {"file": sha256_file(path), "values": values, "logit_scale": logit_scale} | named_columns(columns)
+        )
+        table = read_table(path, request.source.index, once=False, columns=columns)
+        return PrecomputedScores(request.uri, fingerprint, values, logit_scale, table)
 
 
 def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float | None]:
@@ -154,9 +156,10 @@ class LabelTables(TableFamily):
 
     def open(self, request: Request) -> PrecomputedLabels:
         """Open a table. Raises ScoresError: unreadable, images missing, doubled or foreign."""
-        path, _ = self.table(request)
-        fingerprint = digest({"file": sha256_file(path)})
-        return PrecomputedLabels(request.uri, fingerprint, _read(path, request))
+        path, columns = self.table(request, None)
+        fingerprint = digest({"file": sha256_file(path)} | named_columns(columns))
+        table = read_table(path, request.source.index, once=False, columns=columns)
+        return PrecomputedLabels(request.uri, fingerprint, table)
 
 
 @dataclass(frozen=True)

@@ -132,17 +132,18 @@ def read_options(query: str) -> list[tuple[str, str]]:
 
 
 def split_options(
-    uri: str, address: str, known: Sequence[str], error: type[FairgateError] = ModelError
+    uri: str, address: str, known: Sequence[str] | None, error: type[FairgateError] = ModelError
 ) -> tuple[str, dict[str, str]]:
-    """What an address names, and the options after its `?`. Raises for no name, an unknown or an empty option."""
+    """What an address names, and the options after its `?`; any where none are `known`. Raises for no name, an unknown
+    or an empty option."""
     named, mark, query = address.partition("?")
     options = dict(read_options(query))
-    odd = [name for name in options if name not in known or not options[name]]
+    odd = [name for name in options if (known is not None and name not in known) or not options[name]]
     if not named or odd or (mark and not options):
         raise error(
             f"'{uri}' has an option that is unknown or empty: '{(odd or [query])[0]}'.",
             where=uri,
-            remedy=did_you_mean((odd or [""])[0], known) or f"options: {', '.join(known)}",
+            remedy=did_you_mean((odd or [""])[0], known or ()) or f"options: {', '.join(known or ('NAME=COLUMN',))}",
         )
     return named, options
 

@@ -1,0 +1,106 @@
+"""Tables in JSON: an object a row (JSON Lines), and the samples that evaluation frameworks write.
+
+- lmms-eval: `*_samples_TASK.jsonl` (`lmms_eval/loggers/evaluation_tracker.py`). `doc_id` is the row of the task's data,
+  from 0, `input` the question as it was put, `filtered_resps` the answers, of which one is read.
+- HELM: a run's `scenario_state.json` (`helm/benchmark/runner.py`), whose `request_states` each have an instance with
+  its picture and question, and the completions of the model. The first one is read, as its `output_mapping` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from fairgate.data import json_lines
+from fairgate.ground.errors import ScoresError
+
+ENDINGS = (".jsonl", ".json")
+ID = "id"
+"""The column that names images by what a framework calls them."""
+_LMMS_EVAL = {ID: "doc_id", "answer": "filtered_resps", "prompt": "input"}
+_MAX_BYTES = 512 << 20
+_LONGEST_LINE = 1 << 24
+_MAX_CELLS = 32_000_000
+_NESTED = object()
+"""A cell that is no text, number or truth value, nor a list of one."""
+
+
+def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str]]:
+    """The columns of a file that hold text, numbers or truth values, and what a framework calls those that are read.
+
+    A list of one is what is in it; a column with other cells is left out. Raises ScoresError for a file that is no
+    table, and for one of more than `most` rows; DatasetError and ValueError for text that is no JSON.
+    """
+    import pyarrow as pa
+
+    if path.stat().st_size > _MAX_BYTES:
+        raise ScoresError(f"the table has more than {_MAX_BYTES >> 20:,} MB.", remedy="write it as Parquet")
+    columns: dict[str, list[object]] = {}
+    count = 0
+    for count, row in enumerate(islice(_rows(path), most + 1), 1):
+        for name, value in row.items():
+            columns.setdefault(name, []).extend([None] * (count - 1 - len(columns.get(name, ()))) + [_plain(value)])
+        if count > most or len(columns) * count > _MAX_CELLS:
+            what = f"{most:,} rows" if count > most else f"{_MAX_CELLS:,} cells"
+            raise ScoresError(f"the table has more than {what}.", remedy="write one row an image and question")
+    arrays = {name: _array([*cells, *[None] * (count - len(cells))]) for name, cells in columns.items()}
+    table = pa.table({name: array for name, array in arrays.items() if array is not None})
+    samples = {"doc_id", "filtered_resps"} <= columns.keys() and "answer" not in columns
+    return table, {name: own for name, own in _LMMS_EVAL.items() if samples and own in table.column_names}
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, object]]:
+    if path.suffix.lower() == ".jsonl":
+        yield from (fields for _, fields in json_lines(path, "the table", _LONGEST_LINE))
+        return
+    content = json.loads(path.read_bytes())
+    states = content.get("request_states") if isinstance(content, dict) else None
+    rows = content if states is None else states
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        problem = "the file is no list of rows, and no `scenario_state.json` of HELM."
+        raise ScoresError(problem, remedy="write a list of objects, or an object a line (.jsonl)")
+    try:
+        yield from rows if states is None else filter(None, map(_request_of_helm, rows))
+    except (AttributeError, KeyError, IndexError, TypeError) as error:
+        problem = f"a request of `scenario_state.json` is not as HELM writes it ({type(error).__name__}: {error})."
+        raise ScoresError(problem, remedy="keep the file as the run wrote it") from error
+
+
+def _request_of_helm(state: Mapping[str, Any]) -> dict[str, object] | None:
+    """A row; None for a perturbed instance, which is not the dataset's."""
+    instance = state["instance"]
+    if instance.get("perturbation") is not None:
+        return None
+    if state.get("reference_index") is not None or state.get("request_mode") == "calibration":
+        problem = "the run asks about each option apart (`multiple_choice_separate`), and has no answers in words."
+        raise ScoresError(problem, remedy="run it with `multiple_choice_joint` or as generation")
+    media = (instance["input"].get("multimedia_content") or {}).get("media_objects", [])
+    pictures = [part["location"] for part in media if part["content_type"].startswith("image/")]
+    text = instance["input"].get("text") or "".join(part.get("text") or "" for part in media)
+    result = state.get("result") or {}
+    completions = result.get("completions") if result.get("success", True) else None
+    answer = completions[0]["text"] if completions else None
+    mapped = (state.get("output_mapping") or {}).get(answer.strip()) if isinstance(answer, str) else None
+    named = pictures[0] if len(pictures) == 1 else instance["id"]
+    return {ID: named, "instance": instance["id"], "prompt": text, "answer": answer if mapped is None else mapped}
+
+
+def _plain(value: object) -> object:
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value if value is None or isinstance(value, str | int | float) else _NESTED
+
+
+def _array(cells: list[object]) -> Any:
+    """A column, or None for one that is left out. Numbers among texts are written as text, as truth values are."""
+    import pyarrow as pa
+
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds <= {int, float}:
+        return pa.array(cells, pa.float64() if float in kinds else pa.int64())
+    if kinds <= {str, int} or kinds <= {bool}:
+        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+    return None

@@ -1,0 +1,147 @@
+"""Files of tables as Arrow's columns: CSV, Parquet and JSON, each of a bounded size."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairgate.data import arrow_file, is_text, open_parquet
+from fairgate.ground.errors import DatasetError, ScoresError, did_you_mean, listed
+from fairgate.ground.text import find_separator
+from fairgate.models.json_table import ENDINGS, ID, read_json_table
+
+KEYS = ("set_id", "member")
+PATH_COLUMNS = ("image", "file", "path")
+LONGEST_NAME = 4096
+MAX_COLUMNS = 20_000
+MAX_CSV_BYTES = 2 << 30
+ROWS_PER_IMAGE = 10
+"""So many are still read, to name the images that are doubled or foreign."""
+AS_NAMED: Mapping[str, str] = {}
+_SHOWN = 3
+_NO_TABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+
+
+@contextmanager
+def opened_table(
+    path: Path,
+    images: int,
+    each: int = ROWS_PER_IMAGE,
+    text: Sequence[str] = (),
+    columns: Mapping[str, str] = AS_NAMED,
+) -> Iterator[Any]:
+    """A CSV, Parquet or JSON table with `each` row an image at most, whose columns called `text` are text; `columns`
+    says what the file calls some of them. A ScoresError of the block is about the table. Raises ScoresError."""
+    import pyarrow as pa
+
+    named, ending = dict(columns), path.suffix.lower()
+    try:
+        if ending == ".parquet":
+            arrow = _read_parquet(path, images, each)
+        elif ending in ENDINGS:
+            arrow, usual = read_json_table(path, each * images + ROWS_PER_IMAGE)
+            named = usual | named
+        else:
+            arrow = _read_csv(path, [*text, *(named[name] for name in (ID, *text) if name in named)])
+        yield _renamed(arrow, named)
+    except ScoresError as error:  # of what is below, which knows no path
+        raise ScoresError(error.problem, where=str(path), remedy=error.remedy) from error
+    except DatasetError as error:
+        raise ScoresError(error.problem, where=error.where or str(path), remedy=error.remedy) from error
+    except (pa.ArrowException, csv.Error, OSError, *_NO_TABLE) as error:
+        kind = "JSON, an object a row" if ending in ENDINGS else "UTF-8 CSV, JSON Lines or as Parquet"
+        raise ScoresError(
+            f"the table cannot be read ({error}).", where=str(path), remedy=f"write it as {kind}"
+        ) from error
+
+
+def _renamed(arrow: Any, columns: Mapping[str, str]) -> Any:
+    """The table with columns called as they are read here, by what the file calls them. Raises ScoresError."""
+    names: list[str] = arrow.column_names
+    for name, given in columns.items():
+        if given not in names:
+            raise ScoresError(
+                f"the table has no column '{given}', which `{name}` is to be read from.",
+                remedy=did_you_mean(given, names) or f"its columns: {quoted(names)}",
+            )
+    taken = {*columns, *columns.values(), *((*KEYS, *PATH_COLUMNS) if ID in columns else ())}
+    kept = [name for name in names if name not in taken]
+    return arrow.select([*kept, *columns.values()]).rename_columns([*kept, *columns]) if columns else arrow
+
+
+def _read_parquet(path: Path, images: int, each: int) -> Any:
+    """The table's columns, text as codes of its different texts: a file of a few bytes may repeat one a billion times.
+
+    Columns of other kinds than text and numbers are not read.
+    """
+    parquet = open_parquet(path)
+    _require_plain_names(parquet.schema_arrow.names)
+    _require_bounded(parquet.metadata, images, each)
+    plain = [field.name for field in parquet.schema_arrow if is_text(field.type) or is_number(field.type)]
+    table = parquet.read(columns=plain).select(plain)
+    table.validate(full=True)  # a damaged page can hold codes of texts that there are not
+    return table
+
+
+def _require_bounded(facts: Any, images: int, each: int) -> None:
+    """Raises ScoresError for a table that unpacks to far more than scores of these images can need."""
+    if facts.num_rows > each * images + ROWS_PER_IMAGE:
+        problem = f"the table has {facts.num_rows:,} rows, and the dataset {images:,} images."
+        raise ScoresError(problem, remedy="write one row an image")
+    sizes = dict[str, int]()
+    for group in range(facts.num_row_groups):
+        for column in map(facts.row_group(group).column, range(facts.num_columns)):
+            sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
+    name, size = max(sizes.items(), key=lambda item: item[1], default=("", 0))
+    if size > (64 << 20) + LONGEST_NAME * facts.num_rows:
+        problem = f"column '{name}' unpacks to {size / 2**20:,.0f} MB, which is no column of scores."
+        raise ScoresError(problem, remedy="write one number a row and image")
+
+
+def _read_csv(path: Path, text_columns: Sequence[str]) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    if path.stat().st_size > MAX_CSV_BYTES:
+        problem = f"the table has more than {MAX_CSV_BYTES // 2**20:,} MB."
+        raise ScoresError(problem, remedy="write it as Parquet")
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        separator = find_separator(handle, str(path), ScoresError)
+        handle.seek(0)
+        _require_plain_names(next(csv.reader(handle, delimiter=separator), []))
+    # names of images stay text: "0012" is not 12
+    text = dict.fromkeys(("set_id", "member", "text", "label", *PATH_COLUMNS, *text_columns), pa.string())
+    arrow = arrow_csv.read_csv(
+        arrow_file(path),
+        convert_options=arrow_csv.ConvertOptions(column_types=text),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, delimiter=separator),
+    )
+    _require_plain_names(arrow.column_names)
+    return arrow
+
+
+def _require_plain_names(names: Sequence[str]) -> None:
+    if len(names) > MAX_COLUMNS:
+        problem = f"the table has {len(names):,} columns; at most {MAX_COLUMNS:,} are read."
+        raise ScoresError(problem, remedy="keep the columns of the suite's prompts")
+    if doubled := doubled_names(names):
+        raise ScoresError(f"column '{doubled[0]}' is twice in the table.", remedy="keep one of the two")
+
+
+def is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
+
+
+def doubled_names(names: Sequence[str]) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def quoted(names: Iterable[Any]) -> str:
+    """A few names, for a message."""
+    return listed([f"'{name}'" for name in names], _SHOWN)

@@ -1,0 +1,121 @@
+"""Tables in JSON: an object a line, columns by other names, and images by any name that the dataset has for them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from model_world import PROMPTS, Pictures
+
+from fairgate.ground.errors import ScoresError
+from fairgate.models import open_scorer
+
+NAMES = [f"val/{row}.png" for row in range(10)]
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def opened(uri: str, pictures: Pictures, root: Path) -> Any:
+    return open_scorer(uri, pictures, cache=None, base=root)
+
+
+def test_json_lines_hold_scores_as_csv_does(tmp_path: Path, pictures: Pictures) -> None:
+    rows = [{"file": name, PROMPTS[0]: row / 10, PROMPTS[1]: 1 - row / 10} for row, name in enumerate(NAMES)]
+    lines(tmp_path / "s.jsonl", rows[::-1])
+    scorer = opened("scores:s.jsonl?values=probability", pictures, tmp_path)
+    np.testing.assert_allclose(np.exp(scorer.log_probabilities(PROMPTS[:2]))[3], [0.3, 0.7])
+
+
+def test_a_column_is_read_by_the_name_that_the_address_gives_it(tmp_path: Path, pictures: Pictures) -> None:
+    lines(tmp_path / "s.jsonl", [{"key": name, "guess": "Man", "p": [0.5]} for name in NAMES])
+    mapped = opened("labels:s.jsonl?id=key&gender=guess&gender_confidence=p", pictures, tmp_path)
+    read = mapped.predict("gender")
+    assert read.labels.tolist() == ["Man"] * 10
+    assert read.confidence.tolist() == [0.5] * 10
+    assert mapped.fingerprint != opened("labels:s.jsonl?id=key", pictures, tmp_path).fingerprint
+    scored = opened("scores:s.jsonl?values=probability&id=key&a man=p", pictures, tmp_path)
+    assert scored.similarity([["a man"]])[:, 0].tolist() == [0.5] * 10
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        NAMES,
+        [f"{row // 2:04d}/{'light' if row % 2 else 'dark'}" for row in range(10)],
+        list(range(10)),
+        [f"/data/run 7/{name}" for name in NAMES],
+    ],
+    ids=["paths", "sets and members", "rows", "ends of paths"],
+)
+def test_images_are_found_by_any_name_that_the_dataset_has(
+    named: list[object], tmp_path: Path, pictures: Pictures
+) -> None:
+    rows = [{"id": name, "answer": f"Answer {row}."} for row, name in enumerate(named)]
+    lines(tmp_path / "a.jsonl", rows[::-1])
+    answers = opened("answers:a.jsonl", pictures, tmp_path).answer(["Who?"] * 10, 8)
+    assert answers.tolist() == [f"Answer {row}." for row in range(10)]
+
+
+def test_images_that_are_left_out_or_foreign_are_named(tmp_path: Path, pictures: Pictures) -> None:
+    lines(tmp_path / "a.jsonl", [{"id": row, "answer": "x"} for row in range(9)])
+    with pytest.raises(ScoresError, match="lacks the answers of 1 images: '9'"):
+        opened("answers:a.jsonl", pictures, tmp_path).answer(["Who?"] * 10, 8)
+    with pytest.raises(ScoresError, match="lacks 1 of the dataset's images, by `id`: '9'"):
+        opened("labels:a.jsonl", pictures, tmp_path)
+    lines(tmp_path / "a.jsonl", [{"id": row, "answer": "x"} for row in range(1, 11)])
+    with pytest.raises(ScoresError, match="answers for 10 images that the dataset lacks, by `id`"):
+        opened("answers:a.jsonl", pictures, tmp_path)
+
+
+def test_questions_in_other_words_are_read_if_the_address_says_so(tmp_path: Path, pictures: Pictures) -> None:
+    rows = [{"id": row, "prompt": f"{row}: Who?", "answer": "x"} for row in range(10)]
+    lines(tmp_path / "a.jsonl", rows)
+    with pytest.raises(ScoresError, match=r"lacks the answers to 'Who\?'"):
+        opened("answers:a.jsonl", pictures, tmp_path).answer(["Who?"] * 10, 8)
+    model = opened("answers:a.jsonl?prompt=none", pictures, tmp_path)
+    assert model.answer(["Who?"] * 10, 8).tolist() == ["x"] * 10
+    with pytest.raises(ScoresError, match="several questions are asked"):
+        model.answer(["Where?"] * 10, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"id": 0, "answer": "x"}\n{"id": ', "line|delimiter|Expecting"),
+        ("[1]\n", "line 1 is no object"),
+        ('{"id": 0, "answer": "x"}\n' * 1200, "more than 1,010 rows"),
+        ('{"id": 0, "answer": ["x", "y"]}\n', "no column holds the answers"),
+        ('{"id": 0, "answer": null}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows"),
+        ('{"id": 99999999999999999999999, "answer": "x"}\n', "cannot be read"),
+        ('{"answer": "x"}\n', "no column says which image"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(text: str, problem: str, tmp_path: Path, pictures: Pictures) -> None:
+    (tmp_path / "a.jsonl").write_text(text, encoding="utf-8")
+    with pytest.raises(ScoresError, match=problem) as caught:
+        opened("answers:a.jsonl", pictures, tmp_path)
+    assert "a.jsonl" in str(caught.value.where)
+    assert "UTF-8 CSV" not in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "null"])
+def test_a_number_that_is_none_is_refused_where_it_is(number: str, tmp_path: Path, pictures: Pictures) -> None:
+    rows = [f'{{"id": {row}, "a man": {number if row == 3 else 0.5}}}' for row in range(10)]
+    (tmp_path / "s.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    with pytest.raises(ScoresError, match="NaN or infinite for 1 images: '3'"):
+        opened("scores:s.jsonl?values=cosine", pictures, tmp_path).similarity([["a man"]])
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, pictures: Pictures) -> None:
+    lines(tmp_path / "a.jsonl", [{"doc": row, "answer": "x"} for row in range(10)])
+    with pytest.raises(ScoresError, match="no column 'doc_id', which `id` is to be read from") as caught:
+        opened("answers:a.jsonl?id=doc_id", pictures, tmp_path)
+    assert caught.value.remedy == "did you mean 'doc'?"
+    with pytest.raises(ScoresError, match="unknown or empty: 'question'"):
+        opened("answers:a.jsonl?question=doc", pictures, tmp_path)
