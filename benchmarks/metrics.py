@@ -1,20 +1,13 @@
 """How fast the metrics are, beside references that a researcher would write with pandas, which give the same numbers.
 
 python benchmarks/metrics.py --images 24000 --groups 8 --queries 261
-python benchmarks/metrics.py --stream --images 13000000   # writes queries x images x 2 bytes to a temporary folder
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,11 +23,9 @@ from fairgate.formulas.metrics import (
     normalized_entropy_at_k,
     ranking,
     recall_at_k,
-    retrieval_overview,
     set_std,
     skew_at_k,
     skew_of_counts,
-    streamed_overview,
     tie_at_k,
     weighted_group_counts,
 )
@@ -42,8 +33,6 @@ from fairgate.formulas.statistics import set_counts
 from fairgate.ground.randomness import stream
 
 K = 100
-BLOCK = 50_000
-"""Images of a streamed block."""
 
 
 def shown_reference(scores: np.ndarray, labels: np.ndarray) -> Iterator[pd.DataFrame]:
@@ -182,68 +171,14 @@ def compare_all(images: int, groups: int, queries: int) -> None:
         lambda: bootstrap_reference(scores[:1], labels, sets, 200),
     )
 
-    def everything() -> None:
-        retrieval_overview(scores, labels, K, groups=groups)
-        set_std(p)
-
-    # Turn and turn about, so that a busy moment of the machine meets both.
-    pairs = [(seconds(everything), seconds(lambda: np.partition(scores, images - K, axis=1))) for _ in range(30)]
-    together, partition = (min(column) for column in zip(*pairs, strict=True))
-    print(
-        f"all metrics together {together:.4f} s, one np.partition {partition:.4f} s: {together / partition:.2f} times"
-    )
-
-
-def write_scores(path: Path, images: int, queries: int) -> None:
-    """A file of float16 scores (queries, images): the same random row, shifted anew for each query."""
-    row = stream(0, "benchmark").normal(0.25, 0.02, size=images).astype(np.float16)
-    with path.open("wb") as file:
-        for query in range(queries):
-            shift = query * 7919 % images
-            file.write(row[shift:].data)
-            file.write(row[:shift].data)
-
-
-def read_blocks(path: Path, images: int, queries: int, groups: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Blocks of the file, mapped anew for each: pages of a mapping that was dropped no longer count as memory."""
-    for start in range(0, images, BLOCK):
-        stop = min(images, start + BLOCK)
-        mapped = np.memmap(path, dtype=np.float16, mode="r", shape=(queries, images))
-        yield mapped[:, start:stop], np.arange(start, stop) % groups
-
-
-def measure_stream(path: Path, images: int, groups: int, queries: int) -> None:
-    """Stream a file in this process, print time and peak memory, and hold two queries against the whole at once."""
-    start = time.perf_counter()
-    found = streamed_overview(read_blocks(path, images, queries, groups), K, groups=groups)
-    took = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    size = path.stat().st_size / 1e9
-    print(f"streamed {images} images x {queries} queries: {took:.1f} s, {size / took:.2f} GB/s, peak {peak:.2f} GiB")
-    two = np.fromfile(path, dtype=np.float16, count=2 * images).reshape(2, images)
-    whole = retrieval_overview(two, np.arange(images) % groups, K, groups=groups)
-    for field in fields(whole):
-        np.testing.assert_allclose(getattr(found, field.name)[:2], getattr(whole, field.name), atol=1e-9)
-    print("equal to the numbers of the whole gallery at once, for the first two queries")
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=24_000)
     parser.add_argument("--groups", type=int, default=8)
     parser.add_argument("--queries", type=int, default=261)
-    parser.add_argument("--stream", action="store_true", help="measure a gallery larger than memory")
-    parser.add_argument("--file", type=Path, help="with --stream: float16 scores (queries, images) that exist already")
     options = parser.parse_args()
-    if not options.stream:
-        compare_all(options.images, options.groups, options.queries)
-    elif options.file:
-        measure_stream(options.file, options.images, options.groups, options.queries)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "scores.f16")
-            write_scores(path, options.images, options.queries)
-            subprocess.run([sys.executable, *sys.argv, "--file", str(path)], check=True)  # memory of its own
+    compare_all(options.images, options.groups, options.queries)
 
 
 if __name__ == "__main__":

@@ -100,15 +100,14 @@ def _needed(models: list[PublishedModel], batch: int, offload: Offload, tile: in
 
 @dataclass(frozen=True, slots=True)
 class GPU:
-    """A card: memory in GB, dense TFLOP/s of tensor cores in half precision, and the watts that it may draw."""
+    """A card: memory in GB, and dense TFLOP/s of tensor cores in half precision."""
 
     name: str
     memory: int
     tflops: int
-    watts: int
 
 
-GPUS = (GPU("T4", 16, 65, 70), GPU("RTX 4090", 24, 165, 450), GPU("A100", 80, 312, 400), GPU("H100", 80, 989, 700))
+GPUS = (GPU("T4", 16, 65), GPU("RTX 4090", 24, 165), GPU("A100", 80, 312), GPU("H100", 80, 989))
 """Makers' figures."""
 SHARE_OF_PEAK = {512: 0.218, 768: 0.218, 1024: 0.354}
 """What painting reached of an H100's TFLOP/s in batches of 8, by the side of the pictures, with random weights at the
@@ -117,12 +116,11 @@ sizes of SD 1.5 and SDXL (docs/evidence/cost.md). That other cards reach as much
 
 @dataclass(frozen=True, slots=True)
 class GpuCost:
-    """A build on one card, computed: `hours` and `kilowatt_hours` at most, None where the work is not known whole."""
+    """A build on one card, computed: `hours` at most."""
 
     gpu: GPU
     fits: bool
     hours: float
-    kilowatt_hours: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +196,9 @@ def preflight_of(recipe: Recipe, out: Path) -> Preflight:
     ways = ways_to_fit(recipe, sizes)
     memory = ways[0].memory if ways else None
     place = next(each for each in (out, *out.resolve().parents) if each.exists())
-    estimates = [_estimate(gpu, tflop, memory) for gpu in GPUS] if tflop and memory is not None else []
+    estimates = []
+    if tflop and memory is not None:
+        estimates = [GpuCost(gpu, memory <= gpu.memory, tflop / gpu.tflops / 3600) for gpu in GPUS]
     return Preflight(needs, work, memory, estimates, unknown, shutil.disk_usage(place).free / 1e9, ways)
 
 
@@ -215,8 +215,3 @@ def _tflop(one: Work, size: PublishedModel | None) -> float:
     if one.pictures is None or size is None or size.tflop is None or size.side is None:
         return 0.0
     return one.pictures * one.evaluations * size.tflop / SHARE_OF_PEAK[size.side]
-
-
-def _estimate(gpu: GPU, tflop: float, memory: float) -> GpuCost:
-    hours = tflop / gpu.tflops / 3600
-    return GpuCost(gpu, memory <= gpu.memory, hours, hours * gpu.watts / 1000)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from outputs import OUTPUTS, judged, repository, rows_of, write_table
 
-from fairgate.formulas.metrics import stereotype_balance, stereotype_score
 from fairgate.records import RunRecord
 
 BBQ = OUTPUTS / "bbq_qwen2vl"
@@ -139,21 +137,3 @@ def test_bias_scores_are_met_and_categories_without_a_tagged_target_are_named(ru
         assert "groups.min_sets" in checks[check].reason
         for name in set(groups) - UNTAGGED:
             assert groups[name].value == pytest.approx(float(published[name][column]), abs=1e-12), (check, name)
-
-
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_the_published_scores_of_all_categories_follow_from_the_counts_of_raw_answers(condition: str) -> None:
-    answers: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row in rows_of(BBQ / f"qwen2b_{condition}.csv.gz"):
-        if row["raw_answer"] == "IMAGE_MISSING":
-            continue
-        stereotype = {"neg": "target", "nonneg": "non_target"}[row["polarity"]]
-        code = 0 if row["role_picked"] == "unknown" else 1 if row["role_picked"] == stereotype else -1
-        for category in (row["category"], "all"):
-            answers[row["context"], category].append(code)
-    for row in rows_of(BBQ / "qwen2b_bias_published.csv"):
-        if row["condition"] == condition:
-            assert stereotype_score(answers["disambig", row["category"]]) == pytest.approx(
-                float(row["sDIS"]), abs=1e-12
-            )
-            assert stereotype_balance(answers["ambig", row["category"]]) == pytest.approx(float(row["sAMB"]), abs=1e-12)

@@ -46,9 +46,6 @@ from .information import mutual_information as mutual_information
 from .neighbours import NeighbourShares as NeighbourShares
 from .neighbours import knn_accept as knn_accept
 from .neighbours import neighbour_shares as neighbour_shares
-from .overview import RetrievalOverview as RetrievalOverview
-from .overview import retrieval_overview as retrieval_overview
-from .overview import streamed_overview as streamed_overview
 from .perceived import CorrectedShares as CorrectedShares
 from .perceived import corrected_shares as corrected_shares
 from .perceived import share_distance as share_distance
@@ -74,8 +71,6 @@ from .retrieval import recall_at_k as recall_at_k
 from .retrieval import relative_difference as relative_difference
 from .retrieval import skew_at_k as skew_at_k
 from .retrieval import tie_at_k as tie_at_k
-from .stereotypes import stereotype_balance as stereotype_balance
-from .stereotypes import stereotype_score as stereotype_score
 from .ties import TieRange as TieRange
 from .ties import bias_tie_range as bias_tie_range
 from .ties import entropy_tie_range as entropy_tie_range

@@ -37,10 +37,26 @@ def c_asc(scores: ArrayLike, labels: ArrayLike, *, groups: int, ddof: int = 1) -
     if ddof not in (0, 1):
         raise MetricError(f"ddof is {ddof}.", where="ddof", remedy="use 1 (sample) or 0 (population)")
     defined = group >= 0
-    every_group(np.bincount(group[defined], minlength=groups))
+    counts = np.bincount(group[defined], minlength=groups)
+    every_group(counts)
     if not defined.all():
         table, group = table[:, defined], group[defined]
-    return moments(table, group, groups).c_asc(ddof)
+    sums, squares = _about_the_mean(table, group, counts)
+    constant = np.flatnonzero(squares == 0)
+    if constant.size:
+        raise MetricError(
+            "a query has the same score for every image, so that no standard deviation can be divided by.",
+            where=f"scores: query {int(constant[0])}",
+            remedy="check the prompt's embedding; a prompt that tells no two images apart has no association",
+        )
+    huge = np.flatnonzero(~np.isfinite(squares))
+    if huge.size:
+        raise MetricError(
+            "a query's scores lie so far apart that their squares overflow.",
+            where=f"scores: query {int(huge[0])}",
+            remedy="divide the scores by a constant: C-ASC does not depend on their unit",
+        )
+    return c_asc_of_sums(sums, counts, squares[:, None], images=counts.sum(), total=0.0, ddof=ddof)
 
 
 def top_k_similarity(scores: ArrayLike, k: int) -> FloatArray:
@@ -207,50 +223,6 @@ def _within_sets(p: FloatArray, labels: ArrayLike, groups: int, sets: ArrayLike)
     return mean - mean.mean(), int(complete.sum()), int((~complete).sum())
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """What C-ASC needs of a gallery, or of a part of one."""
-
-    counts: IntArray
-    """(groups,), images."""
-    mean: FloatArray
-    """(queries,), over all images."""
-    offset: FloatArray
-    """(queries, groups), mean in the group less the mean over all images; 0 for a group without an image."""
-    squares: FloatArray
-    """(queries,), summed squared deviations from the mean; exactly 0 where all scores are equal, and only there."""
-
-    def merged(self, other: Moments) -> Moments:
-        """The moments of both parts together (Chan, Golub and LeVeque 1979)."""
-        counts = self.counts + other.counts
-        images, others = counts.sum(), other.counts.sum()
-        apart = other.mean - self.mean
-        mean = self.mean + apart * (others / images)
-        here = self.counts * (self.offset + (self.mean - mean)[:, None])
-        there = other.counts * (other.offset + (other.mean - mean)[:, None])
-        squares = self.squares + other.squares + apart**2 * (self.counts.sum() * (others / images))
-        return Moments(counts, mean, (here + there) / np.maximum(counts, 1), squares)
-
-    def c_asc(self, ddof: int) -> FloatArray:
-        """(mean in the group - mean outside) / standard deviation -> (queries, groups), every group having an image."""
-        constant = np.flatnonzero(self.squares == 0)
-        if constant.size:
-            raise MetricError(
-                "a query has the same score for every image, so that no standard deviation can be divided by.",
-                where=f"scores: query {int(constant[0])}",
-                remedy="check the prompt's embedding; a prompt that tells no two images apart has no association",
-            )
-        huge = np.flatnonzero(~np.isfinite(self.squares))
-        if huge.size:
-            raise MetricError(
-                "a query's scores lie so far apart that their squares overflow.",
-                where=f"scores: query {int(huge[0])}",
-                remedy="divide the scores by a constant: C-ASC does not depend on their unit",
-            )
-        sums = self.offset * self.counts  # of scores less their mean, whose sum over all images is 0
-        return c_asc_of_sums(sums, self.counts, self.squares[:, None], images=self.counts.sum(), total=0.0, ddof=ddof)
-
-
 def c_asc_of_sums(
     sums: FloatArray,
     counts: ArrayLike,
@@ -299,26 +271,29 @@ class SetSums:
         return drawn[:, : self.groups], drawn[:, self.groups : -1], drawn[:, -1:]
 
 
-def moments(scores: NDArray[np.floating[Any]], group: IntArray, groups: int) -> Moments:
-    """Moments of finite scores (queries, images), at least one image, whose codes (images,) are all defined."""
+def _about_the_mean(
+    scores: NDArray[np.floating[Any]], group: IntArray, counts: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Scores less the mean of their query: summed by group (queries, groups), and their summed squares (queries,).
+
+    Of finite scores (queries, images) whose codes (images,) are all defined; no group is empty. Squares are exactly 0
+    where all scores are equal, and only there; they are not finite where they overflow.
+    """
     queries, images = scores.shape
-    counts = np.bincount(group, minlength=groups)
-    member = np.eye(groups)[group]
-    mean, offset, squares = np.empty(queries), np.empty((queries, groups)), np.empty(queries)
+    member = np.eye(counts.size)[group]
+    sums, squares = np.empty((queries, counts.size)), np.empty(queries)
     step = min(queries, max(1, _ranking.CACHED // images))
     space = np.empty((step, images))
-    # Overflow ends as squares that are not finite, which `c_asc` refuses.
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, queries, step):
             rows = slice(start, start + step)
             middle = _middling(scores[rows])
             score = np.subtract(scores[rows], middle[:, None], out=space[: middle.size])
-            sums = score @ member
-            shift = sums.sum(axis=1) / images
-            mean[rows] = middle + shift
-            offset[rows] = (sums / np.maximum(counts, 1) - shift[:, None]) * (counts > 0)
+            by_group = score @ member
+            shift = by_group.sum(axis=1) / images
+            sums[rows] = (by_group / counts - shift[:, None]) * counts
             squares[rows] = np.vecdot(score, score) - images * shift**2
-    return Moments(counts, mean, offset, squares)
+    return sums, squares
 
 
 def _middling(scores: NDArray[np.floating[Any]]) -> FloatArray:

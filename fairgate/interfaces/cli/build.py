@@ -95,7 +95,7 @@ def preflight(
     out: Out = OUT,
 ) -> None:
     """What NAME reads and will cost: models with licence, size and the command that fetches them, evaluations, GPU
-    memory, hours and kWh. Nothing is loaded. Exits with 1 where something is not there."""
+    memory and hours. Nothing is loaded. Exits with 1 where something is not there."""
     needed = builds.preflight_of(builds.read_build(name, params), out)
     show_preflight(name, needed)
     if needed.missing:

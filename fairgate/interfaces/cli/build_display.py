@@ -85,8 +85,7 @@ def show_preflight(name: str, preflight: builds.Preflight) -> None:
         for estimate in preflight.estimates:
             fits = "yes" if estimate.fits else "no"
             card = (estimate.gpu.name, str(estimate.gpu.memory), f"{preflight.memory:.1f}", fits)
-            spent = (f"{estimate.hours:,.1f}", f"{estimate.kilowatt_hours:,.1f}") if estimate.fits else ("", "")
-            rows.append([*card, *spent])
+            rows.append([*card, f"{estimate.hours:,.1f}" if estimate.fits else ""])
         print_table(_COST, rows, title="on one GPU, computed and not measured", width=WIDTH)
         typer.echo("a batch that does not fit is halved; `needs` is of batches of 8 (docs/use/building.md)")
     if preflight.ways:
@@ -100,7 +99,7 @@ def show_preflight(name: str, preflight: builds.Preflight) -> None:
 
 _READS = ("~", "~source", "~parts", "~licence", ">disk GB", ">GPU GB", "there")
 _WORK = ("~part", "~model", ">pictures", ">UNet evaluations each", ">evaluations")
-_COST = ("~GPU", ">memory GB", ">needs", "fits", ">hours", ">kWh")
+_COST = ("~GPU", ">memory GB", ">needs", "fits", ">hours")
 _FITS = ("~setting", ">needs GB", ">smallest card that should do")
 
 

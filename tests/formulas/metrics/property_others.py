@@ -82,11 +82,6 @@ def known(g: Rows) -> Any:
     return g.values[g.labels >= 0]
 
 
-def leaning(g: Rows) -> Any:
-    """Codes of answers: 1, -1 or 0."""
-    return np.sign(np.round(g.values))
-
-
 def lowest(g: Rows) -> float:
     return float(known(g).min())
 
@@ -466,24 +461,6 @@ OTHERS = [
         "dim",
         lambda g: m.mutual_information(g.values, np.arange(len(g.values)) % 2, bins=9),
         (order_of("dim"), between(0.0, np.log(2))),
-    ),
-    Metric(
-        "stereotype_score",
-        eighths("images", least=2, low=-8),
-        "",
-        lambda g: m.stereotype_score(np.append(leaning(g), 1)),
-        (
-            order_of("images"),
-            between(-1.0, 1.0),
-            agrees("the mean of those that name somebody", lambda g: np.mean([1, *leaning(g)[leaning(g) != 0]])),
-        ),
-    ),
-    Metric(
-        "stereotype_balance",
-        eighths("images", least=2, low=-8),
-        "",
-        lambda g: m.stereotype_balance(leaning(g)),
-        (order_of("images"), between(-1.0, 1.0), copied("images")),
     ),
     Metric(
         "corrected_shares",

@@ -15,7 +15,6 @@ from property_inputs import (
     nested_galleries,
     resamples,
     searches,
-    spread_galleries,
     urns,
 )
 from property_laws import (
@@ -109,27 +108,6 @@ def over_ties(name: str) -> Metric:
         lambda g: ends(RANGES[name][1](g.scores, g.labels, g.k, groups=g.groups)),
         (IMAGES, QUERIES, RISING, *(() if bias else (GROUPS, UNDEFINED)), Law("every order lies within", check)),
     )
-
-
-def numbers(found: m.RetrievalOverview) -> Any:
-    """Every number of an overview, (queries, numbers)."""
-    alone = (found.max_skew, found.min_skew, found.ndkl, found.bias, found.entropy, found.tie_at_k)
-    return np.column_stack([found.skew, *alone, found.c_asc])
-
-
-def singles(g: Rows) -> Any:
-    alone = (m.max_skew_at_k, m.min_skew_at_k, m.ndkl_at_k, m.bias_at_k, m.normalized_entropy_at_k, m.tie_at_k)
-    skew, association = ranked(m.skew_at_k)(g), m.c_asc(g.scores, g.labels, groups=g.groups)
-    return np.column_stack([skew, *(ranked(metric)(g) for metric in alone), association])
-
-
-def at_once(g: Rows) -> Any:
-    return numbers(m.retrieval_overview(g.scores, g.labels, g.k, groups=g.groups))
-
-
-def streamed(g: Rows) -> Any:
-    cuts = np.array_split(np.arange(g.size("images")), 3)
-    return numbers(m.streamed_overview([(g.scores[:, c], g.labels[c]) for c in cuts], g.k, groups=g.groups))
 
 
 def written_out(of: Any) -> Law:
@@ -235,20 +213,6 @@ RANKINGS = [
     over_ties("min_skew_at_k"),
     over_ties("bias_at_k"),
     over_ties("normalized_entropy_at_k"),
-    Metric(
-        "retrieval_overview",
-        spread_galleries(),
-        "queries numbers",
-        at_once,
-        (QUERIES, agrees("the single functions", singles)),
-    ),
-    Metric(
-        "streamed_overview",
-        spread_galleries(),
-        "queries numbers",
-        streamed,
-        (QUERIES, agrees("the whole gallery at once", at_once)),
-    ),
     Metric(
         "max_skew_within",
         nested_galleries(),

@@ -32,7 +32,6 @@ from fairgate.formulas.metrics import (
     ranking,
     recall_at_k,
     relative_difference,
-    retrieval_overview,
     set_deviation,
     set_std,
     skew_at_k,
@@ -70,7 +69,6 @@ GALLERY: dict[str, Call] = {
     "max_skew_within": lambda scores, labels, k, groups: max_skew_within(
         scores, labels, np.array([0, 0, 1, 1]), k, groups=groups, fixed_groups=2
     ),
-    "retrieval_overview": retrieval_overview,
     "HOWARD": lambda scores, labels, _, groups: HOWARD.evaluate(scores, labels, groups=groups),
 }
 

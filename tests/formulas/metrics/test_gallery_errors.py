@@ -1,4 +1,4 @@
-"""What nulls, overviews, presets, resamples and tie ranges refuse, with the remedy of each."""
+"""What nulls, presets, resamples and tie ranges refuse, with the remedy of each."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from fairgate.formulas.metrics import (
     expected_max_skew,
     max_skew_within,
     ndkl_at_k_weighted,
-    retrieval_overview,
-    streamed_overview,
     weighted_group_counts,
 )
 from fairgate.ground.errors import MetricError
@@ -37,28 +35,6 @@ REFUSALS = {
     "the null of one group": Refusal(lambda: expected_max_skew(1, "uniform", [5]), DECLARE_ALL),
     "the null of an empty group": Refusal(lambda: expected_max_skew(1, "uniform", [5, 0]), ADD_IMAGES),
     "the null beyond the images": Refusal(lambda: expected_max_skew(5, "uniform", [2, 2]), SMALLER_K),
-    "blocks of other queries": Refusal(
-        lambda: streamed_overview([(ONE, HALVES), (ONE * 2, HALVES)], 1, groups=2),
-        "pass blocks of the same queries, in the same order: a block holds some of the images",
-    ),
-    "a block that is not finite": Refusal(
-        lambda: streamed_overview([(ONE, HALVES), ([[np.nan]], np.array([0]))], 1, groups=2),
-        "find out why the model returns no number there; such rows are never ranked or averaged silently",
-    ),
-    "a block without its labels": Refusal(
-        lambda: streamed_overview([(ONE, HALVES), (ONE, HALVES[:1])], 1, groups=2),
-        "pass one code per image: shape (4,)",
-    ),
-    "no block": Refusal(
-        lambda: streamed_overview([], 1, groups=2),
-        "no image has a defined group; record the attribute, or leave the check out",
-    ),
-    "an overview of one group": Refusal(lambda: retrieval_overview(ONE, HALVES, 1, groups=1), DECLARE_ALL),
-    "an overview with an absent group": Refusal(lambda: retrieval_overview(ONE, HALVES, 1, groups=3), ADD_IMAGES),
-    "an overview that compares a group with itself": Refusal(
-        lambda: retrieval_overview(ONE, HALVES, 1, groups=2, second=0), "name two different groups between 0 and 1"
-    ),
-    "an overview beyond the images": Refusal(lambda: retrieval_overview(ONE, HALVES, 5, groups=2), SMALLER_K),
     "an unknown average": Refusal(
         lambda: average_prompts([[1.0]], "median"), "use 'none', 'mean_unit' or 'unit_mean_unit'"
     ),

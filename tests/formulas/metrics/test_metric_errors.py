@@ -31,8 +31,6 @@ from fairgate.formulas.metrics import (
     share_distance,
     skin_mask,
     softmax_probability,
-    stereotype_balance,
-    stereotype_score,
 )
 from fairgate.ground.errors import MetricError
 
@@ -110,11 +108,6 @@ REFUSALS = {
     "an infinite logit scale": Refusal(
         lambda: softmax_probability(ONE, 0, scale=np.inf), "pass the model's positive scale, or None"
     ),
-    "answers that name nobody": Refusal(
-        lambda: stereotype_score([0, 0]),
-        "report the rate of abstentions instead: a model that never answers leans nowhere",
-    ),
-    "other codes of answers": Refusal(lambda: stereotype_balance([0, 2]), "code every answer as 1, -1 or 0"),
     "a column that does not exist": Refusal(
         lambda: softmax_probability(ONE, 4), "declare more than 4, or correct the codes"
     ),
