@@ -25,7 +25,7 @@ from fairgate.ground.errors import BaselineError, FairgateError, SettingsError, 
 from fairgate.ground.git import run_git
 from fairgate.ground.number_format import number, signed
 from fairgate.probes import write_scores
-from fairgate.records import PastValue, RunRecord
+from fairgate.records import NO_VERDICT, PastValue, RunRecord
 from fairgate.suites import OPTIONS, Settings, load_suite, suite_path
 
 Past = tuple[Sequence[PastValue], TrackingError | None]
@@ -52,7 +52,10 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
                 "  remedy: make room or make the folder writable, or name another with `--fairness-report DIR`; then "
                 "run again"
             )
-    if settings.mlflow is not None or settings.wandb is not None:
+    logs = " and ".join([*(["MLflow"] if settings.mlflow else []), *(["W&B"] if settings.wandb else [])])
+    if logs and evaluation.record.exit_code == NO_VERDICT:
+        messages.append(f"notice: the run has no verdict, and {logs} was not told of it")
+    elif logs:
         with contextlib.ExitStack() as stack:
             try:
                 if not files:  # they are copied before `held` closes
@@ -60,9 +63,8 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
                     folder = Path(stack.enter_context(scratch))
                     files = _write_reports(folder, evaluation, prepared, past, messages.append)
             except OSError as error:
-                where = "MLflow" if settings.mlflow else "W&B"
                 messages.append(
-                    f"warning: {where} was not told of this run, the verdict stands: {error.strerror or error}.\n"
+                    f"warning: {logs} was not told of this run, the verdict stands: {error.strerror or error}.\n"
                     f"  where:  {error.filename or 'the folder for temporary files'}\n"
                     "  remedy: make room there or set TMPDIR to another folder, or name one with `--fairness-report "
                     "DIR`; then run again"

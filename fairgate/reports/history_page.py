@@ -92,7 +92,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
             if point.cut
         ],
         "up": upright(scale),
-        "across": [Tick(percent(across(at)), words.named(runs[at])) for at in range(0, count, step) if at in runs],
+        "across": [Tick(percent(across(at)), words.dated(runs[at])) for at in range(0, count, step) if at in runs],
         "said": "; ".join(parts),
         "rows": [(point, _moved(series, moves.get(point.place))) for point in reversed(series.points)],
     }
@@ -128,7 +128,7 @@ def draw(history: History, path: Path) -> None:
         head = [f"{clean(history.suite, 80)}: {words.span_words(history)}"]
         head += [f"{share_words(left, 'item')} more not shown: narrow with --check"] if left > 0 else []
         head += [line for text in words.notices(history) for line in textwrap.wrap(text, 75 * columns)]
-        figure.supxlabel(_KEY, fontsize=7.5, color=_QUIET)
+        figure.supxlabel(textwrap.fill(_KEY, 95 * columns), fontsize=7.5, color=_QUIET)
         figure.suptitle(_plain("\n".join(head)), fontsize=9, color=_INK)
         for place, series in enumerate(shown, 1):
             _panel(figure.add_subplot(rows, columns, place), series, history)
@@ -164,7 +164,7 @@ def _panel(axes: Axes, series: Series, history: History) -> None:
 
 def _axis(axes: Axes, series: Series, count: int) -> None:
     step = max(1, -(-count // 5))
-    ticks: dict[int, str] = {p.place: _plain(words.named(p)) for p in series.points if p.place % step == 0}
+    ticks: dict[int, str] = {p.place: _plain(words.dated(p)) for p in series.points if p.place % step == 0}
     axes.set_xticks(list(ticks), list(ticks.values()), fontsize=7.5)
     axes.set_xlim(-0.5, count - 0.5)
     axes.margins(y=0.24)

@@ -49,6 +49,11 @@ def day(point: Point) -> str:
     return clean(point.run.created_at[:10])
 
 
+def dated(point: Point) -> str:
+    """The commit and, on a second line, month and day; of no commit, the whole date."""
+    return f"{named(point)}\n{day(point)[5:]}" if point.run.commit else day(point)
+
+
 def measured(point: Point) -> str:
     """The number with its interval."""
     return with_interval(number(point.value), point.lo, point.hi)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from fairgate.ground.errors import clean
 from fairgate.ground.markdown import escape, table, web_address
 from fairgate.ground.number_format import number, with_interval
-from fairgate.records import CheckResult, GroupResult, RunRecord
+from fairgate.records import CheckResult, GroupResult, ModelInfo, RunRecord
 from fairgate.reports import formatting as words
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.sentences import too_small, verdict_notes
@@ -59,11 +59,18 @@ _TASKS = {
 """Kinds of probe by the hub's names of tasks; other kinds have none there."""
 
 
+def _task(kind: str, model: ModelInfo) -> str:
+    """The hub's name of what a model does in such a probe: one without a tokenizer knows only its own labels."""
+    if kind == "zero_shot_classification" and model.preprocessing is not None and model.tokenizer is None:
+        return _TASKS["prediction"]
+    return _TASKS.get(kind, clean(kind, _LONGEST).replace("_", "-"))
+
+
 def _result(probe: str, checks: list[CheckResult], record: RunRecord) -> dict[str, Any]:
     data = record.dataset
     kind = record.probes.get(probe, "").partition(":")[0] or "evaluation"
     result: dict[str, Any] = {
-        "task": {"type": _TASKS.get(kind, clean(kind, _LONGEST).replace("_", "-")), "name": clean(probe, _LONGEST)},
+        "task": {"type": _task(kind, record.model), "name": clean(probe, _LONGEST)},
         "dataset": {
             "type": clean(data.name, _LONGEST),
             "name": clean(f"{data.name} {data.version}", _LONGEST),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from fairgate.ground.errors import clean, harmless
 from fairgate.ground.hashing import digest, sha256_bytes
-from fairgate.records import CheckResult, RunRecord, item_name
+from fairgate.records import STRICTNESS, CheckResult, RunRecord, item_name
 
 RUN_KEY = "fairgate.run_key"
 """Tag that identifies an evaluation, so that it is not logged twice."""
@@ -70,16 +70,18 @@ def experiment_of(suite: str) -> str:
 
 
 def run_name(record: RunRecord) -> str:
-    """`BRANCH COMMIT VERDICT (SUITE)`: MLflow's table shows the first 20 characters.
+    """`VERDICT COMMIT BRANCH (SUITE)`, of a closed gate `fail gap[doctor]: woman, 0123456 main (SUITE)`. MLflow's table
+    shows this and the source by default: of the name the first 20 characters, of the source what follows a slash.
 
-    A pull request's number goes first, `#12 main`: a fork's branch may have the name of one of the repository's.
+    A pull request's number goes before its branch, `#12 main`: a fork's may have the name of one of the repository's.
     """
     place = record.environment
     number = None if place.pull_request is None else f"#{place.pull_request}"
     branch = clean(place.git_branch, 80) if place.git_branch else None
-    commit = place.git_commit[:7] if place.git_commit else "nogit"
-    known = [number, branch, commit, record.verdict, f"({clean(record.suite, 80)})"]
-    return " ".join(part for part in known if part is not None)
+    where = [place.git_commit[:7] if place.git_commit else "nogit", number, branch]
+    worst = max(record.closing, key=lambda check: STRICTNESS[check.verdict], default=None)
+    words = record.verdict if worst is None else f"{worst.verdict} {_failing_words(worst, 80)},"
+    return " ".join([words, *(part for part in where if part is not None), f"({clean(record.suite, 80)})"])
 
 
 def status(record: RunRecord) -> str:
@@ -236,7 +238,7 @@ def tags(record: RunRecord) -> dict[str, str]:
         RUN_KEY: run_key(record),
         "fairgate.suite": record.suite,
         VERDICT: record.verdict,
-        FAILING: "; ".join(_failing_words(check) for check in record.closing) or None,
+        FAILING: "; ".join(_failing_words(check, 300, check.verdict) for check in record.closing) or None,
         "fairgate.version": place.fairgate,
         "fairgate.device": place.device,
         CREATED: record.created_at,
@@ -267,11 +269,13 @@ def tags(record: RunRecord) -> dict[str, str]:
         NOTICE: record.dataset.notice,
         "mlflow.source.git.commit": place.git_commit,  # MLflow's own pages link a run to its commit by this name
         "mlflow.source.git.branch": place.git_branch,
+        "mlflow.source.name": record.model.uri,
+        "mlflow.source.type": "LOCAL",
     }
     return {key: harmless(value, LONGEST_TAG) for key, value in known.items() if value is not None}
 
 
-def _failing_words(check: CheckResult) -> str:
-    """`skew[doctor] fail: woman, man`: the check, its verdict, and the groups that failed."""
+def _failing_words(check: CheckResult, longest: int, *verdict: str) -> str:
+    """`skew[doctor] fail: woman, man`: the check, its verdict where it is passed, and the groups that failed."""
     groups = ", ".join(group.group for group in check.failing_groups)
-    return clean(f"{check.item} {check.verdict}{f': {groups}' if groups else ''}", 300)
+    return clean(f"{' '.join([check.item, *verdict])}{f': {groups}' if groups else ''}", longest)

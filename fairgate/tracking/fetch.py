@@ -160,6 +160,8 @@ def past_runs(
             if len(past) == limit:
                 break
             past_run = _past(run)
+            if run.data.tags.get(content.VERDICT) == "error" and not past_run.metrics.get("gate/fail"):
+                continue  # an older version logged runs without a verdict too
             if (pull_requests or past_run.pull_request is None) and branch in (None, past_run.branch):
                 past.append(past_run)
     known = all(run.height is not None for run in past)

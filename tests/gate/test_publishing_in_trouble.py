@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from fairgate import gate
 from fairgate.interfaces.cli.main import app
+from fairgate.records import NO_VERDICT
 from fairgate.suites import Settings, resolve
 
 REPORT = ["comment.md", "metrics.json", "report.html", "results.json", "scores.parquet"]
@@ -75,6 +76,15 @@ def test_mlflow_is_told_of_a_suite_that_the_change_deletes(
     prepared.loaded.path.unlink()
     *_, said = gate.publish(evaluation, prepared, replace(settings, mlflow=f"sqlite:///{tmp_path}/x.db")).messages
     assert said.startswith("MLflow: run ")
+
+
+def test_a_run_without_a_verdict_is_no_point_of_a_history(toy: Toy, tmp_path: Path) -> None:
+    store = tmp_path / "x.db"
+    words = ["check", "jobs", "--root", str(toy.root), "--mlflow", f"sqlite:///{store}", "--cache", "off"]
+    done = CliRunner().invoke(app, [*words, "--model", "scores:mistyped.csv?values=logit"])
+    assert done.exit_code == NO_VERDICT, done.output
+    assert "the run has no verdict, and MLflow was not told of it" in " ".join(done.output.split())
+    assert not store.exists()
 
 
 PASSING = ["check", "jobs", "--mlflow", "off", "--cache", "off"]

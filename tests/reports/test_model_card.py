@@ -47,6 +47,18 @@ def test_hugging_face_reads_every_finite_number_of_the_record_back(record: RunRe
         assert result.source_url == "https://ci.example.org/runs/7"
 
 
+@pytest.mark.parametrize(
+    ("tokenizer", "task"), [(None, "image-classification"), ("d" * 64, "zero-shot-image-classification")]
+)
+def test_a_model_without_a_tokenizer_classifies_by_its_own_labels(
+    record: RunRecord, tokenizer: str | None, task: str
+) -> None:
+    model = record.model.model_copy(update={"preprocessing": "c" * 64, "tokenizer": tokenizer})
+    probes = dict.fromkeys(record.probes, "zero_shot_classification: a photo of a {label}")
+    (index,) = model_index(record.model_copy(update={"model": model, "probes": probes}))
+    assert {result["task"]["type"] for result in index["results"]} == {task}
+
+
 def test_groups_of_two_attributes_that_share_a_name_are_both_there() -> None:
     check = gap_check("doctor", "fail")
     groups = [

@@ -73,15 +73,25 @@ def test_a_check_with_two_bounds_says_both() -> None:
 
 
 def test_a_run_outside_git_is_named_so() -> None:
-    assert content.run_name(a_record(git_commit=None)) == "nogit pass (occupations)"
+    assert content.run_name(a_record(git_commit=None)) == "pass nogit (occupations)"
     assert "fairgate.git.commit" not in content.tags(a_record(git_commit=None))
 
 
-def test_a_run_is_named_by_branch_commit_and_verdict_and_a_pull_request_by_its_number() -> None:
-    assert content.run_name(a_record(git_branch="main")) == "main 0123456 pass (occupations)"
-    record = a_record(git_branch="main\x1b[31m", pull_request=12, verdict="fail")
-    assert content.run_name(record).startswith("#12 main")
+def test_a_run_is_named_by_verdict_commit_and_branch_and_a_pull_request_by_its_number() -> None:
+    assert content.run_name(a_record(git_branch="main")) == "pass 0123456 main (occupations)"
+    record = a_record(git_branch="main\x1b[31m", pull_request=12)
+    assert content.run_name(record).startswith("pass 0123456 #12 main")
     assert "\x1b" not in content.run_name(record)
+
+
+def test_the_table_of_runs_begins_with_the_worst_finding_and_names_the_checkpoint() -> None:
+    groups = [
+        GroupResult(group="woman", attribute="gender", value=0.4, delta=-0.2, verdict="fail", n_images=9, n_sets=9)
+    ]
+    checks = [a_check("thin", None, verdict="inconclusive"), a_check("gap", "doctor", verdict="fail", groups=groups)]
+    record = a_record(checks=checks, verdict="fail", git_branch="main")
+    assert content.run_name(record) == "fail gap[doctor]: woman, 0123456 main (occupations)"
+    assert content.tags(record)["mlflow.source.name"] == record.model.uri
 
 
 def test_a_closed_gate_is_a_failed_run_and_its_checks_are_named_with_their_groups() -> None:

@@ -56,7 +56,7 @@ def test_a_run_is_read_back_from_the_server_as_it_was_logged(
     files[1].write_text("a comment")
     run = client.get_run(log_run(record, files, uri=server.uri))
     assert client.get_experiment(run.info.experiment_id).name == "fairgate/read_back"
-    assert (run.info.status, run.info.run_name) == ("FINISHED", "#4 topic/ünï 0123456 pass (read_back)")
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "pass 0123456 #4 topic/ünï (read_back)")
     (point,) = client.get_metric_history(run.info.run_id, "skew/doctor/hi")
     assert (point.value, point.step, point.timestamp) == (0.6, run.info.start_time // 1000, run.info.start_time)
     assert run.data.metrics["gate/pass"] == 2

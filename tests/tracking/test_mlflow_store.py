@@ -51,7 +51,7 @@ def test_a_run_is_read_back_as_it_was_logged(uri: str, client: MlflowClient, fil
     run = client.get_run(log_run(record, files, uri=uri))
 
     assert client.get_experiment(run.info.experiment_id).name == "fairgate/occupations"
-    assert run.info.run_name == "0123456 pass (occupations)"
+    assert run.info.run_name == "pass 0123456 (occupations)"
     assert run.info.status == "FINISHED"
     assert run.info.end_time - run.info.start_time == 2500
     assert run.data.metrics["skew/soup - chef"] == 0.5
@@ -145,7 +145,7 @@ def test_a_run_that_an_outage_cut_in_two_is_completed(uri: str, client: MlflowCl
 def test_a_run_without_a_baseline_says_none(uri: str, client: MlflowClient) -> None:
     run = client.get_run(log_run(a_record(baseline=False, git_commit=None), [], uri=uri))
     assert run.data.tags["fairgate.baseline.source"] == "none"
-    assert run.info.run_name == "nogit pass (occupations)"
+    assert run.info.run_name == "pass nogit (occupations)"
 
 
 def test_nothing_global_is_changed_and_nothing_is_printed(
