@@ -152,14 +152,20 @@ def first_harmful(texts: Collection[str]) -> str | None:
     return next((text for text in texts if harmless(text) != text), None)
 
 
+def nearest(wrong: str, known: Iterable[str]) -> str | None:
+    """The known name nearest to a mistyped one, or None when nothing is near."""
+    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
+    return near[0] if near else None
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
     """The known name nearest to a mistyped one as a question, or None when nothing is near.
 
     >>> did_you_mean("gendre", ["race", "gender"])
     "did you mean 'gender'?"
     """
-    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
-    return f"did you mean '{near[0]}'?" if near else None
+    near = nearest(wrong, known)
+    return None if near is None else f"did you mean '{near}'?"
 
 
 def suggestion(wrong: str, known: Iterable[str], otherwise: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.ground.errors import SuiteError, suggestion
+from fairgate.ground.errors import SuiteError, listed, nearest, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
@@ -112,12 +112,16 @@ class ZeroShotProbe(Probe):
             missing = [subject for subject in dataset.subjects if subject not in self.labels]
             unknown = [subject for subject in self.labels if subject not in dataset.subjects]
             if missing or unknown:
+                differing = [f"without labels: {listed(missing)}"] if missing else []
+                differing += [f"not in the dataset: {listed(unknown)}"] if unknown else []
                 raise SuiteError(
-                    f"probe '{name}' has labels for {', '.join(self.labels)}; dataset "
-                    f"'{dataset.name}/{dataset.version}' shows {', '.join(dataset.subjects)}.",
+                    f"probe '{name}' has labels for {listed(list(self.labels))}; dataset "
+                    f"'{dataset.name}/{dataset.version}' shows {listed(list(dataset.subjects))}.",
                     where=at("labels"),
                     remedy=suggestion(
-                        "".join(unknown[:1]), dataset.subjects, "give one list of labels per subject of the dataset"
+                        "".join(unknown[:1]),
+                        dataset.subjects,
+                        f"give one list of labels per subject of the dataset; {'; '.join(differing)}",
                     ),
                 )
         if self.positive is not None:
@@ -129,11 +133,13 @@ class ZeroShotProbe(Probe):
             labels = self.labels_of(subject)
             lost = [self.word(truth) for truth in truths if self.word(truth) not in labels]
             if lost:
+                typed = nearest(lost[0], labels)  # the suite's, which may be mistyped: the dataset's name is right
+                change = "add the label" if typed is None else f"write '{lost[0]}' instead of '{typed}', or add it"
                 raise SuiteError(
                     f"probe '{name}' can never be right for '{subject}': the true label '{lost[0]}' is not among its "
-                    f"labels ({', '.join(labels)}).",
+                    f"labels ({listed(labels)}).",
                     where=at("labels"),
-                    remedy=suggestion(lost[0], labels, "add the label, or say in `words` how the truth is written"),
+                    remedy=f"{change}, or say in `words` how the truth is written",
                 )
 
     def classes(self, dataset: DatasetFacts) -> tuple[str, ...]:

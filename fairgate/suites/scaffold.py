@@ -41,6 +41,7 @@ class SuiteDraft:
     baseline: str
     margin: float = TOLERATES[0]
     views: int = 1
+    min_sets: int = FEWEST
 
     def of_labels(
         self,
@@ -58,8 +59,8 @@ class SuiteDraft:
         """
         labels, true_to = _labels(self.dataset, truth)
         labels |= _further(labels, distractors)
-        each_subject = _fewest(self.dataset, self.index, [], self.index.subject.tolist()) >= FEWEST
-        compared = _compared(self.dataset, self.index)
+        each_subject = _fewest(self.dataset, self.index, [], self.index.subject.tolist()) >= self.min_sets
+        compared = self._compared()
         return self._rendered(
             "new_suite.yaml.j2",
             compared,
@@ -82,14 +83,14 @@ class SuiteDraft:
         labels, true_to = _labels(self.dataset, truth)
         return self._rendered(
             "new_prediction_suite.yaml.j2",
-            _compared(self.dataset, self.index),
+            self._compared(),
             truth=true_to or "subject",
             more_than_chance=_more_than_chance(labels),
         )
 
     def of_detections(self, boxes: bool) -> str:
         """For a detector of persons; `boxes` says whether the dataset records where they are."""
-        compared = _compared(self.dataset, self.index)
+        compared = self._compared()
         by = ", by: subject" if compared.by_subject and len(self.dataset.subjects) > 1 else ""
         return self._rendered("new_detection_suite.yaml.j2", compared, boxes=boxes, by=by)
 
@@ -102,7 +103,7 @@ class SuiteDraft:
         for (_, prompt), answer in answers.items():
             by_prompt.setdefault(prompt, []).append(answer)
         several = len(by_prompt) > 1
-        compared, questions = _compared(self.dataset, self.index), []
+        compared, questions = self._compared(), []
         for number, (prompt, given) in enumerate(by_prompt.items(), 1):
             options, end = self._options(given), f"{number}" if several else ""
             counted = options[:1] if len(options) == len(_YES_NO) else options
@@ -134,6 +135,9 @@ class SuiteDraft:
             "there",
         )
 
+    def _compared(self) -> _Compared:
+        return _compared(self.dataset, self.index, self.min_sets)
+
     def _rendered(self, template: str, compared: _Compared, **values: object) -> str:
         """A template of this folder with its values."""
         from jinja2 import Environment, StrictUndefined
@@ -147,6 +151,7 @@ class SuiteDraft:
             dataset=self.dataset.name,
             model=self.model,
             baseline=self.baseline,
+            groups="" if self.min_sets == FEWEST else f"\ngroups: {{min_sets: {self.min_sets}}}",
             overs=compared.overs,
             gaps=compared.gaps,
             margin=f"{self.margin:g}",
@@ -178,13 +183,13 @@ class _Compared:
     by_subject: bool
 
 
-def _compared(dataset: DatasetFacts, index: GroupedRows) -> _Compared:
+def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compared:
     """The groups with enough sets. Raises SuiteError if no attribute has them of every group."""
-    enough = [name for name in dataset.attributes if _fewest(dataset, index, [name]) >= FEWEST]
+    enough = [name for name in dataset.attributes if _fewest(dataset, index, [name]) >= least]
     if not enough:
-        raise _too_few(dataset, index)
+        raise _too_few(dataset, index, least)
     every = len(enough) == len(dataset.attributes) > 1
-    if every and _fewest(dataset, index, enough) >= FEWEST:
+    if every and _fewest(dataset, index, enough) >= least:
         overs, groupings = ["crossed"], [enough]
     else:
         overs, groupings = ["each"] if every else enough, [[name] for name in enough]
@@ -193,7 +198,7 @@ def _compared(dataset: DatasetFacts, index: GroupedRows) -> _Compared:
     return _Compared(
         [(over, f"-{over}" if len(overs) > 1 else "") for over in overs],
         [(group, "group" if group in ("each", "crossed") else group) for group in gaps],
-        all(_fewest(dataset, index, grouping, subjects) >= FEWEST for grouping in groupings),
+        all(_fewest(dataset, index, grouping, subjects) >= least for grouping in groupings),
     )
 
 
@@ -242,13 +247,14 @@ def _sets(
     return {cell: counts[cell] for cell in product(*groups)}
 
 
-def _too_few(dataset: DatasetFacts, index: GroupedRows) -> SuiteError:
+def _too_few(dataset: DatasetFacts, index: GroupedRows, least: int) -> SuiteError:
     of_group = {name: _sets(dataset, index, [name]) for name in dataset.attributes}
     rarest = [f"{min(sets, key=sets.__getitem__)[0]} ({min(sets.values())})" for sets in of_group.values()]
     return SuiteError(
-        f"no attribute of dataset '{dataset.name}' has {FEWEST} sets of every group, and no group is judged on fewer.",
+        f"no attribute of dataset '{dataset.name}' has {least} sets of every group, and no group is judged on fewer.",
         where=f"the rarest groups of {', '.join(of_group)}: {', '.join(rarest)} sets",
-        remedy="import more images of these groups, or leave a group out that is so rare",
+        remedy="import more images of these groups, leave a group out that is so rare, or judge smaller groups: "
+        "--min-sets N",
     )
 
 

@@ -579,6 +579,8 @@ def test_a_reader_is_measured_on_pictures_of_known_groups_as_the_suite_pins_it(
     (people / "fairness_suites" / "jobs.yaml").write_text(text, encoding="utf-8")
     found = CliRunner().invoke(app, ["suite", "reader", "jobs", "people", "--root", str(people)])
     assert found.exit_code == 0, found.output
+    named = CliRunner().invoke(app, ["suite", "reader", "jobs", "--root", str(people)])
+    assert named.stdout == f"fingerprint: {digest(f'glance:{reader}')}\n"
     measured = json.loads(found.stdout.removeprefix("measured: "))
     assert measured == {
         "man": {"man": 20, "woman": 0, "unreadable": 0},

@@ -47,6 +47,7 @@ def test_groups_attributes_narrow_what_each_means(toy: Toy) -> None:
         ("decision:", "groups: {attributes: [race]}\ndecision:", "looks at 'race'", "recorded attributes"),
         ("doctor: [doctor, nurse]", "docter: [doctor, nurse]", "has labels for", "did you mean 'doctor'"),
         ("doctor: [doctor, nurse]", "doctor: [physician, nurse]", "never be right for 'doctor'", "`words`"),
+        ("doctor: [doctor, nurse]", "doctor: [docter, nurse]", "true label 'doctor'", "'doctor' instead of 'docter'"),
         ("labels: {chef", "truth: race\n    labels: {chef", "takes as truth 'race'", "recorded attributes"),
         ("k: 60", "k: 161", "which has 160 images", "below 160"),
         ("at_most: 0.45", "at_most: 0.01", "perfectly fair ranker", "raise the bound"),

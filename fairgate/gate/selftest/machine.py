@@ -291,12 +291,16 @@ def _remote(root: Path, target: Sequence[str], whole: bool) -> list[Finding]:
     if isinstance(there, Finding):
         return [there]
     states = set(there.values()) if isinstance(there, dict) else set()
-    if "new" in states:
-        remedy = f"run `dvc push {' '.join(target)}`".rstrip()
-        return [warning("dvc", "the remote lacks data that is here: others cannot pull it.", remedy=remedy)]
+    if "new" in states:  # DVC's answer, too, if the remote cannot be reached
+        remedy = f"run `dvc push {' '.join(target)}`".rstrip() + ": it names the reason if it cannot"
+        what = "the remote lacks data that is here, or cannot be reached: others cannot pull it."
+        return [trouble("dvc", what, remedy=remedy)]
     if "missing" in states:
         remedy = "find the machine that made the data, and `dvc push` there"
         return [trouble("dvc", "data that the commit names is neither here nor on the remote.", remedy=remedy)]
+    if not target and not [*root.glob("*.dvc"), *root.glob("*/*.dvc"), *root.glob("dvc.lock")]:
+        remedy = "`dvc add` the datasets and the checkpoint, unless git has them"
+        return [warning("dvc", "DVC tracks nothing here, so that its remote was not asked.", remedy=remedy)]
     return [ok("dvc", f"the remote answers{' and has what is here' if whole else ''}")]
 
 

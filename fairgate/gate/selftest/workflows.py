@@ -40,7 +40,7 @@ _TREATED: Final = {
 class _Step:
     """A step that runs the gate; `shell` as step, job or workflow name it (None: GitHub's default).
 
-    `dvc` is the first command of DVC, with its place, that the job runs before or in the step.
+    `dvc` is the first command of DVC, with its place, that the job runs before or in the step, `action` the step's.
     """
 
     where: str
@@ -48,6 +48,7 @@ class _Step:
     shell: str | None
     forgiven: bool
     dvc: tuple[str, str] | None = None
+    action: str = ""
 
 
 def look_at_workflows(root: Path) -> list[Finding]:
@@ -94,6 +95,9 @@ def _lost(step: _Step) -> Iterator[Finding]:
         elif _PIPE.search(line) and "pipefail" not in step.script and step.shell != "bash":
             what = "a pipe hides the failing gate: the step's shell has no pipefail."
             yield trouble(AREA, what, step.where, "say `shell: bash`, or write `set -o pipefail` first")
+    if re.match(r"OWNER/|.*@(COMMIT)?$", step.action):
+        what = f"GitHub finds no action `{step.action}`, which is the documentation's placeholder: the job fails."
+        yield trouble(AREA, what, step.where, "name fairgate's repository and the full hash of a commit")
     if step.dvc is not None:
         where, command = step.dvc
         what = f"`{command}` obeys the pull request's .dvc/config before the gate runs: it can run any command."
@@ -158,7 +162,7 @@ def _gates(data: Mapping[str, Any], shown: str) -> Iterator[_Step]:
                 continue
             forgiven = any(_tolerates(part.get("continue-on-error")) for part in (step, job))
             where = f"{shown}, job {name}, step {number}"
-            yield _Step(where, script, step.get("shell") or _shell(job) or common, forgiven, dvc)
+            yield _Step(where, script, step.get("shell") or _shell(job) or common, forgiven, dvc, uses)
 
 
 def _tolerates(value: Any) -> bool:

@@ -12,19 +12,21 @@ import typer
 from fairgate import gate, records, reports, suites
 from fairgate.ground.errors import FairgateError
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import progress_line, wide_console
+from fairgate.interfaces.cli.console import options_of, progress_line, wide_console
 from fairgate.suites import OPTIONS
+
+_OPTIONS = frozenset(f"--{name}" for name in OPTIONS)
 
 
 def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     suite: options.Suite,
     model: options.Model = None,
     baseline: options.Baseline = None,
-    base: Annotated[str | None, typer.Option(help=OPTIONS["base"].help)] = None,
+    base: Annotated[str | None, options.of_gate("base")] = None,
     report: options.Report = None,
     mlflow: options.Mlflow = None,
     wandb: options.Wandb = None,
-    on_inconclusive: Annotated[str | None, typer.Option(help=OPTIONS["on-inconclusive"].help)] = None,
+    on_inconclusive: Annotated[str | None, options.of_gate("on-inconclusive")] = None,
     device: options.Device = None,
     cache: options.Cache = None,
     allow_pickle: options.AllowPickle = False,
@@ -73,10 +75,11 @@ def gated(prepared: gate.Prepared, settings: suites.Settings, *, first_baseline:
     console.print(reports.terminal_table(evaluation.record, console.width))
     # before what is slow: a server may not answer, and MLflow's tables take seconds to make
     lines = reports.terminal_summary(evaluation.record, first_baseline=first_baseline, report=settings.report)
-    typer.echo("\n".join([*lines, *evaluation.messages]))
+    for line in "\n".join([*lines, *evaluation.messages]).splitlines():
+        typer.echo(options_of(line, _OPTIONS))  # the record's words are also pytest's
     before = len(evaluation.messages)
     evaluation = gate.publish(evaluation, prepared, settings)
     for message in evaluation.messages[before:]:
-        typer.echo(message)
+        typer.echo(options_of(message, _OPTIONS))
     reports.tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
     return evaluation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -31,7 +32,7 @@ INTERRUPTED = 130
 _OF_PYTEST = re.compile(r"--fairness-([a-z-]+)")
 
 
-def _options_of(text: str, options: Collection[str]) -> str:
+def options_of(text: str, options: Collection[str]) -> str:
     """A message with the command's own names of options: `--model` for pytest's `--fairness-model`."""
     if "pytest" in text:
         return text
@@ -49,7 +50,7 @@ def friendly(code: int = INVALID, options: Collection[str] = ()) -> Iterator[Non
         yield
     except FairgateError as error:
         typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-        typer.echo(_options_of(str(error), options), err=True)
+        typer.echo(options_of(str(error), options), err=True)
         raise typer.Exit(getattr(error, "exit_code", code)) from error
     except KeyboardInterrupt as stop:
         typer.echo("\ninterrupted: nothing was concluded. Finished work is saved; run it again to go on.", err=True)
@@ -57,11 +58,11 @@ def friendly(code: int = INVALID, options: Collection[str] = ()) -> Iterator[Non
 
 
 def wide_console(width: int) -> Console:
-    """A terminal's own width, or at least `width` columns: a log file has room for them."""
+    """A terminal's own width or COLUMNS; else at least `width` columns: a log file has room for them."""
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
         console.width = max(console.width, width)
     return console
 

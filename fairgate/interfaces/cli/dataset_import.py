@@ -15,7 +15,7 @@ from fairgate.interfaces.cli.console import print_facts, print_table, progress_b
 MIN_SETS = 30
 """The min_sets of a suite that names none."""
 _LISTED = 20
-"""Crossings that are listed because a suite would not judge them; the others are counted."""
+"""Crossings that a preview lists because a suite would not judge them; the others are counted."""
 
 
 def import_(  # noqa: PLR0913, PLR0917 -- options of a command
@@ -75,7 +75,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     if plan.images_found_by == "file name":
         typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
     if preview:
-        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge")
+        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge", _LISTED)
         typer.echo("nothing was written (--preview); pictures were not decoded")
         return
     with progress_bar("importing") as progress:
@@ -124,17 +124,18 @@ def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
         print_table(("~attribute", "~group", ">images"), rows, title="perceived or prompted attributes")
 
 
-def show_sizes(sizes: Sequence[data.GroupSize], attributes: Sequence[str], min_sets: int, grouping: str) -> None:
-    """Print in how many sets each group and each crossing is, and which of them a suite would not judge.
-
-    `grouping` names the options of the command that group more coarsely.
+def show_sizes(
+    sizes: Sequence[data.GroupSize], attributes: Sequence[str], min_sets: int, grouping: str, crossings: int = 0
+) -> None:
+    """Print in how many sets each group is, how many crossings a suite would judge, and some `crossings` that it would
+    not. `grouping` names the options of the command that group more coarsely.
     """
     by_subject = any(size.fewest < size.sets for size in sizes)
     columns = ("~attribute", "~group", ">sets", *(["~fewest of a subject"] if by_subject else []), "judged")
     rows: list[list[str | tuple[str, str]]] = []
     before = None
     small = [size for size in sizes if size.over not in attributes and not size.judged(min_sets)]
-    shown = [*(size for size in sizes if size.over in attributes), *small[:_LISTED]]
+    shown = [*(size for size in sizes if size.over in attributes), *small[:crossings]]
     for size in shown:
         fewest = [f"{size.fewest:,} ({harmless(size.subject)})"] if by_subject else []
         over = "" if size.over == before else harmless(size.over)
@@ -145,8 +146,8 @@ def show_sizes(sizes: Sequence[data.GroupSize], attributes: Sequence[str], min_s
     for over in dict.fromkeys(size.over for size in sizes if size.over not in attributes):
         cells = [size.judged(min_sets) for size in sizes if size.over == over]
         typer.echo(f"{harmless(over)}: {sum(cells)} of {len(cells)} crossings would be judged")
-    if len(small) > _LISTED:
-        typer.echo(f"{len(small) - _LISTED} more crossings would not be judged")
+    if crossings and len(small) > crossings:
+        typer.echo(f"{len(small) - crossings} more crossings would not be judged")
     lacking = [size for size in sizes if not size.judged(min_sets)]
     if lacking:
         typer.echo(

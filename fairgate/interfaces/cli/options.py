@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fairgate import suites
 from fairgate.suites import OPTIONS
 
+
+def of_gate(name: str) -> Any:
+    """An option that pytest has too, with its choices."""
+    return typer.Option(metavar=OPTIONS[name].metavar, help=OPTIONS[name].help)
+
+
 Suite = Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")]
-Model = Annotated[str | None, typer.Option(help=OPTIONS["model"].help)]
-Baseline = Annotated[str | None, typer.Option(help=OPTIONS["baseline"].help)]
-Report = Annotated[str | None, typer.Option(help=OPTIONS["report"].help)]
-Mlflow = Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)]
-Wandb = Annotated[str | None, typer.Option(help=OPTIONS["wandb"].help)]
-Device = Annotated[str | None, typer.Option(help=OPTIONS["device"].help)]
-Cache = Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)]
+Model = Annotated[str | None, of_gate("model")]
+Baseline = Annotated[str | None, of_gate("baseline")]
+Report = Annotated[str | None, of_gate("report")]
+Mlflow = Annotated[str | None, of_gate("mlflow")]
+Wandb = Annotated[str | None, of_gate("wandb")]
+Device = Annotated[str | None, of_gate("device")]
+Cache = Annotated[str | None, of_gate("cache")]
 Like = Annotated[
     list[str] | None,
     typer.Option(help="URI of a checkpoint that you call harmless, another seed say. Repeatable."),

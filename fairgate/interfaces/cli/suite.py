@@ -55,6 +55,9 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     views: Annotated[
         int, typer.Option(min=1, max=64, help="Views of each single image, whose mean shows smaller losses: 16, say.")
     ] = 1,
+    min_sets: Annotated[
+        int, typer.Option(min=2, help="Sets of a group below which the suite gives no verdict on it.")
+    ] = suites.FEWEST,
     measured: Annotated[
         bool | None,
         typer.Option(help="Simulate which checks these images can decide. Default: if there are at most 1,000."),
@@ -75,6 +78,7 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
         tolerates=tolerates,
         like=like or (),
         views=views,
+        min_sets=min_sets,
         measured=measured,
     )
     anchor = _anchor_line(name, root, baseline)
@@ -92,15 +96,20 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
 @suite_app.command()
 def reader(
     name: Annotated[str, typer.Argument(help="A suite with a `generation` probe.")],
-    dataset: Annotated[str, typer.Argument(help="A release whose pictures show known groups: `people`, `people@v1`.")],
+    dataset: Annotated[
+        str | None, typer.Argument(help="A release whose pictures show known groups: `people`, `people@v1`.")
+    ] = None,
     probe: Annotated[str | None, typer.Option(help="The probe, where the suite has several.")] = None,
     device: options.Device = None,
     root: options.Root = Path(),
 ) -> None:
-    """How often the reader of generated pictures is wrong: the probe's `measured:`, from pictures of known groups."""
+    """How often the reader of generated pictures is wrong: the probe's `measured:`, from pictures of known groups.
+
+    Without a dataset: the reader's `fingerprint:`.
+    """
     root = root.resolve()
     loaded = suites.load_suite(suites.suite_path(name, root), root)
-    release = data.open_dataset(dataset, root / "datasets")
+    release = data.open_dataset(dataset or loaded.suite.dataset, root / "datasets")
     readers = {
         key: settings.reader
         for key, settings in loaded.suite.probes.items()
@@ -114,10 +123,14 @@ def reader(
         )
     key = probe or next(iter(readers))
     chosen = readers[key]
+    open_reader = partial(models.open_scorer, device=device or "auto", base=root)
+    if dataset is None:
+        typer.echo(f"fingerprint: {open_reader(chosen.model, release).fingerprint}")
+        return
     probes.dataset_has(
         chosen.attribute, f"the reader of probe '{key}' perceives", release.manifest, loaded.where("probes", key)
     )
-    opened = chosen.over_pictures(partial(models.open_scorer, device=device or "auto", base=root), release)
+    opened = chosen.over_pictures(open_reader, release)
     counts = chosen.confusion(opened, release.index.attributes[chosen.attribute])
     if empty := [group for group, row in counts.items() if not sum(row.values())]:
         raise SuiteError(
@@ -150,6 +163,7 @@ def _text(
     truth: str | None,
     beside: Sequence[str],
     views: int,
+    min_sets: int,
     margin: float,
 ) -> str:
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
@@ -160,7 +174,7 @@ def _text(
         remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
         remedy += "and name your reader in it; of photographs, import them with --attribute"
         raise SettingsError(what, where=release.manifest.name, remedy=remedy)
-    draft = suites.SuiteDraft(name, release.manifest, release.index, model, baseline, margin, views)
+    draft = suites.SuiteDraft(name, release.manifest, release.index, model, baseline, margin, views, min_sets)
     if "detect" in can:
         _refuse(labels, "a detector's suite has no labels.", model, "leave out --truth and --beside")
         remedy = "leave out --views, and write `views:` at a probe yourself"
@@ -203,6 +217,7 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
     tolerates: float | None = None,
     like: Sequence[str] = (),
     views: int = 1,
+    min_sets: int = suites.FEWEST,
     measured: bool | None = False,
 ) -> str:
     """The text of a first suite, checked against the dataset, and `measured` on the checkpoint if that is at hand.
@@ -220,7 +235,16 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
     outside = any(suites.leaves(each, root) for each in named)  # `require_inside` says so below
     opened = None if fetched or outside else models.open_scorer(model, release, device="cpu", base=root)
     write = partial(
-        _text, name, release, opened, model=model, baseline=baseline, truth=truth, beside=beside, views=views
+        _text,
+        name,
+        release,
+        opened,
+        model=model,
+        baseline=baseline,
+        truth=truth,
+        beside=beside,
+        views=views,
+        min_sets=min_sets,
     )
     text = write(margin=tolerates or suites.TOLERATES[0])
     loaded = suites.load_text(text.encode(), path, shown=f"{suites.FOLDER}/{name}.yaml")

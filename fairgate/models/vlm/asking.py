@@ -48,7 +48,8 @@ def read_asking(uri: str, options: Mapping[str, str], mark: str = IMAGE, shown: 
         raise ModelError(
             "the URI needs a question, or a prompt, and not both.",
             where=uri,
-            remedy="add ?question=What is the person's job?, or ?prompt= with the whole text before the label",
+            remedy="add ?question=What is the person's job?, or ?prompt= with the whole text before the label"
+            + ("; to ask a suite's questions, ?chat= with the text around them" if mark == IMAGE else ""),
         )
     prompt = options.get("prompt") or LENS.format(shown=shown, question=options["question"])
     if prompt.count(mark) > 1 or (mark != IMAGE and mark not in prompt) or len(prompt) > _LONGEST:

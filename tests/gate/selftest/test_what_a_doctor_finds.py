@@ -324,14 +324,20 @@ def test_dvc_tells_what_is_not_pulled_not_pushed_and_has_no_remote(tmp_path: Pat
         subprocess.run([sys.executable, "-m", "dvc", *words], cwd=tmp_path, check=True, capture_output=True)
 
     dvc("init", "--no-scm", "-q")
+    dvc("remote", "add", "--default", "here", "store")
+    assert "tracks nothing" in only(look_at_dvc(tmp_path), "warning").what
+    dvc("remote", "remove", "here")
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "images").write_text("images", encoding="utf-8")
     dvc("add", "-q", "datasets")
     assert "no remote" in only(look_at_dvc(tmp_path), "warning").what
     dvc("remote", "add", "--default", "here", "store")
-    assert "lacks data" in only(look_at_dvc(tmp_path), "warning").what
+    assert "lacks data" in only(look_at_dvc(tmp_path), "trouble").what
     dvc("push", "-q")
     assert clear(look_at_dvc(tmp_path))
+    (tmp_path / ".dvc" / "store").rename(tmp_path / "elsewhere")
+    assert "cannot be reached" in only(look_at_dvc(tmp_path), "trouble").what
+    (tmp_path / "elsewhere").rename(tmp_path / ".dvc" / "store")
     (tmp_path / "datasets" / "images").unlink()
     (tmp_path / "datasets").rmdir()
     assert "dvc pull" in (only(look_at_dvc(tmp_path), "trouble").remedy or "")

@@ -42,6 +42,7 @@ RUN = "      - run: pytest --fairness-suite jobs"
         ),
         (job("      - run: |\n          fairgate check jobs \\\n            --device cpu | tee log\n"), "pipe hides"),
         (job("      - uses: ours/fairgate@abc\n        continue-on-error: true\n"), "continue-on-error"),
+        (job("      - uses: OWNER/fairgate@COMMIT\n        with: {suite: jobs}\n"), "finds no action"),
         (job(f"{RUN} | tee log\n        shell: sh\n"), "pipe hides"),
     ],
 )

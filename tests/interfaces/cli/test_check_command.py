@@ -11,6 +11,7 @@ from toy_repository import Toy
 from typer.testing import CliRunner
 
 from fairgate import __version__, gate
+from fairgate.interfaces.cli.console import options_of, wide_console
 from fairgate.interfaces.cli.main import app
 
 OFF = ["--mlflow", "off", "--cache", "off"]
@@ -41,6 +42,20 @@ def test_a_wrong_suite_or_option_ends_with_4(toy: Toy, words: list[str], message
     code, output = run(*words, "--root", str(toy.root))
     assert code == 4
     assert message in output
+
+
+def test_the_commands_names_of_options_and_their_choices_are_shown() -> None:
+    assert options_of("run with --fairness-device cpu", {"--device"}) == "run with --device cpu"
+    help_ = run("check", "--help")[1]
+    for choices in ("cuda|cpu|auto", "fail|warn", "URI|off"):
+        assert choices in help_
+
+
+def test_a_pipe_is_as_wide_as_columns_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert wide_console(120).width == 80
+    monkeypatch.delenv("COLUMNS")
+    assert wide_console(120).width == 120
 
 
 def test_pytest_and_the_command_write_the_same_record(

@@ -179,7 +179,11 @@ def test_a_preview_lists_some_crossings_and_counts_the_others(run, tmp_path):
     labels = tmp_path / "labels.csv"
     labels.write_text("file,one,two\n" + "".join(f"{n}.png,{n},{n}\n" for n in range(6)))
     named = ["--attribute", "one", "--attribute", "two", "--subject", "person"]
+    imported = run("import", "faces", "--labels", labels, *named, "--root", tmp_path / "releases")
+    assert "0 of 36 crossings" in imported.stdout
+    assert "0 × 1" not in imported.stdout
     result = run("import", "faces", "--labels", labels, *named, "--preview")
+    assert "0 × 1" in result.stdout
     assert "one × two: 0 of 36 crossings would be judged" in result.stdout
     assert "16 more crossings would not be judged" in result.stdout
 

@@ -216,7 +216,10 @@ def test_a_dataset_too_small_for_any_verdict_gets_no_suite(tmp_path: Path) -> No
     code, output = new(tmp_path, "first", "--dataset", "few")
     assert code == 4
     assert "skin_tone, gender: dark (10), male (22) sets" in output
+    assert "--min-sets N" in output
     assert not (tmp_path / "fairness_suites" / "first.yaml").exists()
+    assert new(tmp_path, "first", "--dataset", "few", "--min-sets", "10")[0] == 0
+    assert gate.prepare("first", tmp_path).loaded.suite.groups.min_sets == 10
 
 
 def test_what_a_new_suite_checks_is_decided_by_a_first_run(tmp_path: Path) -> None:
