@@ -121,7 +121,7 @@ def _named(dataset: Dataset, other: Dataset) -> str:
     return f"{name} ({content_digest(dataset.manifest, other.manifest)[:12]})"
 
 
-TABLES: Final = ("scores", "embeddings", "detections", "labels", "answers")
+TABLES: Final = ("scores", "embeddings", "detections", "labels", "answers", "numbers")
 """Schemes of models that are tables of somebody's numbers or words."""
 _MOST_LINKS: Final = 40
 

@@ -20,6 +20,7 @@ from .contract import GeneratingModel as GeneratingModel
 from .contract import ImageIndex as ImageIndex
 from .contract import ImageSource as ImageSource
 from .contract import LabelModel as LabelModel
+from .contract import MeasuringModel as MeasuringModel
 from .contract import Model as Model
 from .contract import ModelFamily as ModelFamily
 from .contract import Predicted as Predicted

@@ -53,7 +53,7 @@ class ImageSource(Protocol):
         ...
 
 
-Capability = Literal["log_probabilities", "similarity", "edit", "generate", "detect", "predict", "answer"]
+Capability = Literal["log_probabilities", "similarity", "edit", "generate", "detect", "predict", "answer", "measure"]
 """What a model can do, by the name of the method that does it; a probe names the one that it needs."""
 
 
@@ -213,6 +213,14 @@ class AnsweringModel(Model, Protocol):
 
         An image with an empty prompt is not asked, and its answer is empty.
         """
+        ...
+
+
+class MeasuringModel(Model, Protocol):
+    """What gives every image a number: a table of what somebody measured."""
+
+    def measure(self, column: str) -> Floats:
+        """The numbers that a column holds, finite, (images,)."""
         ...
 
 

@@ -101,6 +101,6 @@ def _array(cells: list[object]) -> Any:
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {int, float}:
         return pa.array(cells, pa.float64() if float in kinds else pa.int64())
-    if kinds <= {str, int} or kinds <= {bool}:
+    if kinds <= {str, int, float} or kinds <= {bool}:
         return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
     return None

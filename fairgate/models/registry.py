@@ -21,7 +21,7 @@ FAMILIES = REGISTERED.with_modules(
     {
         **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased", "peft")},
         "embeddings": "fairgate.models.embedding_table",
-        "labels": "fairgate.models.scores",
+        **dict.fromkeys(("labels", "numbers"), "fairgate.models.scores"),
         "answers": "fairgate.models.answer_table",
         **dict.fromkeys(("vlm", "captions"), "fairgate.models.vlm.family"),
         "detector": "fairgate.models.detection.family",

@@ -1,5 +1,6 @@
 """`scores:FILE?values=cosine|logit|probability|frequency[&logit_scale=100]`: scores that someone computed before; and
-`labels:FILE`: labels that somebody's model gave before, a column per attribute. No torch.
+`labels:FILE`: labels that somebody's model gave before, a column per attribute; `numbers:FILE`: what somebody measured
+of every image. No torch.
 
 A CSV, Parquet or JSON Lines table with a row per image and a column per prompt, whose name is the prompt to the letter.
 Rows are matched by `set_id` and `member`, or by `image`, `file` or `path` against the paths that the dataset recorded.
@@ -181,3 +182,38 @@ class PrecomputedLabels(Precomputed):
         sure = f"{attribute}{CONFIDENCE}"
         confidence = self.table.column(sure, (0.0, 1.0)) if sure in self.table.prompts else None
         return Predicted(np.asarray(self.table.labels(attribute), dtype=object), confidence)
+
+
+@register
+class NumberTables(TableFamily):
+    """Tables of numbers that somebody measured."""
+
+    scheme: ClassVar[str] = "numbers"
+    forms: ClassVar[tuple[str, ...]] = ("numbers:FILE",)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"measure"})
+
+    def open(self, request: Request) -> PrecomputedNumbers:
+        """Open a table. Raises ScoresError: unreadable, images missing, doubled or foreign."""
+        path, columns = self.table(request, None)
+        fingerprint = digest({"file": sha256_file(path), "kind": "numbers"} | named_columns(columns))
+        table = read_table(path, request.source.index, once=False, columns=columns)
+        return PrecomputedNumbers(request.uri, fingerprint, table)
+
+
+@dataclass(frozen=True)
+class PrecomputedNumbers(Precomputed):
+    """What only looks up."""
+
+    capabilities: ClassVar[frozenset[Capability]] = NumberTables.capabilities
+
+    table: ScoreTable = field(repr=False)
+    preparation: ClassVar[str] = "numbers/1"
+
+    @property
+    def repeats(self) -> Floats:
+        """Rows of every image that are its row again, (images,)."""
+        return self.table.repeats
+
+    def measure(self, column: str) -> Floats:
+        """A column, (images,). Raises ScoresError: unknown, no numbers, or not finite."""
+        return self.table.column(column, None)

@@ -16,6 +16,7 @@ PROBES = REGISTERED.with_modules(
         "prediction": "fairgate.probes.prediction",
         "question": "fairgate.probes.question",
         "generation": "fairgate.probes.generation",
+        "number": "fairgate.probes.number",
     }
 )
 

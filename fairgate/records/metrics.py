@@ -30,7 +30,8 @@ class MetricSpec:
     gallery of its own. `relative`: a group's number is its distance from the others: its set-mates, or, of single
     images, the mean of all groups. `gaps`: images may be without a number, and are left out; of a comparison also where
     the other run has none. `averaged`: the value is a mean of a number per image, which may be a mean over views.
-    `of_two`: the value compares a run with its baseline, so that a check of it is `no_worse_than: baseline`.
+    `of_two`: the value compares a run with its baseline, so that a check of it is `no_worse_than: baseline`; `of_one`:
+    it has no meaning beside another run's, so that a check of it has a bound.
 
     A number, the check's or a group's, is held against the bound as it is (`group_bound` "value") or by its size
     ("size"); or a group's not at all ("none": groups are shown with another number than the check's).
@@ -59,6 +60,7 @@ class MetricSpec:
     gaps: bool = False
     averaged: bool = False
     of_two: bool = False
+    of_one: bool = False
     group_bound: Literal["value", "size", "none"] = "value"
     display: str = ""
     plain: str = ""

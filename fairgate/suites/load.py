@@ -251,6 +251,12 @@ def _takes_its_keys(check: Check, metric: Metric, refuse: Refuse) -> None:
 
 def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:
     if check.no_worse_than:
+        if spec.of_one:
+            raise refuse(
+                f"compares {check.metric} with the baseline's, which says nothing of a change.",
+                f"give it a bound (`{'at_least' if spec.better == 'higher' else 'at_most'}`)",
+                "no_worse_than",
+            )
         if max(check.bound, check.anchor_margin or 0) >= spec.highest - spec.lowest:
             raise refuse(
                 f"has a margin of {check.bound:g}, and {check.metric} cannot fall that far: it would never fail.",

@@ -123,6 +123,11 @@ COLUMNS: dict[str, Column] = {
         {"metric": "answer_accuracy", "at_least": 0.6},
         "`how: likelihood`",
     ),
+    "number": Column(
+        "number",
+        {"kind": "number"},
+        {"metric": "number_agreement", "no_worse_than": "baseline", "margin": 0.1},
+    ),
 }
 
 

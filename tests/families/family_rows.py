@@ -232,6 +232,11 @@ def _answers(_: str, root: Path) -> str:
     return "answers:answers.csv"
 
 
+def _numbers(_: str, root: Path) -> str:
+    write_table(root / "numbers.csv", ["number"], lambda row, _: [row / 10])
+    return "numbers:numbers.csv"
+
+
 def _detections(_: str, root: Path) -> str:
     columns = ["label", "score", "left", "top", "right", "bottom"]
     write_table(root / "boxes.csv", columns, lambda row, _: ["person", 0.1 + row / 10, 4, 4, 60 - row, 50])
@@ -301,6 +306,7 @@ ROWS: dict[str, Row] = {
     "labels": Row("labels", _labels, ONE),
     "answers": Row("answers", _answers, ONE),
     "detections": Row("detections", _detections, ONE),
+    "numbers": Row("numbers", _numbers, ONE),
 }
 
 

@@ -38,6 +38,7 @@ from .editing import individual_typology_angle as individual_typology_angle
 from .editing import skin_mask as skin_mask
 from .effects import effect_size as effect_size
 from .effects import permutation_p as permutation_p
+from .effects import permutation_p_of_groups as permutation_p_of_groups
 from .fair_ranker import NullSkew as NullSkew
 from .fair_ranker import expected_max_skew as expected_max_skew
 from .fair_ranker import fair_counts as fair_counts

@@ -408,6 +408,21 @@ OTHERS = [
         ),
     ),
     Metric(
+        "permutation_p_of_groups",
+        targets(),
+        "groups",
+        lambda g: m.permutation_p_of_groups(
+            np.r_[g.x, g.y],
+            [np.r_[np.ones(g.x.size), np.zeros(g.y.size)], np.r_[np.zeros(g.x.size), np.ones(g.y.size)]],
+            rng=np.random.default_rng(0),
+            draws=99,
+        ),
+        (
+            *(between(1 / 100, 1.0), affine("x", "y", to=kept)),
+            at_parity(lambda g: g.but(y=np.full_like(g.y, 0.5), x=np.full_like(g.x, 0.5)), 1.0),
+        ),
+    ),
+    Metric(
         "intersection_over_union",
         pairs_of_boxes(),
         "pairs",

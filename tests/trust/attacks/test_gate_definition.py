@@ -166,6 +166,7 @@ TABLES = [
     ("detections:a.csv", "detections"),
     ("labels:a.csv", "labels"),
     ("answers:a.csv", "answers"),
+    ("numbers:a.csv", "numbers"),
 ]
 
 
