@@ -6,7 +6,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from operator import attrgetter
 from pathlib import Path
@@ -29,11 +29,13 @@ from fairgate.tracking import environment
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A decided run: its record, the candidate's scores, and messages for the terminal."""
+    """A decided run: its record, the candidate's scores, and messages for the terminal. `others` are the scores of
+    baseline and anchor, as far as there are any."""
 
     record: records.RunRecord
     scores: Scores
     messages: tuple[str, ...] = ()
+    others: Mapping[records.Against, Scores] = field(default_factory=dict)
 
 
 def evaluate(
@@ -120,7 +122,8 @@ def evaluate(
         f"warning: {hint.where}: {hint.problem} To see that, {hint.remedy}"
         for hint in suites.advice(prepared.loaded, settings.model)
     ]
-    return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
+    others = {against: other.scores[0] for against, other in scored.others.items()} if scored else {}
+    return Evaluation(record, scores, tuple(dict.fromkeys(messages)), others)
 
 
 def _own_paths(prepared: Prepared, settings: suites.Settings) -> list[Path]:

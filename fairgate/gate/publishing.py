@@ -181,12 +181,24 @@ def _write_reports(
         pictures=prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None,
         past=lambda: past()[0],
         scores=scores if evaluation.scores else None,
+        painted=_painted(evaluation, prepared.dataset.index.subject.tolist()),
     )
     written = []
     for name, content in reports.rendered(evaluation.record, context, "gate", *service, warn=warn):
         atomic_write(folder / name, content)
         written.append(name)
     return [folder / name for name in reports.output_files("gate") if name in written]
+
+
+def _painted(evaluation: Evaluation, subjects: Sequence[str]) -> dict[str, dict[str, reports.Painted]]:
+    """The pictures of each generating probe that were painted in this run, by baseline, anchor and candidate."""
+    painted: dict[str, dict[str, reports.Painted]] = {}
+    for who, scores in [*evaluation.others.items(), ("candidate", evaluation.scores)]:
+        for probe, answers in scores.items():
+            if answers.painted and answers.predicted is not None:
+                pictures = reports.Painted(subjects, answers.predicted.tolist(), answers.painted)
+                painted.setdefault(probe, {})[who] = pictures
+    return painted
 
 
 def _suite_lines(prepared: Prepared) -> tuple[str, dict[str, int]]:

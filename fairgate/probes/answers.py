@@ -74,7 +74,8 @@ class ProbeScores:
     there were ranks have none. `truth` (images,) is the right label where a metric counts images by it. `contests` hold
     all labels' probabilities of a classification that was just scored; they are never written, and scores read from a
     file have none. `more` are further numbers of every image by name, (images,) float64 each, NaN where an image has
-    none: of an edit, how much lighter its skin is.
+    none: of an edit, how much lighter its skin is. `painted` are small JPEGs of some pictures of a generator by row,
+    and never written either.
     """
 
     value: NDArray[np.float64]
@@ -84,6 +85,7 @@ class ProbeScores:
     truth: NDArray[Any] | None = None
     contests: tuple[Contest, ...] = field(default=(), repr=False, compare=False)
     more: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    painted: Mapping[int, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def judged(self) -> NDArray[np.bool_]:

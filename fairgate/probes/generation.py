@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -57,12 +58,29 @@ class TableLabels(SuiteSection):
         return {key: value for key, value in data.items() if key != "repeat" or value is not None}
 
 
+MOST_SMALL = 600
+"""Pictures of a probe that are kept small, spread over its rows, for the contact sheet of a report."""
+_SIDE = 96
+
+
 class _Digests(WatchedPictures[str | None]):
-    """The digest of every picture; None for a black one, which safety checkers put in place of what they refuse."""
+    """The digest of every picture; None for a black one, which safety checkers put in place of what they refuse.
+    `small` are JPEGs of some by row."""
+
+    def __init__(self, source: models.ImageSource) -> None:
+        super().__init__(source)
+        self.small: dict[int, bytes] = {}
 
     def look(self, data: bytes, row: int) -> str | None:
         """Its digest, unless all is black."""
-        return sha256_bytes(data) if models.decode_rgb(data, self.source, row).getbbox() else None
+        picture = models.decode_rgb(data, self.source, row)
+        black = picture.getbbox() is None
+        if not black and row % -(-len(self) // MOST_SMALL) == 0:
+            buffer = io.BytesIO()
+            picture.thumbnail((_SIDE, _SIDE))
+            picture.save(buffer, "JPEG", quality=80)
+            self.small[row] = buffer.getvalue()
+        return None if black else sha256_bytes(data)
 
 
 @register
@@ -149,11 +167,12 @@ class GenerationProbe(Probe):
     def run(self, name: str, model: Any, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """Who is perceived in every row's picture."""
         more: dict[str, models.Floats] = {}
+        small: Mapping[int, bytes] = {}
         pictures: Sequence[str | None] | None
         if self.reader is not None:
             painted = self._pictures(cast(models.GeneratingModel, model), cast(CaptionedRows, rows))
             perceived, shown = self._read(painted, self.reader, rows, open_instrument)
-            pictures = painted.seen()
+            pictures, small = painted.seen(), painted.small
             refused = np.array([picture is None for picture in pictures], dtype=bool)
             if shown is not None:
                 more[SHOWN] = np.where(refused, 0.0, shown)
@@ -173,7 +192,8 @@ class GenerationProbe(Probe):
                 ],
                 dtype=np.float64,
             )
-        return {name: ProbeScores((perceived != UNREADABLE).astype(np.float64), predicted=perceived, more=more)}
+        readable = (perceived != UNREADABLE).astype(np.float64)
+        return {name: ProbeScores(readable, predicted=perceived, more=more, painted=small)}
 
     def _pictures(self, model: models.GeneratingModel, rows: CaptionedRows) -> _Digests:
         """A picture of every caption."""

@@ -38,6 +38,7 @@ from .output_registry import rendered as rendered
 from .outputs import Occasion as Occasion
 from .outputs import Output as Output
 from .outputs import OutputContext as OutputContext
+from .outputs import Painted as Painted
 from .power_text import power_lines as power_lines
 from .power_text import power_table as power_table
 from .results import flat_metrics as flat_metrics

@@ -20,11 +20,22 @@ _FILE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)+")
 
 
 @dataclass(frozen=True, slots=True)
+class Painted:
+    """The pictures of one model: the subject and the group as read of each (pictures,), and small JPEGs of some of
+    them by row."""
+
+    subjects: Sequence[str]
+    read_as: Sequence[str]
+    small: Mapping[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class OutputContext:
     """What an output may use besides the record; a record that another job made comes without most of it.
 
     `suite_file` is the suite's path from the top of the repository, `lines` the line of each item that is in it.
-    `scores` are the content of scores.parquet. `past` are earlier runs' values, which MLflow may be slow to give.
+    `scores` are the content of scores.parquet, `painted` the pictures of generators by probe and model (`baseline`,
+    `candidate`). `past` are earlier runs' values, which MLflow may be slow to give.
     """
 
     suite_file: str = ""
@@ -32,6 +43,7 @@ class OutputContext:
     pictures: PictureSource | None = None
     past: Callable[[], Sequence[PastValue]] = tuple
     scores: Callable[[], bytes] | None = None
+    painted: Mapping[str, Mapping[str, Painted]] = field(default_factory=dict)
     report_url: str | None = None
     model_name: str | None = None
 

@@ -16,8 +16,9 @@ from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
 from fairgate.reports import charts
 from fairgate.reports import formatting as words
 from fairgate.reports import run_drawings as drawings
+from fairgate.reports.contact_sheet import ContactSheet, contact_sheets
 from fairgate.reports.data_table import Table
-from fairgate.reports.outputs import Output, PictureSource, register
+from fairgate.reports.outputs import Output, Painted, PictureSource, register
 from fairgate.reports.standalone_page import data_uri, render_page
 
 MAX_BYTES: Final = 5_000_000
@@ -27,7 +28,7 @@ _GROUPS_IN_A_CHECK: Final = 200
 @dataclass(frozen=True, slots=True)
 class PageLimits:
     """How much one page holds: checks in full, checks in rows, changes of the gate's definition, group rows over all,
-    subjects in a drawing, pictures in characters."""
+    subjects in a drawing, pictures in characters, painted pictures of a group and model."""
 
     failing: int
     waived: int
@@ -37,34 +38,44 @@ class PageLimits:
     tables: int
     subjects: int
     picture_chars: int
+    painted: int
 
 
 _LEVELS: Final = (
-    PageLimits(60, 30, 300, 200, 1500, 30, 40, 3_000_000),
-    PageLimits(30, 10, 150, 50, 400, 10, 20, 2_000_000),
-    PageLimits(10, 5, 50, 20, 100, 3, 10, 500_000),
+    PageLimits(60, 30, 300, 200, 1500, 30, 40, 3_000_000, 12),
+    PageLimits(30, 10, 150, 50, 400, 10, 20, 2_000_000, 6),
+    PageLimits(10, 5, 50, 20, 100, 3, 10, 500_000, 0),
 )
 
 
-def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequence[PastValue] | None = None) -> str:
+def render_html(
+    record: RunRecord,
+    pictures: PictureSource | None,
+    history: Sequence[PastValue] | None = None,
+    painted: Mapping[str, Mapping[str, Painted]] | None = None,
+) -> str:
     """The page as text, under 5 MB in UTF-8. It loads nothing: no script, no font, no address is fetched.
 
     `pictures` is called once, with the sets that are shown, and returns their encoded pictures; None, or an empty
     result, is for datasets that have scores only. `history` holds what earlier runs measured, oldest first; a check
-    that has fewer than two numbers in it, with this run's, shows none. The page says what was left out because it did
+    that has fewer than two numbers in it, with this run's, shows none. `painted` are the pictures of generators, by
+    probe and model. The page says what was left out because it did
     not fit; results.json has all of it.
     """
     sets = wanted_sets(words.reading_order(record.checks))
     given = pictures(sets[:MOST_SETS]) if pictures is not None and sets else {}
     text = ""
     for limits in _LEVELS:
-        text = _render(record, album(given, sets, limits.picture_chars), limits, history or ())
+        sheets = contact_sheets(painted or {}, limits.painted)
+        text = _render(record, album(given, sets, limits.picture_chars), limits, history or (), sheets)
         if len(text.encode()) <= MAX_BYTES:
             break
     return text
 
 
-def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequence[PastValue]) -> str:
+def _render(
+    record: RunRecord, album: Album, limits: PageLimits, history: Sequence[PastValue], sheets: Sequence[ContactSheet]
+) -> str:
     """The page with what fits within limits of a record; what does not is counted."""
     key = drawings.group_key(record.dataset)
     checks = words.reading_order(record.checks)
@@ -90,6 +101,7 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
         "effects": drawings.effect_tables(checks, key, limits.subjects)[: limits.tables],
         "confusions": tables[: limits.tables],
         "more_confusions": max(0, len(tables) - limits.tables),
+        "sheets": sheets,
     }
     return render_page("run", admit={"img-src": "data:"}, page=page, record=record, limits=limits, charts=charts)
 
@@ -263,6 +275,6 @@ register(
         "page",
         "report.html",
         ("gate", "render"),
-        lambda record, context: render_html(record, context.pictures, context.past()).encode(),
+        lambda record, context: render_html(record, context.pictures, context.past(), context.painted).encode(),
     )
 )
