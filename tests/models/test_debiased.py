@@ -19,6 +19,7 @@ from fairgate.ground.errors import FairgateError, MetricError, ModelError
 from fairgate.ground.randomness import stream
 from fairgate.models import (
     FAMILIES,
+    AttributeData,
     EmbeddingCache,
     Request,
     fit_clip_clip,
@@ -58,8 +59,8 @@ def saved(folder: Path, mitigation: Any, origin: str) -> str:
 
 
 def clip_clip(model: Any, labels: Sequence[int], drop: int) -> Any:
-    release = {"attribute": "gender", "release": "faces@v1", "fingerprint": "other pictures"}
-    return fit_clip_clip(model, np.array(labels), drop=drop, **release)
+    data = AttributeData(model, np.array(labels), "faces@v1", "other pictures")
+    return fit_clip_clip(data, attribute="gender", drop=drop)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -246,11 +247,15 @@ def test_images_of_no_group_do_not_choose_dimensions(world: str) -> None:
 def test_what_was_fitted_on_a_release_is_not_judged_by_it(local_dir: Path, pictures: Pictures, tmp_path: Path) -> None:
     origin = f"open_clip:local-dir:{local_dir}"
     plain = open_scorer(origin, pictures, device="cpu")
-    release = {"attribute": "gender", "release": "faces@v1", "drop": 4}
-    same = fit_clip_clip(plain, np.array([0, 1] * 5), fingerprint=pictures.fingerprint, **release)
+
+    def fitted(fingerprint: str) -> Any:
+        data = AttributeData(plain, np.array([0, 1] * 5), "faces@v1", fingerprint)
+        return fit_clip_clip(data, attribute="gender", drop=4)
+
+    same = fitted(pictures.fingerprint)
     with pytest.raises(ModelError, match="fitted on faces@v1"):
         open_scorer(saved(tmp_path, same, origin), pictures)
-    named = fit_clip_clip(plain, np.array([0, 1] * 5), fingerprint="an older version", **release)
+    named = fitted("an older version")
     pictures.name = "faces"
     with pytest.raises(ModelError, match="fitted on faces@v1"):
         open_scorer(saved(tmp_path, named, origin), pictures)

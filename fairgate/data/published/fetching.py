@@ -282,7 +282,6 @@ def fetch_pictures(
     wanted: Sequence[tuple[str, str]],
     into: Path,
     progress: Progress | None = None,
-    is_allowed: Callable[[str], bool] | None = None,
 ) -> Counter[str]:
     """Fetch (name, address) pairs as `into/NAME.jpg` and the like, and count what came of each.
 
@@ -294,7 +293,7 @@ def fetch_pictures(
 
     def one(entry: tuple[str, str]) -> str:
         name, url = entry
-        return FETCHED if name in here else _fetch(name, url, into, is_allowed)
+        return FETCHED if name in here else _fetch(name, url, into)
 
     outcomes: list[str] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -312,10 +311,10 @@ def _cell(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _fetch(name: str, url: str, into: Path, is_allowed: Callable[[str], bool] | None) -> str:
+def _fetch(name: str, url: str, into: Path) -> str:
     """Fetch one picture; what came of it."""
     try:
-        data = fetch_image(url, most=LARGEST, seconds=SECONDS, is_allowed=is_allowed)
+        data = fetch_image(url, most=LARGEST, seconds=SECONDS)
         kind = decode(data).format or ""
         if kind not in ENDINGS:
             raise UnreadableImage(f"no ending for {kind}")

@@ -6,8 +6,8 @@ sample shows is too short by a part of the order skewness^2 / sets, where the fe
 t is divided by 1 + `SKEWED` skewness^2 / sets there. The critical value is at least Student's.
 
 A bootstrap cannot see what no set shows. Where nearly all sets agree exactly, answers that are right or wrong get an
-exact test (`answers`), means over views the test of bounded numbers (`bounded`); other values the exact binomial limit
-on the share of sets that could still differ, times the largest difference in the family.
+exact test, means over views the test of bounded numbers (both in `answers`); other values the exact binomial limit on
+the share of sets that could still differ, times the largest difference in the family.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtri, ndtr, ndtri
 
-from fairgate.formulas.statistics.answers import chance_given_turned, least_lost, p_lost_less, p_lost_more
-from fairgate.formulas.statistics.bounded import least_mean, p_mean_above
+from fairgate.formulas.statistics import answers
 from fairgate.formulas.statistics.family import Evidence, Side, critical, normal_score, student_t
 from fairgate.formulas.statistics.resampling import FloatArray, Source, weight_pieces
 
@@ -147,7 +146,7 @@ class _Answers:
     def z(self, bound: float, direction: float, groups: NDArray[np.bool_]) -> FloatArray:
         """Of these groups; minus infinity of the others."""
         p = np.ones(len(self.samples))
-        test = p_lost_more if direction < 0 else p_lost_less
+        test = answers.p_lost_more if direction < 0 else answers.p_lost_less
         for group in np.flatnonzero(groups):
             p[group] = test(*_turned(self.samples[group]), -bound)
         return np.asarray(-ndtri(p))
@@ -159,9 +158,9 @@ class _Answers:
         for group in np.flatnonzero(groups):
             lost, won, n = _turned(self.samples[group])
             if direction < 0:  # the truth is at most the upper limit of won - lost
-                far[group] = (lost - won) / n - least_lost(lost, won, n, level)
+                far[group] = (lost - won) / n - answers.least_lost(lost, won, n, level)
             else:
-                far[group] = (won - lost) / n - least_lost(won, lost, n, level)
+                far[group] = (won - lost) / n - answers.least_lost(won, lost, n, level)
         return far
 
     def rival(self, bound: float, p: float) -> FloatArray:
@@ -169,7 +168,7 @@ class _Answers:
         if bound != 0:
             return np.full(len(self.samples), p)
         turned = [_turned(sample) for sample in self.samples]
-        return np.array([chance_given_turned(lost + won, n, p) for lost, won, n in turned])
+        return np.array([answers.chance_given_turned(lost + won, n, p) for lost, won, n in turned])
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ class _Bounded:
         """Of these groups; minus infinity of the others."""
         p = np.ones(len(self.samples))
         for group in np.flatnonzero(groups):
-            p[group] = p_mean_above(direction * self.samples[group], direction * bound, -self.farthest)
+            p[group] = answers.p_mean_above(direction * self.samples[group], direction * bound, -self.farthest)
         return np.asarray(-ndtri(p))
 
     def reach(self, critical_z: float, direction: float, groups: NDArray[np.bool_]) -> FloatArray:
@@ -191,7 +190,7 @@ class _Bounded:
         far = np.zeros(len(self.samples))
         for group in np.flatnonzero(groups):
             towards = direction * self.samples[group]
-            far[group] = towards.mean() - least_mean(towards, float(ndtr(-critical_z)), -self.farthest)
+            far[group] = towards.mean() - answers.least_mean(towards, float(ndtr(-critical_z)), -self.farthest)
         return far
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +17,6 @@ from fairgate.formulas.statistics.resampling import FloatArray
 from fairgate.ground.errors import StatisticsError, did_you_mean
 
 IntArray: TypeAlias = NDArray[np.int64]
-Ties: TypeAlias = Literal["below", "above", "ignore"]
-"""Where values equal to the grand median are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,46 +30,38 @@ class MoodsMedian:
     """(2, samples): values above the grand median, and values that are not"""
 
 
-def moods_median_test(*samples: ArrayLike, ties: Ties = "below", correction: bool = True) -> MoodsMedian:
+def moods_median_test(*samples: ArrayLike) -> MoodsMedian:
     """Do samples (values,) share one median? Brown and Mood 1951, as paper 1 compares the set spreads of models.
 
-    Yates' correction applies to two samples. The test ignores that models scored the same sets, which a paired test
-    uses. Raises StatisticsError for fewer than two samples, an empty one, values that are not finite, and where all
-    values lie on one side of the median or, under ties="ignore", a whole sample lies on it.
+    Values at the median count as below it; Yates' correction applies to two samples. The test ignores that models
+    scored the same sets, which a paired test uses. Raises StatisticsError for fewer than two samples, an empty one,
+    values that are not finite, and where none lies above the median.
 
-    >>> moods_median_test([1, 2, 3, 4], [5, 6, 7, 8], correction=False).statistic
-    8.0
+    >>> moods_median_test([1, 2, 3, 4], [5, 6, 7, 8]).statistic
+    4.5
     """
     columns = [np.asarray(sample, dtype=np.float64).ravel() for sample in samples]
-    _check_samples(columns, ties)
-    # Not scipy's median_test: the refusal names how many values lie on which side, and with these counts it is done.
-    median = float(np.median(np.concatenate(columns)))
-    above = np.array([(column >= median if ties == "above" else column > median).sum() for column in columns])
-    below = np.array([(column <= median if ties == "below" else column < median).sum() for column in columns])
-    table = np.stack([above, below]).astype(np.int64)
-    if not table.sum(axis=1).all() or not table.sum(axis=0).all():
+    broken = [index for index, column in enumerate(columns) if not column.size or not np.isfinite(column).all()]
+    if len(columns) < 2 or broken:
         raise StatisticsError(
-            f"the median of all values is {median:g}, and with ties='{ties}' {above.sum()} values lie above it, "
-            f"{below.sum()} below it, by sample {above.tolist()} and {below.tolist()}.",
+            f"{len(columns)} samples were given; empty or with values that are not finite: {broken or 'none'}.",
             where="moods_median_test",
-            remedy="count ties on the other side; where all values are the same, there is nothing to compare",
+            remedy="pass two samples or more, without gaps (drop incomplete sets and count them)",
+        )
+    # Not scipy's median_test, whose refusals say less; with these counts it is done.
+    median = float(np.median(np.concatenate(columns)))
+    above = np.array([(column > median).sum() for column in columns])
+    table = np.stack([above, [column.size for column in columns] - above]).astype(np.int64)
+    if not above.any():
+        raise StatisticsError(
+            f"the median of all values is {median:g}, and none of {table.sum()} values lies above it.",
+            where="moods_median_test",
+            remedy="where more than half of all values are the largest one, there is nothing to compare",
         )
     from scipy.stats import chi2_contingency  # 0.5 s to import
 
-    statistic, p, _, _ = chi2_contingency(table, correction=correction)
+    statistic, p, _, _ = chi2_contingency(table)
     return MoodsMedian(float(statistic), float(p), median, table)
-
-
-def _check_samples(columns: Sequence[FloatArray], ties: str) -> None:
-    broken = [index for index, column in enumerate(columns) if not column.size or not np.isfinite(column).all()]
-    if len(columns) < 2 or broken or ties not in ("below", "above", "ignore"):
-        raise StatisticsError(
-            f"{len(columns)} samples under ties='{ties}' were given; empty or with values that are not finite: "
-            f"{broken or 'none'}.",
-            where="moods_median_test",
-            remedy="pass two samples or more, without gaps (drop incomplete sets and count them); "
-            "ties: below, above or ignore",
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,14 +50,8 @@ def clip_clip(
     labels, _ = release.index.codes(attribute)
     with progress_line() as show:
         scorer = models.open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
-        mitigation = models.fit_clip_clip(
-            scorer,
-            labels,
-            attribute=attribute,
-            release=release.manifest.ref,
-            fingerprint=fingerprint,
-            drop=drop,
-        )
+        pictures = models.AttributeData(scorer, labels, release.manifest.ref, fingerprint)
+        mitigation = models.fit_clip_clip(pictures, attribute=attribute, drop=drop)
     _write(out, mitigation, model, root)
 
 

@@ -3,9 +3,6 @@ from .diffusion.schedule import quiet as quiet
 from .offload import Offload as Offload
 from .offload import current_offload as current_offload
 from .offload import offloading as offloading
-from .published import PUBLISHED as PUBLISHED
-from .published import PublishedModel as PublishedModel
-from .published import addresses as addresses
 from .registry import files_digest as files_digest
 from .registry import model_fingerprint as model_fingerprint
 from .registry import modules_for as modules_for

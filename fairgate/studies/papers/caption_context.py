@@ -27,7 +27,7 @@ from fairgate.studies.papers.contract import mean_estimate, series_of
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-FOLDS = 5
+FOLDS, ROUNDS, TYPICAL_WORDS = 5, 100, 10
 MOST_WORDS = 20
 """Words of captions that are listed with whom they come with."""
 MOST_POINTS = 2000
@@ -44,14 +44,11 @@ _ENDING = re.compile(r"['’](?:s|re)$")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster of captions: how many, its most typical words, and the share of men above that of all captions."""
+    """A cluster of captions: how many, its most typical words, and which captions are in it."""
 
     size: int
     words: tuple[str, ...]
-    over_representation: float
-    """Share of the first group in the cluster minus its share in all, -1 to 1."""
     rows: Rows
-    """Which captions are in it."""
 
 
 def predictable_auc(
@@ -118,8 +115,8 @@ def weighted_words(documents: Sequence[str], queries: Sequence[str]) -> tuple[An
     return normalize(table @ weight), queried, counter.get_feature_names_out().tolist()
 
 
-def k_means(vectors: Matrix, k: int, rng: np.random.Generator, rounds: int = 100) -> Rows:
-    """The cluster of each row: k-means++ starts, then until nothing moves.
+def k_means(vectors: Matrix, k: int, rng: np.random.Generator) -> Rows:
+    """The cluster of each row: k-means++ starts, then until nothing moves, at most ROUNDS times.
 
     Raises DatasetError for more clusters than rows.
     """
@@ -132,7 +129,7 @@ def k_means(vectors: Matrix, k: int, rng: np.random.Generator, rounds: int = 100
         chances = apart / apart.sum() if apart.sum() > 0 else None
         centres = np.vstack([centres, vectors[int(rng.choice(len(vectors), p=chances))]])
     cluster = np.full(len(vectors), -1, dtype=np.intp)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         nearest = _squares(vectors, centres).argmin(axis=1)
         if (nearest == cluster).all():
             break
@@ -148,10 +145,8 @@ def _squares(vectors: Matrix, centres: Matrix) -> Matrix:
     return np.maximum(square, 0.0)
 
 
-def clusters(
-    vectors: Matrix, texts: Sequence[str], first: NDArray[np.bool_], k: int, rng: np.random.Generator, words: int = 10
-) -> list[Cluster]:
-    """Clusters of rows, the largest first: `first` (rows,) says who is of the first group (men, in the paper)."""
+def clusters(vectors: Matrix, texts: Sequence[str], k: int, rng: np.random.Generator) -> list[Cluster]:
+    """Clusters of rows, the largest first."""
     cluster = k_means(vectors, k, rng)
     table, vocabulary = tf_idf(texts)
     whole = table.mean(axis=0)
@@ -159,9 +154,8 @@ def clusters(
     for number in np.unique(cluster):
         inside = cluster == number
         excess = table[inside].mean(axis=0) - whole
-        typical = [vocabulary[column] for column in np.argsort(-excess, kind="stable")[:words]]
-        far = float(first[inside].mean() - first.mean())
-        described.append(Cluster(int(inside.sum()), tuple(typical), far, np.flatnonzero(inside)))
+        typical = [vocabulary[column] for column in np.argsort(-excess, kind="stable")[:TYPICAL_WORDS]]
+        described.append(Cluster(int(inside.sum()), tuple(typical), np.flatnonzero(inside)))
     return sorted(described, key=lambda group: -group.size)
 
 
@@ -179,7 +173,7 @@ def _found(release: Captioned, k: int, seed: int) -> tuple[tuple[Cluster, ...], 
     texts = _texts(release)
     vectors, _ = tf_idf(texts)
     first = release.codes[release.own] == 0
-    found = clusters(vectors, texts, first, min(k, len(texts)), stream(seed, "checks", "clusters"))
+    found = clusters(vectors, texts, min(k, len(texts)), stream(seed, "checks", "clusters"))
     return tuple(found), vectors, first
 
 

@@ -40,7 +40,6 @@ class IntersectionsStudy(Study):
         (),
         description="Query with {subject} or {a_subject}; repeat. Default: the release's captions, no groups.",
     )
-    noun: str = Field(NOUN, description="Of whom captions are that name nobody but by groups.")
     k: int | None = Field(None, ge=1, description="Where to cut; default: a place per crossed group.")
     show: tuple[str, ...] = Field((), description="Subject of which to show shares; repeat. Default: the most skewed.")
     draws: int = Field(1000, ge=100, description="Resamples of the sets.")
@@ -71,7 +70,7 @@ class IntersectionsStudy(Study):
             models=list(models.values()),
             datasets=data,
             settings={
-                "queries": list(self.prompt) or f"the release's captions without groups (noun: {self.noun})",
+                "queries": list(self.prompt) or f"the release's captions without groups (noun: {NOUN})",
                 "k": "one place per crossed group" if self.k is None else self.k,
                 "draws": self.draws,
                 "seed": SEED,
@@ -89,7 +88,7 @@ class IntersectionsStudy(Study):
 
     def _queries(self, data: Dataset) -> Mapping[str, list[str]]:
         if not self.prompt:
-            return neutral_captions(data, self.noun)
+            return neutral_captions(data)
         prompts = [required_template(prompt, "subject", "--prompt") for prompt in self.prompt]
         words = {subject: subject.replace("_", " ") for subject in data.manifest.subjects}
         return {subject: [filled(prompt, "subject", word) for prompt in prompts] for subject, word in words.items()}
@@ -170,7 +169,7 @@ def _pairs(data: Dataset) -> list[Crossing]:
     return crossed
 
 
-def neutral_caption(captions: Sequence[str], noun: str = NOUN) -> str:
+def neutral_caption(captions: Sequence[str]) -> str:
     """What the captions of a set's members have in common, before and after the words for groups.
 
     >>> neutral_caption(["A photo of an Indian male pilot", "A photo of a Middle Eastern male pilot"])
@@ -189,7 +188,7 @@ def neutral_caption(captions: Sequence[str], noun: str = NOUN) -> str:
     after = _in_common([caption_words[::-1] for caption_words in words])[::-1]
     room = min(map(len, words)) - len(before)
     after = after[-room:] if 0 < room < len(after) else after if room > 0 else []
-    named = " ".join(after or [noun])
+    named = " ".join(after or [NOUN])
     if before and before[-1] == _ARTICLE:  # which article it is depends on the word that follows
         return " ".join([*words[0][: len(before) - 1], with_article(named)])
     return " ".join([*words[0][: len(before)], named])
@@ -205,14 +204,14 @@ def _in_common(words: Sequence[Sequence[str]]) -> list[str]:
     return [at[0] for at in same]
 
 
-def neutral_captions(data: Dataset, noun: str = NOUN) -> Mapping[str, list[str]]:
+def neutral_captions(data: Dataset) -> Mapping[str, list[str]]:
     """By subject, the different neutral captions of its sets. DatasetError where a subject has none, or too many."""
     index = data.index
     order = np.argsort(index.set_id, kind="stable")
     starts = np.flatnonzero(np.r_[True, index.set_id[order][1:] != index.set_id[order][:-1]])
     by_subject: dict[str, dict[str, None]] = {subject: {} for subject in data.manifest.subjects}
     for rows in np.split(order, starts[1:]):
-        caption = neutral_caption([str(index.caption[row]) for row in rows], noun)
+        caption = neutral_caption([str(index.caption[row]) for row in rows])
         if caption:
             by_subject[str(index.subject[rows[0]])][caption] = None
     for subject, captions in by_subject.items():

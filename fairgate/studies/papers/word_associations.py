@@ -17,7 +17,7 @@ from fairgate.formulas.statistics import Resamples, set_count_chunks
 from fairgate.ground.errors import MetricError, SettingsError, suggestion
 from fairgate.ground.randomness import stream
 from fairgate.models import SimilarityModel, require_told_apart
-from fairgate.probes import TAXONOMIES, WORD_FORMS, ProbeScores, filled, taxonomy
+from fairgate.probes import WORD_FORMS, ProbeScores, filled, taxonomy
 from fairgate.records import Estimate
 from fairgate.studies.papers.contract import estimate_of, required_template
 
@@ -55,16 +55,13 @@ class WordList:
                 raise SettingsError(f"'{word}' is none of the study's words.", where=option, remedy=remedy)
 
 
-def published_words(name: str, categories: Sequence[str]) -> WordList:
-    """The words of a taxonomy, or of some of its categories. Raises SettingsError for names that are none."""
-    published = {title: taxonomy(title) for title in TAXONOMIES}
-    if name not in published:
-        remedy = suggestion(name, published, f"taxonomies: {', '.join(published)}; or give --words FILE")
-        raise SettingsError(f"there is no taxonomy '{name}'.", where="--taxonomy", remedy=remedy)
-    chosen = published[name].chosen(categories) if categories else dict(published[name].categories)
-    captions = {word: published[name].captions[word] for words in chosen.values() for word in words}
-    valence = {word: label for word, label in published[name].valence.items() if word in captions}
-    return WordList(name, captions, chosen, valence)
+def published_words(categories: Sequence[str]) -> WordList:
+    """So-B-IT's words, or those of some of its categories. Raises SettingsError for a category that is none."""
+    published = taxonomy("so-b-it")
+    chosen = published.chosen(categories) if categories else dict(published.categories)
+    captions = {word: published.captions[word] for words in chosen.values() for word in words}
+    valence = {word: label for word, label in published.valence.items() if word in captions}
+    return WordList("so-b-it", captions, chosen, valence)
 
 
 def words_of_file(path: Path, template: str) -> WordList:

@@ -38,8 +38,7 @@ class WordsStudy(Study):
 
     model: Models = Field(description="A checkpoint, URI or NAME=URI; repeat. Others are compared with the first.")
     data: str = Field(description="Release of pictures, NAME or NAME@VERSION.")
-    taxonomy: str = Field("so-b-it", description="Published words, where no --words are given.")
-    category: tuple[str, ...] = Field((), description="A category of the taxonomy; repeat (default: all).")
+    category: tuple[str, ...] = Field((), description="A category of So-B-IT's words; repeat (default: all).")
     words: Path | None = Field(
         None,
         description="CSV of words, from the current folder: `word`, and if you like `category` and `valence`.",
@@ -110,17 +109,17 @@ class WordsStudy(Study):
     def _require_used(self) -> None:
         """Raises SettingsError for an option that is given and changes nothing."""
         own = self.words is not None
-        for name in ("taxonomy", "category") if own else ("template",):
-            if name in self.model_fields_set:
-                raise SettingsError(
-                    f"--{name} is of {'the published words, and --words are given' if own else '--words FILE'}.",
-                    where=f"--{name}",
-                    remedy=f"leave it{' or --words' if own else ''} out{'' if own else ', or give --words'}",
-                )
+        name = "category" if own else "template"
+        if name in self.model_fields_set:
+            raise SettingsError(
+                f"--{name} is of {'the published words, and --words are given' if own else '--words FILE'}.",
+                where=f"--{name}",
+                remedy=f"leave it{' or --words' if own else ''} out{'' if own else ', or give --words'}",
+            )
 
     def _words(self) -> word_associations.WordList:
         if self.words is None:
-            words = word_associations.published_words(self.taxonomy, self.category)
+            words = word_associations.published_words(self.category)
         else:
             words = word_associations.words_of_file(self.words, self.template)
         return words if self.valence is None else word_associations.with_valence(words, self.valence)

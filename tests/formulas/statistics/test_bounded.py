@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from fairgate.formulas.statistics._limits import mean_evidence
-from fairgate.formulas.statistics.bounded import least_mean, p_mean_above
+from fairgate.formulas.statistics.answers import least_mean, p_mean_above
 from fairgate.formulas.statistics.paired import compare_means, decided
 from fairgate.formulas.statistics.paired_result import Design
 

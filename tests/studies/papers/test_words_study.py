@@ -175,7 +175,6 @@ def test_what_cannot_be_studied_is_refused_with_its_place(repository: Path, word
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--taxonomy", "sobit"], "no taxonomy 'sobit'. where: --taxonomy remedy: did you mean 'so-b-it'"),
         (["--category", "religon"], "the taxonomy has no category 'religon'"),
         ([], "a photo of an attractive person"),
     ],
@@ -233,7 +232,6 @@ def test_files_that_the_user_names_are_of_the_current_folder(
     "given",
     [
         ["--words", "w.csv", "--category", "food"],
-        ["--words", "w.csv", "--taxonomy", "so-b-it"],
         ["--template", "a {word}"],
     ],
 )
