@@ -160,7 +160,10 @@ def run(root: Path, text: str = SUITE, **typed: str) -> dict[str, CheckResult]:
     (root / "fairness_suites" / "jobs.yaml").write_text(text, encoding="utf-8")
     prepared = gate.prepare("jobs", root)
     settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off", **typed}, environment={})
-    return {one.item: one for one in gate.evaluate(prepared, settings, command="x").record.checks}
+    evaluation = gate.evaluate(prepared, settings, command="x")
+    if settings.report is not None:
+        gate.publish(evaluation, prepared, settings)
+    return {one.item: one for one in evaluation.record.checks}
 
 
 def limits(one: CheckResult) -> tuple[float, float]:
@@ -185,8 +188,11 @@ def test_the_planted_shares_come_back_within_their_intervals_and_a_harmless_gene
         assert found[f"far[{word}]"].value == pytest.approx(abs(men.value - 0.5))
 
 
-def test_a_generator_that_paints_more_men_of_one_subject_fails_there_alone(jobs: Path) -> None:
-    found = run(jobs, model="painter:biased")
+def test_a_generator_that_paints_more_men_of_one_subject_fails_there_alone_and_its_page_shows_them(jobs: Path) -> None:
+    found = run(jobs, model="painter:biased", report=str(jobs / "report"))
+    page = (jobs / "report" / "report.html").read_text(encoding="utf-8")
+    assert page.index("doctor, read as man") < page.index("nurse, read as man"), "what moved most comes first"
+    assert page.count("doctor, read as man") == 2 * 12, "of baseline and candidate"
     assert failed(found) == {"women[doctor]", "far[doctor]"}
     assert found["women[doctor]"].delta == pytest.approx(-0.25, abs=0.08)
     assert found["women[doctor]"].counted == "woman"
