@@ -287,3 +287,33 @@ def test_a_value_with_gaps_is_counted_by_the_sets_that_have_a_number_anywhere() 
     paired[:40] = NAN  # 40 sets have none, 10 have one of two
     part = Measure(value=0.5, draw=lambda counts: Drawn(np.zeros(len(counts))), badness=np.zeros(SETS), paired=paired)
     assert compared(part, part, gaps=True, min_sets=21).blank.n_sets.tolist() == [20]
+
+
+@pytest.mark.parametrize(("min_sets", "enough"), [(SETS, True), (SETS + 1, False)])
+def test_as_many_sets_as_the_suite_asks_for_are_enough(min_sets: int, enough: bool) -> None:
+    part = compared(counted(numbers(seed=1)), counted(numbers(seed=2)), min_sets=min_sets)
+    assert part.large_enough.tolist() == [enough, enough]
+
+
+@pytest.mark.parametrize(("sets", "enough"), [(1, False), (2, True)])
+def test_a_group_of_two_sets_is_compared_if_the_suite_asks_for_one_and_a_set_alone_has_no_spread(
+    sets: int, enough: bool
+) -> None:
+    now, before = (counted(numbers(range(sets, SETS), seed)) for seed in (1, 2))
+    assert compared(now, before, gaps=True, min_sets=1).large_enough.tolist() == [enough, True]
+
+
+def test_means_over_views_are_as_far_apart_as_a_set_can_be_and_no_answers() -> None:
+    """Three of 60 sets turned: answers get the exact test of answers, means over views that of bounded numbers."""
+    now, before = np.ones((SETS, 2)), np.ones((SETS, 2))
+    now[:3] = 0.0
+    evidence = []
+    for views in (1, 4):
+        check = planned("value", margin=0.1, no_worse_than="baseline")
+        check.views = views
+        sets = Resamples(SETS, LOADED.decision.draws, stream(0, "sets"))
+        part = compare(LOADED, check, cell(2), counted(now), counted(before), None, sets)
+        assert part.comparison is not None
+        evidence.append(part.comparison.evidence)
+    assert [of.under.exact for of in evidence] == [True, False]
+    assert evidence[0].mean.tolist() == evidence[1].mean.tolist() == pytest.approx([-0.05, -0.05])
