@@ -22,7 +22,7 @@ from fairgate.gate.preparation import Prepared
 from fairgate.ground.atomic import atomic_write, draft_of, remove, sweep
 from fairgate.ground.ci import in_ci, on_github, on_gitlab
 from fairgate.ground.errors import BaselineError, FairgateError, SettingsError, TrackingError, listed
-from fairgate.ground.git import run_git
+from fairgate.ground.git import git_output
 from fairgate.ground.number_format import number, signed
 from fairgate.probes import write_scores
 from fairgate.records import NO_VERDICT, PastValue, RunRecord
@@ -209,11 +209,7 @@ def _suite_lines(prepared: Prepared) -> tuple[str, dict[str, int]]:
         file, _, line = planned.where.rpartition(":")
         if file == shown and not prepared.deleted:  # not the base's: its lines are of another file
             lines[planned.item] = int(line)
-    prefix = ""
-    with contextlib.suppress(OSError):  # without git, the suite's folder is the top
-        prefix = (
-            run_git(prepared.root, "rev-parse", "--show-prefix", seconds=10).stdout.decode(errors="replace").strip()
-        )
+    prefix = git_output(prepared.root, "rev-parse", "--show-prefix") or ""  # without git, the suite's folder is the top
     return f"{prefix}{prepared.loaded.path.relative_to(prepared.root).as_posix()}", lines
 
 

@@ -51,6 +51,15 @@ def run_git(
         raise TimeoutError(f"no answer within {seconds:g} s") from error
 
 
+def git_output(root: Path, *words: str) -> str | None:
+    """What a command of git prints, stripped; None if it fails, git is missing, or it takes 10 seconds."""
+    try:
+        done = run_git(root, *words, seconds=10)
+    except OSError:
+        return None
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
+
+
 def tracked_files_differ(root: Path) -> bool | None:
     """Whether a tracked file is not as HEAD has it; None where git does not know.
 

@@ -155,13 +155,9 @@ def compare(
     allow_pickle: bool = False,
 ) -> Comparison:
     """Compare several models on a suite's probes, as `fairgate audit` does. FairgateError for what cannot be read."""
-    prepared = gate.prepare(suite, Path(root).resolve())
-    where = None if cache is None else str(cache)
-    settings = comparison.audited(prepared, models, device=device, cache=where, allow_pickle=allow_pickle)
+    run = comparison.AuditRun(Path(root).resolve(), device, None if cache is None else str(cache), allow_pickle)
     options = comparison.AuditOptions(reference=tuple(reference), margin=margin, k=k)
-    return Comparison(
-        comparison.audit(prepared, settings, options, command=comparison.command_of([suite], models, options))
-    )
+    return Comparison(comparison.audit_suites([suite], models, options, run).audits[0])
 
 
 def load_suite(name: str, root: Folder = ".") -> LoadedSuite:

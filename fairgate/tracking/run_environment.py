@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fairgate.ground.ci import github_event, on_gitlab
-from fairgate.ground.git import run_git, tracked_files_differ
+from fairgate.ground.git import git_output, tracked_files_differ
 from fairgate.records import Environment
 from fairgate.version import __version__
 
@@ -27,8 +27,8 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
         with contextlib.suppress(PackageNotFoundError):
             packages[name] = version(name)
     # one process for both: a shallow clone does not know how many commits led here
-    shallow, _, commit = (_git(root, "rev-parse", "--is-shallow-repository", "HEAD") or "").partition("\n")
-    height = _git(root, "rev-list", "--count", "HEAD") if shallow == "false" else None
+    shallow, _, commit = (git_output(root, "rev-parse", "--is-shallow-repository", "HEAD") or "").partition("\n")
+    height = git_output(root, "rev-list", "--count", "HEAD") if shallow == "false" else None
     return Environment(
         fairgate=__version__,
         python=platform.python_version(),
@@ -64,17 +64,9 @@ def _job(environment: Mapping[str, str]) -> str | None:
     return f"{server}/{repository}/actions/runs/{run}" if server and repository and run else None
 
 
-def _git(root: Path, *words: str) -> str | None:
-    try:
-        done = run_git(root, *words, seconds=10)
-    except OSError:
-        return None
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
-
-
 def _branch(root: Path, environment: Mapping[str, str]) -> str | None:
     """The branch; where CI has checked out a bare commit, the one that it says the commit is of."""
-    checked_out = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    checked_out = git_output(root, "symbolic-ref", "--quiet", "--short", "HEAD")
     named = environment.get("GITHUB_REF_NAME") if environment.get("GITHUB_REF_TYPE") == "branch" else None
     if on_gitlab(environment):
         named = environment.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or environment.get("CI_COMMIT_BRANCH")

@@ -20,7 +20,7 @@ from fairgate.data import Dataset
 from fairgate.gate.baselines import Repository
 from fairgate.gate.selftest.finding import TOOK_TOO_LONG, Finding, of_error, ok, run, trouble, warning
 from fairgate.ground.errors import BaselineError, DatasetError, DeviceError, SettingsError, TrackingError
-from fairgate.ground.git import run_git
+from fairgate.ground.git import git_output
 from fairgate.models import KEY_VARIABLE, CacheWarning, cache_key, require_cache_outside
 from fairgate.suites import default_cache
 from fairgate.tracking import redact, session, sqlite_path, waiting
@@ -141,12 +141,9 @@ def _size(count: int) -> str:
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
 
 
-_SECONDS = 10
-
-
 def look_at_git(root: Path, refs: list[str]) -> list[Finding]:
     """A shallow clone, and the merge base of every `git:REF` in `refs`."""
-    shallow = _said(root, "rev-parse", "--is-shallow-repository")
+    shallow = git_output(root, "rev-parse", "--is-shallow-repository")
     if shallow is None:
         what = "there is no git repository to look into, or git may not read it."
         if refs:
@@ -154,7 +151,7 @@ def look_at_git(root: Path, refs: list[str]) -> list[Finding]:
             return [trouble("git", what, where=str(root), remedy=remedy)]
         remedy = "runs are recorded without a commit; `git init` to have one"
         return [warning("git", what, where=str(root), remedy=remedy)]
-    findings = [ok("git", f"whole history, {_said(root, 'rev-list', '--count', 'HEAD') or 'no'} commits")]
+    findings = [ok("git", f"whole history, {git_output(root, 'rev-list', '--count', 'HEAD') or 'no'} commits")]
     if shallow == "true":
         remedy = "fetch all of it: `git fetch --unshallow`, in GitHub Actions `fetch-depth: 0` for actions/checkout"
         what = "the clone is shallow: merge bases and the steps of history are missing."
@@ -168,14 +165,6 @@ def _merge_base(root: Path, ref: str) -> Finding:
     except BaselineError as error:
         return of_error("git", error)
     return ok("git", f"the merge base with {ref} is {commit[:7]}")
-
-
-def _said(root: Path, *words: str) -> str | None:
-    try:
-        done = run_git(root, *words, seconds=_SECONDS)
-    except OSError:
-        return None
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
 
 AREA = "mlflow"
@@ -276,11 +265,7 @@ def _untracked(root: Path) -> list[Finding]:
     folder = root / "datasets"
     if not folder.is_dir() or not (root / ".git").exists():
         return []
-    try:
-        listed = run_git(root, "ls-files", "--", "datasets")
-    except OSError:
-        return []
-    if listed.returncode != 0 or listed.stdout.strip():
+    if git_output(root, "ls-files", "--", "datasets") != "":
         return []
     remedy = "track it: `dvc init`, then `dvc add datasets` and commit datasets.dvc"
     return [warning("dvc", "datasets/ is neither in git nor in DVC: a fresh clone has no data.", "datasets", remedy)]

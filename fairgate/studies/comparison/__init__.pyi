@@ -2,5 +2,4 @@ from .many import AuditRun as AuditRun
 from .many import audit_suites as audit_suites
 from .run import AuditOptions as AuditOptions
 from .run import audit as audit
-from .run import audited as audited
 from .run import command_of as command_of

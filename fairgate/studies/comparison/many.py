@@ -13,7 +13,8 @@ from fairgate import gate
 from fairgate.engines import Task, open_engine
 from fairgate.ground.errors import CapabilityError, SettingsError
 from fairgate.records import AuditCollection
-from fairgate.studies.comparison.run import AuditOptions, answers_of, audit, audited, command_of
+from fairgate.studies.comparison.run import AuditOptions, answers_of, audit, command_of
+from fairgate.suites import Settings
 
 Answers = gate.Scored | CapabilityError
 
@@ -27,9 +28,10 @@ class AuditRun:
     cache: str | None = None
     allow_pickle: bool = False
 
-    def settings(self, prepared: gate.Prepared, models: Sequence[str]) -> Any:
-        """Models with the settings under which each is scored."""
-        return audited(prepared, models, device=self.device, cache=self.cache, allow_pickle=self.allow_pickle)
+    def settings(self, prepared: gate.Prepared, models: Sequence[str]) -> list[tuple[str, Settings]]:
+        """Models with the settings under which each is scored: nothing to compare with, and nothing logged."""
+        typed: dict[str, Any] = {"device": self.device, "cache": self.cache, "allow_pickle": self.allow_pickle}
+        return [(uri, gate.settings_of(prepared, model=uri, baseline="none", mlflow="off", **typed)) for uri in models]
 
 
 def audit_suites(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -44,14 +44,6 @@ def command_of(suites: Sequence[str], models: Sequence[str], options: AuditOptio
     words += [] if options.margin is None else ["--margin", str(options.margin)]
     words += [] if options.k is None else ["--k", str(options.k)]
     return shlex.join(words)
-
-
-def audited(
-    prepared: gate.Prepared, models: Sequence[str], *, device: str | None, cache: str | None, allow_pickle: bool
-) -> list[tuple[str, Settings]]:
-    """Models with the settings under which each is scored: nothing to compare with, and nothing logged."""
-    typed: dict[str, Any] = {"device": device, "cache": cache, "allow_pickle": allow_pickle}
-    return [(uri, gate.settings_of(prepared, model=uri, baseline="none", mlflow="off", **typed)) for uri in models]
 
 
 def audit(
