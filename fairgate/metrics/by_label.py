@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,8 @@ from fairgate.metrics.contract import (
     register,
 )
 from fairgate.metrics.limits import OfWorstGroup, measure_groups
-from fairgate.probes import DatasetFacts, ProbeScores, Text
+from fairgate.models import folded
+from fairgate.probes import DatasetFacts, PredictionProbe, ProbeScores, Text
 from fairgate.records import MetricSpec
 
 Codes = NDArray[np.int64]
@@ -32,7 +34,7 @@ class OfLabel(MetricSettings):
     """Which label is looked for."""
 
     label: Text | None = Field(
-        default=None, description="The label that is looked for, as the dataset (or `words`) writes it; left out, all."
+        default=None, description="The label that is looked for, in the dataset's word or the model's; left out, all."
     )
 
     @property
@@ -193,7 +195,7 @@ def _coded(r: MetricRequest, cell: Cell, answer: ProbeScores) -> tuple[Codes, Co
         )
     known = list(dict.fromkeys(answer.truth.tolist()))
     truth, given = answer.truth[cell.rows].tolist(), answer.predicted[cell.rows].tolist()
-    label = r.settings_of(OfLabel).label
+    label = _in_the_models_word(r, known)
     if len(set(truth)) == 1:
         about = f" of '{r.subject}'" if r.subject else ""
         raise ScoresError(
@@ -212,6 +214,15 @@ def _coded(r: MetricRequest, cell: Cell, answer: ProbeScores) -> tuple[Codes, Co
             remedy=did_you_mean(label, known) or f"labels: {listed(known)}",
         )
     return _codes(truth, {label: 0}, 1), _codes(given, {label: 0}, 1), 2
+
+
+def _in_the_models_word(r: MetricRequest, known: Sequence[str]) -> str | None:
+    """The label that is looked for as the answers have it: as it is, else by the probe's `words`, up to case."""
+    label = r.settings_of(OfLabel).label
+    if label is None or label in known:
+        return label
+    asked = r.asked.word(label) if isinstance(r.asked, PredictionProbe) else label
+    return next((name for name in known if folded(name) in (folded(asked), folded(label))), label)
 
 
 def _codes(names: list[str], code: dict[str, int], other: int) -> Codes:

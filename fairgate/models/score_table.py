@@ -60,6 +60,11 @@ class ScoreTable:
             )
         return values
 
+    @property
+    def of_numbers(self) -> tuple[str, ...]:
+        """The columns that hold numbers."""
+        return tuple(name for name in self.prompts if is_number(self._arrow.column(name).type))
+
     def labels(self, attribute: str) -> NDArray[np.object_]:
         """A column of text, or of whole numbers (such as seeds) as text, (images,), empty where a cell is. Raises
         ScoresError: unknown, other numbers, giants."""

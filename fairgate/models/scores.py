@@ -214,6 +214,11 @@ class PrecomputedNumbers(Precomputed):
         """Rows of every image that are its row again, (images,)."""
         return self.table.repeats
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that hold numbers."""
+        return self.table.of_numbers
+
     def measure(self, column: str) -> Floats:
         """A column, (images,). Raises ScoresError: unknown, no numbers, or not finite."""
         return self.table.column(column, None)

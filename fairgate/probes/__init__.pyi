@@ -24,6 +24,9 @@ from .generation import REFUSAL as REFUSAL
 from .generation import REPEAT as REPEAT
 from .generation import SHOWN as SHOWN
 from .generation import GenerationProbe as GenerationProbe
+from .prediction import PredictionProbe as PredictionProbe
+from .question_items import Item as Item
+from .question_items import items_of as items_of
 from .registry import PROBES as PROBES
 from .registry import value_name as value_name
 from .settings import Name as Name

@@ -43,7 +43,9 @@ class TableLabels(SuiteSection):
     )
     groups: list[Text] = Field(min_length=2, description="The groups that it may hold.")
     picture: Text | None = Field(
-        default=None, description="Column with a digest of each picture: equal pictures are one piece of evidence."
+        default=None,
+        description="Column with a digest of each picture: equal pictures are one piece of evidence. It may be empty "
+        "where nobody is perceived.",
     )
     repeat: Text | None = Field(
         default=None,
@@ -187,7 +189,7 @@ class GenerationProbe(Probe):
             first: dict[str | int, int] = {}
             more[PICTURE] = np.array(
                 [
-                    first.setdefault(row if refused[row] or picture is None else picture, row)
+                    first.setdefault(row if refused[row] or not picture else picture, row)
                     for row, picture in enumerate(pictures)
                 ],
                 dtype=np.float64,
@@ -234,8 +236,8 @@ class GenerationProbe(Probe):
             )
         perceived: NDArray[Any] = np.array([label or UNREADABLE for label in given], dtype=object)
         refused = (perceived == REFUSED) & (REFUSED not in self.groups)
-        column = self.labels.picture
-        return perceived, refused, None if column is None else _filled(model, "picture", column, ~refused)
+        column, someone = self.labels.picture, perceived != UNREADABLE
+        return perceived, refused, None if column is None else _filled(model, "picture", column, ~refused & someone)
 
     def _repeats(
         self, model: models.PredictingModel, column: str, rows: Rows, perceived: NDArray[Any]

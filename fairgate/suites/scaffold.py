@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
 
-from fairgate.ground.errors import SettingsError, SuiteError
+from fairgate.ground.errors import SettingsError, SuiteError, listed
+from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
-from fairgate.probes import ABSTAINED, AnswerMatcher, DatasetFacts
+from fairgate.probes import ABSTAINED, AnswerMatcher, DatasetFacts, Item, filled, with_article
 
 FEWEST = 30
 """Fewest sets of a group that a check is about, the `min_sets` of a suite that names none: no verdict on fewer."""
@@ -25,6 +26,8 @@ _MOST, _COVERED = 20, 0.9
 """Options of a question at most, and the share of answers that begin with yes or no if these are its options."""
 _YES_NO = ("yes", "no")
 _UNNAMED = "The question that the table answers"
+_SEARCHED = ("{subject}", "a photo of {a_subject}")
+_SHOWN_COLUMNS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,24 @@ class SuiteDraft:
         *,
         searches: bool = True,
         template: str = "a photo of {a_label}",
+        columns: Collection[str] | None = None,
     ) -> str:
         """A classification, and checks of use, bounds and regressions.
 
         The labels are the dataset's subjects, or the groups of the attribute `truth`, and `distractors`, which no image
-        shows; `searches` says whether the model can rank, `template` how it is shown a label. Raises SuiteError if
-        there is only one subject and no `truth`: a classification needs two labels.
+        shows; `searches` says whether the model can rank, `template` how it is shown a label. A table has `columns`,
+        which decide how labels are written. Raises SuiteError if there is only one subject and no `truth`: a
+        classification needs two labels; SettingsError if a label has no column.
         """
         labels, true_to = _labels(self.dataset, truth)
         labels |= _further(labels, distractors)
+        if columns is not None:
+            labels, template = _in_columns(labels, template, columns, self.model)
+            searches = searches and all(
+                filled(prompt, "subject", subject) in columns
+                for prompt in _SEARCHED
+                for subject in self.dataset.subjects
+            )
         each_subject = _fewest(self.dataset, self.index, [], self.index.subject.tolist()) >= self.min_sets
         compared = self._compared()
         return self._rendered(
@@ -69,6 +81,7 @@ class SuiteDraft:
             prompt=template,
             words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
             searches=searches and true_to is None,
+            searched=_SEARCHED,
             more_than_chance=_more_than_chance(labels),
             counterfactual=self.dataset.counterfactual,
             by=", by: subject" if compared.by_subject and true_to is None else "",
@@ -93,6 +106,33 @@ class SuiteDraft:
         compared = self._compared()
         by = ", by: subject" if compared.by_subject and len(self.dataset.subjects) > 1 else ""
         return self._rendered("new_detection_suite.yaml.j2", compared, boxes=boxes, by=by)
+
+    def of_numbers(self, columns: Sequence[str]) -> str:
+        """For a table of numbers, one probe for each of its columns. Raises SettingsError for one without any."""
+        if not 1 <= len(columns) <= _MOST:
+            raise SettingsError(
+                f"the table has {len(columns)} columns of numbers, and not 1 to {_MOST}.",
+                where=self.model,
+                remedy="keep the columns that are to be judged, beside the one that names the images",
+            )
+        probes = [(slug(column) if len(columns) > 1 else "numbers", column) for column in columns]
+        return self._rendered("new_number_suite.yaml.j2", self._compared(), probes=probes)
+
+    def of_items(self, items: Sequence[Item]) -> str:
+        """For a model that answers the questions in the dataset's captions, `items`."""
+        missing = "missing" in self.dataset.attributes.get("picture", ())
+        leanings = [
+            name
+            for name, ambiguous in (("ambiguous", True), ("disambiguated", False))
+            if any(item.stereotype and (item.right == ABSTAINED) == ambiguous and item.right for item in items)
+        ]
+        return self._rendered(
+            "new_item_suite.yaml.j2",
+            self._compared(),
+            missing=missing,
+            right=any(item.right is not None for item in items),
+            leanings=leanings,
+        )
 
     def of_answers(self, answers: Mapping[tuple[int, str], str]) -> str:
         """For a table of `answers` by (row, prompt) to questions without right answers; options are what it answers.
@@ -229,6 +269,32 @@ def _further(labels: dict[str, str], distractors: Sequence[str]) -> dict[str, st
             remedy="name what an image may be taken for and does not show, for example --beside nurse",
         )
     return {label: label for label in further}
+
+
+def _in_columns(
+    labels: Mapping[str, str], template: str, columns: Collection[str], model: str
+) -> tuple[dict[str, str], str]:
+    """The word of each label, and the template, by which a table has a column for every label. Raises SettingsError."""
+    spoken = ({name: name for name in labels}, {name: name.replace("_", " ") for name in labels}, dict(labels))
+    for words in spoken:
+        first = next(iter(words.values()))
+        phrases = ((with_article(first), "{a_label}"), (first, "{label}"))
+        derived = [
+            column.replace(phrase, placeholder)
+            for column in columns
+            for phrase, placeholder in phrases
+            if phrase in column and not {"{", "}"} & {*column}
+        ]
+        for known in (template, "{label}", *derived):
+            if all(filled(known, "label", word) in columns for word in words.values()):
+                return words, known
+    lost = [word for word in labels.values() if not any(word.lower() in column.lower() for column in columns)]
+    raise SettingsError(
+        f"the table has no column for each label, such as '{(lost or list(labels.values()))[0]}'.",
+        where=model,
+        remedy=f"call the columns `a photo of a LABEL` or `LABEL`, or append `&LABEL=COLUMN` for each; its columns: "
+        f"{listed(list(columns), _SHOWN_COLUMNS)}",
+    )
 
 
 def _fewest(dataset: DatasetFacts, index: GroupedRows, crossed: Sequence[str], *columns: Sequence[str]) -> int:

@@ -340,7 +340,8 @@ def test_labels_that_somebody_gave_are_judged_and_equal_pictures_count_as_often_
     once = [("man" if seed % 2 else "woman", f"{seed}.png") for seed in range(SEEDS)]
     often = [("man" if seed // 4 % 2 else "woman", f"{seed // 4}.png") for seed in range(SEEDS)]
     found = []
-    for cells in (once, often, [*once[:-30], *[("", f"{seed}.png") for seed in range(30)]]):
+    # Nobody is perceived in 30 rows, of which 15 have no picture to take a digest of.
+    for cells in (once, often, [*once[:-30], *[("", f"{seed}.png" if seed % 2 else "") for seed in range(30)]]):
         table(jobs, cells)
         found.append(run(jobs, LABELLED))
     single, copies, unread = (one["women[doctor]"] for one in found)

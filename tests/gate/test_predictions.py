@@ -144,6 +144,15 @@ def test_labels_of_another_language_are_an_error_that_says_how_to_name_them(repo
     assert "`words`" in record.checks[0].reason
 
 
+def test_a_label_is_looked_for_by_the_datasets_word_or_by_the_models(repository: Path) -> None:
+    again = "  - {{id: {}, probe: gender, metric: f1, label: {}, over: race, at_least: 0.7}}\n"
+    suite(repository, SUITE + again.format("own", "female") + again.format("capitals", "WOMAN"))
+    found = checks(run(repository, "base", baseline=None))
+    values = {id_: (found[id_].value, found[id_].verdict) for id_ in ("f1-women", "own", "capitals")}
+    assert len(set(values.values())) == 1, values
+    assert found["own"].verdict == "pass"
+
+
 def test_a_label_that_no_image_has_is_an_error(repository: Path) -> None:
     suite(repository, SUITE.replace("label: Woman", "label: Women"))
     found = checks(run(repository, "base", baseline=None))["f1-women"]

@@ -12,7 +12,7 @@ import typer
 
 from fairgate import data, models, probes, suites
 from fairgate.gate import baselines
-from fairgate.ground.errors import BaselineError, SettingsError, SuiteError
+from fairgate.ground.errors import BaselineError, DatasetError, SettingsError, SuiteError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import progress_line, writing
 from fairgate.studies import power
@@ -180,23 +180,51 @@ def _text(
         remedy = "leave out --views, and write `views:` at a probe yourself"
         _refuse(several, "a detector's suite is written without views.", model, remedy)
         return draft.of_detections(boxes=release.index.boxes() is not None)
-    if (answers := getattr(opened, "answers", None)) is not None:
-        what = "a suite of answers has the options that the table answers."
-        _refuse(labels, what, model, "leave out --truth and --beside")
-        _refuse(several, "a table has no answers about views.", model, "leave out --views, or name the model itself")
-        return draft.of_answers(answers)
+    if "measure" in can:
+        _refuse(labels or several, "a table of numbers has no labels, and no views.", model, "leave out these options")
+        return draft.of_numbers(getattr(opened, "columns", ()))
+    if "answer" in can and "log_probabilities" not in can:
+        return _of_words(draft, release, opened, model, labels=labels, several=several)
     if "predict" in can and "log_probabilities" not in can:
         _refuse(bool(beside), "a suite of predictions has the model's own labels.", model, "leave out --beside")
         return draft.of_predictions(truth)
-    what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
-    remedy = f"copy the suite of docs/use/questions.md to fairness_suites/{name}.yaml, with your questions in it"
-    _refuse("answer" in can and "log_probabilities" not in can, what, model, remedy)
     if opened is not None:
         models.require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
     answered = bool(_ANSWERING & set(models.schemes(model)))  # a label is what such a model says next
     by_label = answered or getattr(opened, "texts_read_by", "") == "labels"
     template = "{label}" if by_label else "a photo of {a_label}"
-    return draft.of_labels(truth, beside, searches="similarity" in can, template=template)
+    columns = opened.table.prompts if isinstance(opened, models.PrecomputedScores) else None
+    return draft.of_labels(truth, beside, searches="similarity" in can, template=template, columns=columns)
+
+
+def _of_words(
+    draft: suites.SuiteDraft,
+    release: data.Dataset,
+    opened: models.Model | None,
+    model: str,
+    *,
+    labels: bool,
+    several: bool,
+) -> str:
+    """A suite of the questions in the dataset's captions, or of those that a table answers."""
+    try:
+        items = probes.items_of(release.index, (), False)
+    except DatasetError:
+        items = []
+    options = "leave out --truth, --beside and --views"
+    _refuse(bool(items) and (labels or several), "the dataset's captions hold questions, and options.", model, options)
+    if items:
+        return draft.of_items(items)
+    answers = getattr(opened, "answers", None)
+    if answers is None:
+        what = f"a model that answers in words needs questions, and captions of {release.manifest.ref} hold none."
+        remedy = (
+            f"copy the suite of docs/use/questions.md to fairness_suites/{draft.name}.yaml, with your questions in it"
+        )
+        raise SettingsError(what, where=model, remedy=remedy)
+    _refuse(labels, "a suite of answers has the options that the table answers.", model, options)
+    _refuse(several, "a table has no answers about views.", model, "leave out --views, or name the model itself")
+    return draft.of_answers(answers)
 
 
 def _refuse(wrong: bool, what: str, model: str, remedy: str) -> None:

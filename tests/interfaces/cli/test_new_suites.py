@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from fairgate.data import write_dataset
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli.main import app
 from fairgate.studies.power import decidable, first_suite, harmless
-from fairgate.suites import SuiteDraft, load_suite, resolve
+from fairgate.suites import Suite, SuiteDraft, load_suite, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -281,7 +282,9 @@ def test_a_model_that_answers_in_words_is_sent_to_the_page_of_questions(toy: Toy
     lines = [f"{set_id},{tone}-{gender},A cook.\n" for _, set_id, tone, gender in members(40)]
     (toy.root / "answers.csv").write_text("set_id,member,answer\n" + "".join(lines), encoding="utf-8")
     code, output = new(toy.root, "asked", "--dataset", "toy", "--model", "answers:answers.csv")
-    assert (code, "docs/use/questions.md" in output) == (4, True), output
+    assert code == 4, output
+    assert "the answers are 1 different texts" in output
+    assert "docs/use/questions.md" in output
     assert "fairness_suites/asked.yaml" in output
     assert not (toy.root / "fairness_suites" / "asked.yaml").exists()
 
@@ -427,3 +430,90 @@ def test_answers_in_free_words_are_refused_with_a_page_to_copy(tmp_path: Path, a
     assert "docs/use/questions.md" in str(caught.value.remedy)
     with pytest.raises(SettingsError, match="the answers are 0 different texts"):
         draft.of_answers({})
+
+
+def people(root: Path, captions: tuple[str, str] = ("", ""), images: int = 80) -> None:
+    rows_ = [
+        {
+            "set_id": f"{n:03d}",
+            "member": "0",
+            "subject": ("chef", "doctor")[n // 2 % 2],
+            "caption": captions[n // 2 % 2],
+        }
+        | {"gender": ("male", "female")[n % 2]}
+        for n in range(images)
+    ]
+    options = {"name": "people", "version": "v1", "attributes": {"gender": ["male", "female"]}, "recipe": {"name": "x"}}
+    write_dataset(root / "datasets/people/v1", rows_, licence="CC0-1.0", counterfactual=False, **options)
+
+
+def written_for(root: Path, model: str, *words: str) -> Suite:
+    """The suite that is written for a model, after its first run decides it."""
+    code, output = new(root, "first", "--dataset", "people", "--model", model, "--baseline", f"model:{model}", *words)
+    assert code == 0, output
+    prepared = gate.prepare("first", root)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off", "baseline": "none"}, environment={})
+    checks = gate.evaluate(prepared, settings).record.checks
+    assert "error" not in {check.verdict for check in checks}, [check.reason for check in checks]
+    return prepared.loaded.suite
+
+
+def test_a_suite_of_answers_asks_the_questions_in_the_datasets_captions(tmp_path: Path) -> None:
+    """They are in words of the framework's own in the table, one an image."""
+    item = {"question": "Who?", "options": {"a": ["the cook"], "b": ["the nurse"], "c": ["unknown"]}, "abstain": "c"}
+    people(tmp_path, (json.dumps({**item, "right": "a", "stereotype": ["a"]}), json.dumps({**item, "right": "b"})))
+    said = [("The cook.", "The nurse.")[n // 2 % 2] for n in range(80)]
+    lines = [json.dumps({"id": n, "prompt": f"{n}: Who?", "answer": answer}) for n, answer in enumerate(said)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    suite = written_for(tmp_path, "answers:a.jsonl?prompt=none")
+    assert suite.probes["asked"].items == "captions"  # type: ignore[attr-defined]
+    assert [check.metric for check in suite.checks] == [
+        *["answer_accuracy"] * 2,
+        *("unreadable_rate", "bias_disambiguated"),
+    ]
+
+
+def test_a_suite_of_numbers_has_a_probe_for_each_column(tmp_path: Path) -> None:
+    people(tmp_path)
+    numbers = np.random.default_rng(0).normal(size=(80, 2)).round(4).tolist()
+    lines = [f"{n:03d},0,{x},{y},note" for n, (x, y) in enumerate(numbers)]
+    (tmp_path / "n.csv").write_text("\n".join(["set_id,member,warmth,Skill (mean),remark", *lines]), encoding="utf-8")
+    suite = written_for(tmp_path, "numbers:n.csv")
+    assert {name: probe.column for name, probe in suite.probes.items()} == {  # type: ignore[attr-defined]
+        **{"warmth": "warmth", "skill-mean": "Skill (mean)"},
+    }
+    (tmp_path / "n.csv").write_text("\n".join(["set_id,member", *(f"{n:03d},0" for n in range(80))]), encoding="utf-8")
+    code, output = new(tmp_path, "second", "--dataset", "people", "--model", "numbers:n.csv")
+    assert (code, "0 columns of numbers" in output) == (4, True), output
+
+
+@pytest.mark.parametrize(
+    ("columns", "template", "searches"),
+    [
+        (["chef", "doctor"], "{label}", False),
+        (["this is a chef!", "this is a doctor!"], "this is {a_label}!", False),
+        (["a photo of a chef", "a photo of a doctor", "chef", "doctor"], "a photo of {a_label}", True),
+    ],
+)
+def test_a_suite_of_scores_shows_labels_as_the_tables_columns_do(
+    tmp_path: Path, columns: list[str], template: str, searches: bool
+) -> None:
+    people(tmp_path, images=128)
+    lines = [
+        ",".join([f"{n:03d},0", *(f"0.{n * 7 % (11 + at):02d}" for at in range(len(columns)))]) for n in range(128)
+    ]
+    (tmp_path / "s.csv").write_text("\n".join([",".join(["set_id", "member", *columns]), *lines]), encoding="utf-8")
+    suite = written_for(tmp_path, "scores:s.csv?values=cosine&logit_scale=100")
+    assert suite.probes["labels"].template == template  # type: ignore[attr-defined]
+    assert ("search" in suite.probes) is searches
+
+
+def test_a_table_of_scores_without_a_column_for_a_label_is_told_which(tmp_path: Path) -> None:
+    people(tmp_path)
+    lines = [f"{n:03d},0,0.5,0.4" for n in range(80)]
+    (tmp_path / "s.csv").write_text("\n".join(["set_id,member,a cook,a doctor", *lines]), encoding="utf-8")
+    code, output = new(tmp_path, "first", "--dataset", "people", "--model", "scores:s.csv?values=cosine")
+    assert code == 4, output
+    assert "no column for each label, such as 'chef'" in output
+    mapped = "scores:s.csv?values=cosine&logit_scale=100&chef=a cook&doctor=a doctor"
+    assert written_for(tmp_path, mapped).probes["labels"].template == "{label}"  # type: ignore[attr-defined]
