@@ -46,10 +46,14 @@ from .parquet_file import is_text as is_text
 from .parquet_file import numbers as numbers
 from .parquet_file import open_parquet as open_parquet
 from .parquet_file import texts as texts
+from .releases import FOLDER as FOLDER
+from .releases import RELEASES as RELEASES
 from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset
 from .releases import refuse_existing as refuse_existing
 from .releases import release as release
+from .releases import releases_folder as releases_folder
+from .releases import shadowed_library as shadowed_library
 from .releases import versions as versions
 from .releases import write_dataset as write_dataset
 from .rows import MEMBER as MEMBER

@@ -32,7 +32,7 @@ CROSS = " × "
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 VERSION_PATTERN = r"^v[1-9][0-9]*$"
-PULL: Final = "run `fairgate dataset pull --force datasets.dvc`"
+PULL: Final = "run `fairgate dataset pull --force` on its pointer (fairness_data.dvc or datasets.dvc)"
 """What to do about a release that is damaged here."""
 
 
@@ -138,7 +138,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise DatasetError(
             f"there is no dataset in '{folder}'.",
             where=str(path),
-            remedy="run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`",
+            remedy="run `fairgate dataset pull`, or `fairgate dataset import`",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         said = getattr(error, "strerror", None) or error

@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from importlib import metadata
 from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -21,6 +22,28 @@ from fairgate.ground.errors import DatasetError, did_you_mean
 from fairgate.version import __version__
 
 ROOT = Path("datasets")
+"""Where repositories had their releases before fairgate 0.3, and still have them."""
+FOLDER = Path("fairness_data")
+"""Where others have them: Python takes a folder `datasets` for the library of that name."""
+
+
+RELEASES = (ROOT, FOLDER)
+
+
+def releases_folder(root: Path = Path()) -> Path:
+    """The folder of a repository's releases: `datasets`, if it holds releases or DVC's pointers to them, else
+    `fairness_data`."""
+    old, pointer = root / ROOT, (root / ROOT).with_suffix(".dvc")
+    pointers = [pointer, *old.glob("*.dvc"), *old.glob("*/*.dvc"), *old.glob(f"*/v*/{MANIFEST_FILE}")]
+    return old if any(path.is_file() for path in pointers) else root / FOLDER
+
+
+def shadowed_library(root: Path) -> str | None:
+    """The reason why `import datasets` gives a folder of the repository instead of the library, which is absent; None
+    if it does not."""
+    if not (root / ROOT).is_dir() or any(metadata.distributions(name=str(ROOT))):
+        return None
+    return "Python takes the folder datasets/ for the library `datasets`, which is not installed: transformers fails."
 
 
 def versions(name: str, root: Path = ROOT) -> list[str]:
@@ -44,7 +67,7 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
     if not found or (at and version not in found):
         known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
         near = f"there is {', '.join(found)};" if found else did_you_mean(name, known)
-        fetched = "run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or `fairgate dataset get`"
+        fetched = f"run `fairgate dataset pull {root.name}.dvc`, `fairgate dataset import`, or `fairgate dataset get`"
         raise DatasetError(
             f"dataset '{name}' has no version '{version}'." if found else f"there is no dataset '{ref}'.",
             where=str(root / name),
@@ -57,8 +80,7 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
         raise DatasetError(
             "a link leads from the dataset to a folder outside of the repository.",
             where=str(folder),
-            remedy="put the release itself there (`fairgate dataset pull datasets.dvc`); DVC may link shards to its "
-            "own cache",
+            remedy="put the release itself there (`fairgate dataset pull`); DVC may link shards to its own cache",
         )
     dataset = read_dataset(folder)
     if (dataset.name, dataset.version) != (name, folder.name):

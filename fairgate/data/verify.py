@@ -92,8 +92,8 @@ def require_intact(dataset: ShardReader, memory: SealedNotes | None, progress: R
         raise DatasetError(
             f"dataset '{manifest.ref}' cannot be scored: {worst.what}{more}",
             where=worst.where,
-            remedy=f"`fairgate dataset verify {manifest.ref}` names every problem; run `fairgate dataset pull --force "
-            "datasets.dvc`, or release other content as a new version (`fairgate release`)",
+            remedy=f"`fairgate dataset verify {manifest.ref}` names every problem; run `fairgate dataset pull --force` "
+            "on its pointer, or release other content as a new version (`fairgate release`)",
         )
     _intact.add(name)
     if memory is not None:

@@ -98,7 +98,7 @@ def other_dataset(before: Dataset, now: Dataset, words: str) -> NeededApproval:
 
 def edited_dataset(dataset: Dataset, repository: Repository, base: BaseCommit) -> list[DefinitionChange]:
     """A dataset in git that a commit of this change edits or adds; `tracked` reports DVC's pointers."""
-    folder = f"datasets/{dataset.name}/{dataset.version}"
+    folder = f"{dataset.folder.parents[1].name}/{dataset.name}/{dataset.version}"
     then, now = (repository.tree(commit, folder) for commit in (base.commit, "HEAD"))
     before, what = (THERE, "edited") if then else (None, "added")
     return [DefinitionChange(what=folder, before=before, now=f"{what} by this change")] if now and now != then else []

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fairgate import suites
-from fairgate.data import Dataset, open_dataset
+from fairgate.data import Dataset, open_dataset, releases_folder
 from fairgate.formulas.metrics import NullSkew
 from fairgate.gate.baselines import Repository
 from fairgate.gate.bases import BaseCommit, base_commits, suites_at
@@ -120,7 +120,7 @@ def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prep
         if deleted is None:
             raise
         loaded = deleted
-    dataset = open_dataset(loaded.suite.dataset, root / "datasets")
+    dataset = open_dataset(loaded.suite.dataset, releases_folder(root))
     here = planned_on(loaded, dataset)
     return Prepared(loaded, here.planned, here.null, dataset=dataset, root=root, deleted=deleted is not None)
 

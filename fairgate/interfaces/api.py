@@ -168,7 +168,7 @@ def load_suite(name: str, root: Folder = ".") -> LoadedSuite:
 
 def open_dataset(name: str, root: Folder = ".") -> Dataset:
     """A released dataset of the repository at `root`: `NAME`, the newest version, or `NAME@vN`. Raises DatasetError."""
-    return data.open_dataset(name, Path(root).resolve() / "datasets")
+    return data.open_dataset(name, data.releases_folder(Path(root).resolve()))
 
 
 def import_images(  # noqa: PLR0913 - the options of a command
@@ -198,7 +198,7 @@ def import_images(  # noqa: PLR0913 - the options of a command
     grouping = data.ColumnGrouping(
         {column: data.Bins.parse(written) for column, written in (bins or {}).items()}, merge or {}
     )
-    releases = Path(root).resolve() / "datasets"
+    releases = data.releases_folder(Path(root).resolve())
     declared = attributes if isinstance(attributes, Mapping) else {attribute: [] for attribute in attributes}
     columns = data.ImportColumns(declared, subject, subject_column, image_column, set_column, member_column, cluster)
     plan = data.plan_import(labels, None if images is None else Path(images), columns, grouping)

@@ -11,13 +11,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from fairgate.data import releases_folder
 from fairgate.ground.errors import SettingsError, listed
 from fairgate.ground.git import run_git
 from fairgate.models.checkpoints import OPEN_CLIP, Home, home_of
 
 Service = Literal["github", "gitlab"]
 _TEMPLATES = Path(__file__).with_name("templates")
-_SKIPPED = frozenset({"datasets", "fairness_suites", "build", "node_modules", "mlartifacts", "mlruns"})
+_SKIPPED = frozenset({"datasets", "fairness_data", "fairness_suites", "build", "node_modules", "mlartifacts", "mlruns"})
 _DEEPEST = 4
 _SHOWN = 3  # folders that an error describes
 _FIRST = ("hf", "open_clip", "classifier", "timm", "detector")
@@ -136,11 +137,12 @@ def find_branch(root: Path) -> tuple[str, bool]:
 
 def find_dataset(root: Path) -> str:
     """The one dataset of a repository. Raises SettingsError where there is none, or several."""
-    names = sorted({path.parent.parent.name for path in (root / "datasets").glob("*/v*/manifest.json")})
+    folder = releases_folder(root)
+    names = sorted({path.parent.parent.name for path in folder.glob("*/v*/manifest.json")})
     if len(names) != 1:
         raise SettingsError(
-            f"datasets/ holds {'no dataset' if not names else f'several datasets: {listed(names)}'}.",
-            where=str(root / "datasets"),
+            f"{folder.name}/ holds {'no dataset' if not names else f'several datasets: {listed(names)}'}.",
+            where=str(folder),
             remedy="say which: --dataset NAME"
             if names
             else "bring one: fairgate dataset import, or fairgate dataset pull",

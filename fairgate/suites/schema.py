@@ -249,7 +249,7 @@ class Suite(SuiteSection):
     schema_: Literal[1] = Field(alias="schema", description="Version of this format.")
     suite: Name = Field(description="Name of the suite, which is also that of its file.")
     dataset: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*(@v[0-9]+)?$", max_length=80)] = Field(
-        description="A release in `datasets/`: `NAME@vN`, or `NAME`, the newest version."
+        description="A release in `fairness_data/` or `datasets/`: `NAME@vN`, or `NAME`, the newest version."
     )
     model: Text | None = Field(default=None, description="URI of the checkpoint that is judged.")
     baseline: Text | None = Field(

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from fairgate.data import open_dataset, read_dataset, release, versions
+from fairgate.data import open_dataset, read_dataset, release, releases_folder, shadowed_library, versions
 from fairgate.ground.errors import DatasetError
 
 
@@ -40,7 +40,7 @@ def test_an_absent_dataset_names_the_command_and_the_nearest_name(root):
 
 def test_without_a_root_the_remedy_is_to_pull(tmp_path):
     with pytest.raises(DatasetError) as caught:
-        open_dataset("people", tmp_path / "nothing")
+        open_dataset("people", tmp_path / "datasets")
     assert (
         caught.value.remedy
         == "run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or `fairgate dataset get`"
@@ -228,3 +228,21 @@ def test_a_build_with_problems_is_not_released(root, write, rows, tmp_path):
 def test_a_copied_folder_is_the_same_dataset(root, tmp_path):
     shutil.copytree(root / "people" / "v1", tmp_path / "elsewhere")
     assert read_dataset(tmp_path / "elsewhere").fingerprint == open_dataset("people", root).fingerprint
+
+
+def test_new_repositories_have_fairness_data_and_old_ones_keep_their_datasets(root, tmp_path):
+    assert releases_folder(root.parent) == root.parent / "datasets"
+    new = tmp_path / "new"
+    (new / "datasets").mkdir(parents=True)
+    (new / "datasets" / "loading.py").touch()  # a package of the team's own
+    assert releases_folder(new) == new / "fairness_data"
+    (new / "datasets.dvc").touch()  # not pulled yet
+    assert releases_folder(new) == new / "datasets"
+
+
+def test_a_folder_that_python_takes_for_the_library_datasets_is_told(root, tmp_path, monkeypatch):
+    assert shadowed_library(root.parent) is None  # the library is installed
+    monkeypatch.setattr("fairgate.data.releases.metadata.distributions", lambda **_: iter(()))
+    assert "which is not installed" in shadowed_library(root.parent)
+    (tmp_path / "elsewhere").mkdir()
+    assert shadowed_library(tmp_path / "elsewhere") is None

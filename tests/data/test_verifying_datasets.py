@@ -65,7 +65,7 @@ def test_a_flipped_byte_is_found_and_the_shard_is_named(dataset):
     problem = _one(dataset, "changed_shard")
     assert path.name in problem.what
     assert problem.where == str(path)
-    assert "fairgate dataset pull --force datasets.dvc" in problem.remedy
+    assert "fairgate dataset pull --force` on its pointer" in problem.remedy
     with pytest.raises(DatasetError, match=r"(?s)shard-00001-of-00003.*fairgate dataset verify people@v1"):
         dataset.check_shards()
 

@@ -38,7 +38,7 @@ def team(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> ScratchGit:
     root = tmp_path_factory.mktemp("team")
     shutil.copytree(EXAMPLE, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     subjects = ("chef", "doctor", "firefighter", "mechanic", "pilot")
-    write_portraits(root / "datasets/occupations/v1", "v1", range(30), name="occupations", subjects=subjects)
+    write_portraits(root / "fairness_data/occupations/v1", "v1", range(30), name="occupations", subjects=subjects)
     _use(root, "base")
     git = ScratchGit(root)
     git("init", "--quiet", "--initial-branch=main")

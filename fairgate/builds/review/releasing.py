@@ -19,7 +19,18 @@ from fairgate.builds.review.figures import Figures, ZeroShot, figures_of
 from fairgate.builds.review.marks import Record, holds_marks, read_records
 from fairgate.builds.review.sample import DEFAULT, draw_sample
 from fairgate.builds.review.section import balance_section, review_section, unreviewed_section, yield_section
-from fairgate.data import CROSS, MANIFEST_FILE, ROOT, Dataset, Manifest, Problem, check_name, open_dataset, read_dataset
+from fairgate.data import (
+    CROSS,
+    MANIFEST_FILE,
+    ROOT,
+    Dataset,
+    Manifest,
+    Problem,
+    check_name,
+    open_dataset,
+    read_dataset,
+    releases_folder,
+)
 from fairgate.ground.errors import DatasetError, SettingsError, did_you_mean, harmless
 
 BUILDS: Final = Path("build")
@@ -62,7 +73,7 @@ def find_build(build: str, root: Path = BUILDS) -> FinishedBuild:
 def release_or_build(named: str, root: Path) -> Dataset:
     """A release of the repository by its name, or what a folder (with a slash in its name) holds. Raises DatasetError,
     also if the content is not that of the manifest."""
-    dataset = find_build(str(root / named)).dataset if "/" in named else open_dataset(named, root / "datasets")
+    dataset = find_build(str(root / named)).dataset if "/" in named else open_dataset(named, releases_folder(root))
     dataset.require_intact()
     return dataset
 

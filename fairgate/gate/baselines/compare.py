@@ -134,8 +134,7 @@ def require_same_declaration(record: RunRecord, dataset: DatasetInfo, where: str
             f"'{dataset.name}/{dataset.version}' has the content that the baseline was made on "
             f"({dataset.fingerprint[:12]}), and its manifest declares otherwise: {'; '.join(differences)}.",
             where=where,
-            remedy="take the release again (`fairgate dataset pull --force datasets.dvc`); other groups need a "
-            "new version",
+            remedy="take the release again (`fairgate dataset pull --force`); other groups need a new version",
         )
 
 

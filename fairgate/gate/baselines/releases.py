@@ -40,9 +40,9 @@ def release_at(repository: Repository, commit: str, ref: str, ours: data.Manifes
     data.check_name(name, version if at else None)
     there = _Commit(repository, commit)
     version = version or there.newest(name)
-    folder = f"{data.ROOT}/{name}/{version}"
+    folder = f"{there.root}/{name}/{version}"
     if there.is_here(folder):
-        dataset = data.open_dataset(f"{name}@{version}", repository.root / data.ROOT)
+        dataset = data.open_dataset(f"{name}@{version}", repository.root / there.root)
         return None if same_data(dataset.manifest, ours) else dataset
     scratch = Path(tempfile.mkdtemp(prefix="fairgate-"))
     try:
@@ -52,10 +52,10 @@ def release_at(repository: Repository, commit: str, ref: str, ours: data.Manifes
             shutil.rmtree(scratch, ignore_errors=True)
             return None
         if _lies_here(repository.root / folder, described):
-            dataset = data.open_dataset(f"{name}@{version}", repository.root / data.ROOT)
+            dataset = data.open_dataset(f"{name}@{version}", repository.root / there.root)
         else:
             there.bring(folder, scratch / "released")
-            dataset = data.open_dataset(f"{name}@{version}", scratch / "released" / data.ROOT)
+            dataset = data.open_dataset(f"{name}@{version}", scratch / "released" / there.root)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
@@ -99,13 +99,28 @@ class _Commit:
         return pointers_here(work_tree_of(self.repository).repository)
 
     @cached_property
+    def root(self) -> str:
+        """The folder of its releases: what it tracks counts, and not what this branch brings; of a commit that tracks
+        none, the folder that is here."""
+        project = work_tree_of(self.repository)
+        for folder in map(str, data.RELEASES):
+            released = re.compile(rf"{folder}/[^/]+/v[0-9]+/{data.MANIFEST_FILE}")
+            in_git = any(
+                entry.kind == "module" or released.fullmatch(entry.name)
+                for entry in self.repository.tree(self.commit, folder)
+            )
+            if in_git or any(related(pointer.path, project.path(folder)) for pointer in self._pointers):
+                return folder
+        return data.releases_folder(self.repository.root).name
+
+    @cached_property
     def _in_git(self) -> list[TreeEntry]:
         """Files, links and modules of this branch: at, above or below the releases."""
-        return self.repository.tree("HEAD", str(data.ROOT))
+        return self.repository.tree("HEAD", self.root)
 
     @cached_property
     def _in_git_then(self) -> list[TreeEntry]:
-        return self.repository.tree(self.commit, str(data.ROOT))
+        return self.repository.tree(self.commit, self.root)
 
     def _over(self, pointers: Iterable[Tracked], folder: str) -> dict[str, str]:
         """Pointers of DVC at, above or below a folder: their paths and MD5s."""
@@ -137,11 +152,11 @@ class _Commit:
 
     def newest(self, name: str) -> str:
         """The newest version that the commit has. Raises DatasetError if there is none."""
-        top = f"{data.ROOT}/{name}"
+        top = f"{self.root}/{name}"
         names = [entry.name for entry in self._in_git_then]
         names += [
             f"{top}/{version}/"
-            for version in self._untouched(top, data.versions(name, self.repository.root / data.ROOT))
+            for version in self._untouched(top, data.versions(name, self.repository.root / self.root))
         ]
         same = self._over(self._pointers, top) == self._over(self._pointers_here, top)
         if not same or any(related(entry.name, top) for entry in self._in_git):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fairgate.data import remote
+from fairgate.data import RELEASES, remote
 from fairgate.gate.baselines.git import Repository
 from fairgate.ground.ci import event_default_branch, in_ci
 from fairgate.ground.errors import BaselineError, DatasetError, FairgateError, did_you_mean
@@ -167,7 +167,7 @@ def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = 
     except OSError as error:
         return [f"DVC: the pointers cannot be compared with the merge base's: {error}"]
     mine = [project.path(path.as_posix()) for path in own if not path.is_absolute()]
-    changed, releases = [], project.path("datasets")
+    changed, releases = [], [project.path(str(folder)) for folder in RELEASES]
     for path in sorted(now.keys() | then.keys(), key=lambda path: (path not in then, path)):  # new ones hide no others
         after, before = now.get(path), then.get(path)
         if any(_is_candidates(path, folder, releases) for folder in mine) or (
@@ -287,9 +287,9 @@ def _default_branch(env: Mapping[str, str]) -> str:
     return f"origin/{event_default_branch(env) or named or 'HEAD'}"
 
 
-def _is_candidates(path: str, mine: str, releases: str) -> bool:
+def _is_candidates(path: str, mine: str, releases: Sequence[str]) -> bool:
     """Whether a pointer brings the candidate's files, at its path, below or above it, and no release of data."""
-    return mine != "." and related(path, mine) and not related(path, releases)
+    return mine != "." and related(path, mine) and not any(related(path, folder) for folder in releases)
 
 
 def related(path: str, other: str) -> bool:

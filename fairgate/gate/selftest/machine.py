@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.data import Dataset
+from fairgate.data import Dataset, releases_folder, shadowed_library
 from fairgate.gate.baselines import Repository
 from fairgate.gate.selftest.finding import TOOK_TOO_LONG, Finding, of_error, ok, run, trouble, warning
 from fairgate.ground.errors import BaselineError, DatasetError, DeviceError, SettingsError, TrackingError
@@ -40,11 +40,16 @@ print(json.dumps({
 """
 
 
+_INSTALL: Final = "pip install datasets; a new repository has its releases in fairness_data/"
+
+
 def look_at_machine(device: str, cache: Path | None, root: Path = Path()) -> list[Finding]:
     """Python and packages, what the device resolves to, and whether embeddings can be cached."""
     what = f"Python {platform.python_version()}, fairgate {__version__}, {platform.system()} {platform.machine()}"
     python = ok("python", what, where=sys.executable)
-    return [python, *_packages(), *_device(device), look_at_cache(cache, root)]
+    shadowed = shadowed_library(root)
+    packages = _packages() if shadowed is None else [*_packages(), warning("packages", shadowed, "datasets/", _INSTALL)]
+    return [python, *packages, *_device(device), look_at_cache(cache, root)]
 
 
 def cache_of(choice: str | None) -> Path | None:
@@ -245,7 +250,8 @@ def look_at_dvc(root: Path) -> list[Finding]:
     """Is the data pulled, and has its remote what others will pull?"""
     if not (root / ".dvc").is_dir():
         return [ok("dvc", "this repository does not use DVC"), *_untracked(root)]
-    target = ["datasets.dvc"] if (root / "datasets.dvc").is_file() else []
+    pointer = f"{releases_folder(root).name}.dvc"
+    target = [pointer] if (root / pointer).is_file() else []
     here = _status(root, *target)
     if isinstance(here, Finding):
         return [here]
@@ -262,13 +268,14 @@ def look_at_dvc(root: Path) -> list[Finding]:
 
 def _untracked(root: Path) -> list[Finding]:
     """Datasets that a fresh clone would lack, in a repository without DVC: in the folder, and not in git."""
-    folder = root / "datasets"
+    folder = releases_folder(root)
     if not folder.is_dir() or not (root / ".git").exists():
         return []
-    if git_output(root, "ls-files", "--", "datasets") != "":
+    if git_output(root, "ls-files", "--", folder.name) != "":
         return []
-    remedy = "track it: `dvc init`, then `dvc add datasets` and commit datasets.dvc"
-    return [warning("dvc", "datasets/ is neither in git nor in DVC: a fresh clone has no data.", "datasets", remedy)]
+    remedy = f"track it: `dvc init`, then `dvc add {folder.name}` and commit {folder.name}.dvc"
+    what = f"{folder.name}/ is neither in git nor in DVC: a fresh clone has no data."
+    return [warning("dvc", what, folder.name, remedy)]
 
 
 def _remote(root: Path, target: Sequence[str], whole: bool) -> list[Finding]:
@@ -283,7 +290,8 @@ def _remote(root: Path, target: Sequence[str], whole: bool) -> list[Finding]:
     if "missing" in states:
         remedy = "find the machine that made the data, and `dvc push` there"
         return [trouble("dvc", "data that the commit names is neither here nor on the remote.", remedy=remedy)]
-    if not target and not [*root.glob("*.dvc"), *root.glob("*/*.dvc"), *root.glob("dvc.lock")]:
+    pointers = [*root.glob("*.dvc"), *root.glob("*/*.dvc"), *root.glob("dvc.lock")]
+    if not any(path.is_file() for path in pointers):  # .dvc itself is a folder
         remedy = "`dvc add` the datasets and the checkpoint, unless git has them"
         return [warning("dvc", "DVC tracks nothing here, so that its remote was not asked.", remedy=remedy)]
     return [ok("dvc", f"the remote answers{' and has what is here' if whole else ''}")]

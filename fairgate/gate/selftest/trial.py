@@ -27,7 +27,7 @@ from fairgate.reports import read_results
 from fairgate.suites import FOLDER, Suite
 
 _HIDDEN_BUT_NEEDED: Final = (".pytest.ini", ".coveragerc")
-_LEFT_OUT: Final = (FOLDER, "datasets", "mlruns", "mlartifacts", "__pycache__")
+_LEFT_OUT: Final = (FOLDER, "datasets", "fairness_data", "mlruns", "mlartifacts", "__pycache__")
 _CHECKPOINTS: Final = ("model", "baseline", "anchor")
 _COPIED: Final = 4 * 2**20
 """Bytes of the largest file that is copied: what pytest writes beside it then never reaches the original."""
@@ -51,7 +51,9 @@ def make_view(prepared: gate.Prepared, folder: Path) -> Path:
         elif entry.is_file() and entry.stat().st_size <= _COPIED:
             shutil.copyfile(entry, folder / entry.name)
     dataset = prepared.dataset
-    release = folder / "datasets" / dataset.name / dataset.version  # its own folder: the manifest is checked with it
+    release = (
+        folder / dataset.folder.parents[1].name / dataset.name / dataset.version
+    )  # its own folder: the manifest is checked with it
     release.mkdir(parents=True)
     shutil.copyfile(dataset.folder / MANIFEST_FILE, release / MANIFEST_FILE)
     for shard in dataset.manifest.shards:

@@ -18,9 +18,7 @@ from fairgate.interfaces.cli.get import get
 
 dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, import and write datasets.")
 
-Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
 Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
-ROOT = Path("datasets")
 dataset_app.command()(get)
 dataset_app.command("import")(import_)
 
@@ -30,7 +28,7 @@ dataset_app.command("import")(import_)
 def pull(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help="Pointers (datasets.dvc) or tracked paths; all of *.dvc and dvc.lock when left out."),
+        typer.Argument(help="Pointers (fairness_data.dvc) or tracked paths; all of *.dvc and dvc.lock when left out."),
     ] = None,
     base: Annotated[
         str | None,
@@ -59,13 +57,13 @@ def pull(
 
 
 @dataset_app.command()
-def show(name: Name, root: Root = ROOT) -> None:
+def show(name: Name, root: options.Releases = data.FOLDER) -> None:
     """What a release holds: attributes, groups, counts, recipe, licence."""
     describe(data.open_dataset(name, root).manifest)
 
 
 @dataset_app.command()
-def verify(name: Name, root: Root = ROOT) -> None:
+def verify(name: Name, root: options.Releases = data.FOLDER) -> None:
     """Read all of a release and name what is wrong. Exit code 0: nothing, 1: problems, 4: there is no such release."""
     dataset = data.open_dataset(name, root)
     problems = dataset.verify()
@@ -91,7 +89,7 @@ def export(
             "metadata.csv, as Hugging Face's ImageFolder reads them); a new folder."
         ),
     ],
-    root: Root = ROOT,
+    root: options.Releases = data.FOLDER,
 ) -> None:
     """Write a release for other tools: Hugging Face's datasets, WebDataset or whatever reads CSV."""
     dataset = data.open_dataset(name, root)
@@ -112,7 +110,7 @@ def prompts(
     seeds: Annotated[int, typer.Option(min=1, help="Pictures that a generator is to make of every word.")] = 50,
     licence: Annotated[str, typer.Option(help="Licence of the prompts.")] = "unknown",
     version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
-    root: Root = ROOT,
+    root: options.Releases = data.FOLDER,
 ) -> None:
     """Write a release of prompts for generators: a row for every word and seed, without pictures."""
     try:

@@ -10,6 +10,7 @@ import typer
 
 from fairgate import data
 from fairgate.ground.errors import DatasetError, harmless
+from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import print_facts, print_table, progress_bar
 
 MIN_SETS = 30
@@ -60,7 +61,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     preview: Annotated[bool, typer.Option("--preview", help="Show the groups and write nothing.")] = False,
     licence: Annotated[str, typer.Option(help="Licence of the images.")] = "unknown",
     version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
-    root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
+    root: options.Releases = data.FOLDER,
 ) -> None:
     """Import photographs with labels, each a set of its own or in a cluster, or labels without images (scores only)."""
     data.check_name(name, version)

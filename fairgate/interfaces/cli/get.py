@@ -12,6 +12,7 @@ import typer
 
 from fairgate import data, suites
 from fairgate.data import published
+from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import INVALID, print_facts, print_table, progress_bar
 from fairgate.interfaces.cli.dataset_import import MIN_SETS, show_sizes
 
@@ -43,7 +44,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     downloads: Annotated[
         Path | None, typer.Option(help="Folder for what is fetched; by default in the user's cache.")
     ] = None,
-    root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
+    root: options.Releases = data.FOLDER,
 ) -> None:
     """Fetch or read a published dataset and make a release of it; without --accept-licence, say what it is.
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 def init(
     name: Annotated[str, typer.Argument(help="Name of the suite; left out, the dataset's.")] = "",
-    dataset: Annotated[str | None, typer.Option(help="The dataset; left out, the one in datasets/.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="The dataset; left out, the one in fairness_data/.")] = None,
     model: Annotated[str | None, typer.Option(help="URI of the checkpoint; left out, the one that is found.")] = None,
     truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
     ci: Annotated[

@@ -127,9 +127,9 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
 def _release(named: str, root: Path) -> tuple[Dataset, str]:
     """A release of pictures, and the fingerprint of what it holds, which is computed."""
-    from fairgate.data import open_dataset
+    from fairgate.data import open_dataset, releases_folder
 
-    release = open_dataset(named, root / "datasets")
+    release = open_dataset(named, releases_folder(root))
     return release, release.require_intact()
 
 

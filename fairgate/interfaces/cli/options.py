@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fairgate import suites
+from fairgate import data, suites
 from fairgate.suites import OPTIONS
 
 
@@ -42,13 +42,27 @@ def _nearest_root(ctx: typer.Context, value: Path) -> Path:
     return next((folder for folder in above[: top + 1] if (folder / suites.FOLDER).is_dir()), value)
 
 
+def _releases(ctx: typer.Context, value: Path) -> Path:
+    """What is typed; else the folder of this repository's releases."""
+    source = ctx.get_parameter_source("root")
+    return value if source is None or source.name != "DEFAULT" else data.releases_folder()
+
+
+Releases = Annotated[
+    Path,
+    typer.Option(
+        callback=_releases,
+        show_default=False,
+        help="Folder that holds the releases. By default fairness_data/, or datasets/ if that holds some.",
+    ),
+]
 Root = Annotated[
     Path,
     typer.Option(
         callback=_nearest_root,
         show_default=False,
-        help="The repository: fairness_suites/ and datasets/ are here. By default the nearest folder of the git "
-        "repository, from this one upwards, that holds fairness_suites/; else this one.",
+        help="The repository: fairness_suites/ and fairness_data/ (or datasets/) are here. By default the nearest "
+        "folder of the git repository, from this one upwards, that holds fairness_suites/; else this one.",
     ),
 ]
 BuildName = Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fairgate import reports
+from fairgate import data, reports
 from fairgate.builds import review as reviewing
 from fairgate.ground.errors import DatasetError, SettingsError
 from fairgate.interfaces.cli import options
@@ -70,7 +70,7 @@ def review(
 def release(
     build: options.BuildName,
     name: Annotated[str | None, typer.Argument(help="Name to release it under; its own if left out.")] = None,
-    root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
+    root: options.Releases = data.FOLDER,
     unreviewed: Annotated[
         str | None, typer.Option(metavar="REASON", help="Release what nobody reviewed; the reason goes into the card.")
     ] = None,

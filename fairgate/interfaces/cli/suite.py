@@ -37,7 +37,7 @@ def schema(out: Annotated[Path | None, typer.Option(help="Write to this file ins
 @suite_app.command()
 def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     name: Annotated[str, typer.Argument(help="Name of the suite, and of its file in fairness_suites/.")],
-    dataset: Annotated[str, typer.Option(help="A dataset in datasets/, for example `faces` or `faces@v1`.")],
+    dataset: Annotated[str, typer.Option(help="A dataset in fairness_data/, for example `faces` or `faces@v1`.")],
     model: Annotated[str, typer.Option(help="URI of the checkpoint to judge, such as open_clip:ARCH@FILE.")],
     baseline: Annotated[str, typer.Option(help="What to compare with.")] = "git:origin/main",
     truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
@@ -109,7 +109,7 @@ def reader(
     """
     root = root.resolve()
     loaded = suites.load_suite(suites.suite_path(name, root), root)
-    release = data.open_dataset(dataset or loaded.suite.dataset, root / "datasets")
+    release = data.open_dataset(dataset or loaded.suite.dataset, data.releases_folder(root))
     readers = {
         key: settings.reader
         for key, settings in loaded.suite.probes.items()
@@ -258,7 +258,7 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
     if not fetched:
         models.require_uri(model, root)
     baselines.parse_baseline(baseline, where="--baseline")
-    release = data.open_dataset(dataset, root / "datasets")
+    release = data.open_dataset(dataset, data.releases_folder(root))
     named = models.local_paths("" if fetched else model)
     outside = any(suites.leaves(each, root) for each in named)  # `require_inside` says so below
     opened = None if fetched or outside else models.open_scorer(model, release, device="cpu", base=root)

@@ -7,16 +7,18 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from fairgate.interfaces.integrations.while_training import OnFailure, Save, TrainingJudge, due
+from fairgate.data import shadowed_library
+from fairgate.interfaces.integrations.while_training import LOG, OnFailure, Save, TrainingJudge, due
+from fairgate.models.checkpoints import home_of
 
 
 class TrainerFairness(TrainerCallback):  # type: ignore[misc] # mypy does not follow transformers
     """Judges the model every so many steps, or epochs, and logs through `trainer.log`, so that every reporter gets it.
 
-    The model is saved by `trainer.save_model` and, where the trainer has no `processing_class`, `processor`; it is then
-    `SCHEME:FOLDER`, so that `scheme` is the URI scheme of its family. `save` replaces all that: it gets the folder and
-    returns the URI. `options` are TrainingJudge's. Adds itself to the trainer. Of several processes the first judges,
-    while the others wait at their next collective call.
+    The model is saved with the trainer's `processing_class` and `processor`, and judged as `SCHEME:FOLDER`: by the
+    family that the folder's config.json names, unless `scheme` names one. `save` replaces all that: it gets the folder
+    and returns the URI. `options` are TrainingJudge's. Adds itself to the trainer. Of several processes the first
+    judges, while the others wait at their next collective call.
     """
 
     def __init__(
@@ -26,7 +28,7 @@ class TrainerFairness(TrainerCallback):  # type: ignore[misc] # mypy does not fo
         *,
         every_steps: int = 0,
         every_epochs: int = 0,
-        scheme: str = "hf",
+        scheme: str | None = None,
         processor: Any = None,
         save: Save | None = None,
         on_failure: OnFailure = "warn",
@@ -35,6 +37,8 @@ class TrainerFairness(TrainerCallback):  # type: ignore[misc] # mypy does not fo
         self.trainer, self.scheme, self.processor, self.save = trainer, scheme, processor, save
         self.every_steps, self.every_epochs = every_steps, every_epochs
         self.judge = TrainingJudge(suite, on_failure=on_failure, **options)
+        if (shadowed := shadowed_library(Path(self.judge.root))) is not None:  # before `train()` breaks off by it
+            LOG.warning("%s Install it, or train outside of the repository.", shadowed)
         trainer.add_callback(self)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -69,4 +73,5 @@ class TrainerFairness(TrainerCallback):  # type: ignore[misc] # mypy does not fo
         for processor in (self.trainer.processing_class, self.processor):
             if processor is not None:
                 processor.save_pretrained(folder)
-        return f"{self.scheme}:{folder}"
+        home = home_of(folder)
+        return f"{self.scheme or (home.scheme if home else 'hf')}:{folder}"

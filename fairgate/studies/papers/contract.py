@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairgate import gate
-from fairgate.data import Dataset, open_dataset
+from fairgate.data import Dataset, open_dataset, releases_folder
 from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import SettingsError
 from fairgate.ground.plugins import Registry
@@ -51,7 +51,7 @@ class StudyPlace:
 
     def release(self, name: str) -> Dataset:
         """A release of the repository. Raises DatasetError, also if the content is not that of the manifest."""
-        release = open_dataset(name, self.root / "datasets")
+        release = open_dataset(name, releases_folder(self.root))
         release.require_intact()
         return release
 

@@ -74,11 +74,11 @@ def test_a_rater_stops_goes_on_and_the_build_is_released(run, rater, tmp_path):
     assert done.exit_code == 0, done.output
     assert "released people@v1" in done.stdout
     assert "reviewed by ada: 20 images, 0.0% (0.0 to 16.1) good" in done.stdout
-    assert "dvc add datasets && git add datasets.dvc reviews" in done.stdout
+    assert "dvc add fairness_data && git add fairness_data.dvc reviews" in done.stdout
     again = run("release", "people", "--tolerance", "0.4")
     assert again.exit_code == 4
     assert "released already, as 'people@v1'" in again.stderr
-    assert open_dataset("people", tmp_path / "datasets").verify() == []
+    assert open_dataset("people", tmp_path / "fairness_data").verify() == []
 
 
 def test_the_commands_that_are_told_go_on_where_the_rater_was(run, rater, tmp_path):
@@ -124,7 +124,7 @@ def test_a_release_under_another_name_and_without_review(run, tmp_path):
     assert done.exit_code == 0, done.output
     assert "released crowd@v1" in done.stdout
     assert "reviews" not in done.stdout
-    assert open_dataset("crowd", tmp_path / "datasets").manifest.lineage["review"] == "none: drawn"
+    assert open_dataset("crowd", tmp_path / "fairness_data").manifest.lineage["review"] == "none: drawn"
 
 
 def test_figures_of_nothing_and_a_build_that_is_not_there_exit_4(run):

@@ -9,7 +9,7 @@ import pytest
 from scratch_git import ScratchGit, scratch_git
 from toy_repository import release
 
-from fairgate.data import Dataset, open_dataset
+from fairgate.data import Dataset, open_dataset, releases_folder
 from fairgate.gate.baselines import Repository, release_at
 from fairgate.ground.errors import BaselineError, DatasetError
 
@@ -68,4 +68,29 @@ def test_a_module_of_git_counts_while_its_commit_is_the_same(tmp_path: Path) -> 
     assert at(git, before) is None
     pinned("2")
     with pytest.raises(BaselineError, match="neither git nor DVC has"):
+        at(git, before, "toy@v1")
+
+
+def test_a_branch_that_brings_releases_elsewhere_does_not_replace_those_of_its_base(tmp_path: Path) -> None:
+    release(tmp_path, "v1", 2)
+    (tmp_path / "datasets").rename(tmp_path / "fairness_data")
+    git = scratch_git(tmp_path)
+    before = git("rev-parse", "HEAD")
+    assert releases_folder(tmp_path) == tmp_path / "fairness_data"
+    release(tmp_path, "v1", 3)
+    git.commit("a folder that comes first")
+    assert releases_folder(tmp_path) == tmp_path / "datasets"
+    found = at(git, before)
+    assert found is not None
+    assert found.folder == tmp_path / "fairness_data/toy/v1"
+
+
+def test_a_branch_does_not_bring_a_release_next_to_the_ignored_one_of_its_base(tmp_path: Path) -> None:
+    release(tmp_path, "v1", 2)
+    (tmp_path / "datasets").rename(tmp_path / "fairness_data")
+    git = scratch_git(tmp_path, ignore="fairness_data/\n")
+    before = git("rev-parse", "HEAD")
+    release(tmp_path, "v1", 3)
+    git.commit("a folder that comes first")
+    with pytest.raises(BaselineError, match="this change brings one of that name"):
         at(git, before, "toy@v1")

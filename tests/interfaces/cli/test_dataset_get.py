@@ -77,8 +77,8 @@ def test_with_it_the_release_is_made_and_what_was_left_out_is_counted(run, given
     result = run("utkface", "--from", given, "--accept-licence")
     assert result.exit_code == 0, result.output
     assert "left out: 1 (file name does not say age, gender and race)" in result.stderr
-    assert "utkface@v1: 1 images in 1 sets, in datasets/utkface/v1" in result.stdout
-    assert (tmp_path / "datasets" / "utkface" / "v1" / "manifest.json").is_file()
+    assert "utkface@v1: 1 images in 1 sets, in fairness_data/utkface/v1" in result.stdout
+    assert (tmp_path / "fairness_data" / "utkface" / "v1" / "manifest.json").is_file()
     assert "are in fewer than 30 sets" in result.stdout
     again = run("utkface", "--from", given, "--accept-licence")
     assert again.exit_code == 0

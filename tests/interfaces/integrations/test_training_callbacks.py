@@ -153,7 +153,7 @@ def test_an_image_classifier_in_training_is_judged_as_one(root: Path, tmp_path: 
     trainer = Trainer(model=model, args=how, train_dataset=pictures, data_collator=batch)
     processor = AutoImageProcessor.from_pretrained(start)
     fairness = integrations.TrainerFairness(
-        trainer, "classes", root=root, scheme="classifier", processor=processor, every_steps=1, device="cpu"
+        trainer, "classes", root=root, processor=processor, every_steps=1, device="cpu"
     )
     trainer.train()
     assert fairness.judge.last is not None
