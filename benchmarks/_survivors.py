@@ -81,7 +81,6 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("entropy_terms", "share, 2.0)"): "it is multiplied by a share of 0",
     ("ndkl_of_ranking", "discount = 2.0"): "a factor of all discounts cancels in their mean",
     ("moments", "(counts >= 0)"): "a group without images is refused, or has more of them in another part",
-    ("_middling", "// 3]"): "any score of the row near its mean keeps the digits",
     ("_tops", "prefix = min(images, 3"): "a longer prefix than needed",
     ("_tops", "prefix = min(images, 2 * k + 51"): "a longer prefix than needed",
     ("_tops", "<= k"): "a longer prefix than needed",

@@ -23,7 +23,6 @@ from .counterfactual import by_set_and_group as by_set_and_group
 from .counterfactual import fairness as fairness
 from .counterfactual import fairness_of_spreads as fairness_of_spreads
 from .counterfactual import group_means as group_means
-from .counterfactual import intersection as intersection
 from .counterfactual import misclassification_table as misclassification_table
 from .counterfactual import set_deviation as set_deviation
 from .counterfactual import set_std as set_std

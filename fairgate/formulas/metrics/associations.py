@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fairgate.formulas.metrics import _ranking
 from fairgate.formulas.metrics._checks import FloatArray, IntArray, at_least_two, codes, every_group, finite
 from fairgate.formulas.metrics._ranking import check_k
 from fairgate.formulas.metrics.counterfactual import by_set_and_group, group_means
@@ -41,14 +40,16 @@ def c_asc(scores: ArrayLike, labels: ArrayLike, *, groups: int, ddof: int = 1) -
     every_group(counts)
     if not defined.all():
         table, group = table[:, defined], group[defined]
-    sums, squares = _about_the_mean(table, group, counts)
-    constant = np.flatnonzero(squares == 0)
+    constant = np.flatnonzero((table == table[:, :1]).all(axis=1))
     if constant.size:
         raise MetricError(
             "a query has the same score for every image, so that no standard deviation can be divided by.",
             where=f"scores: query {int(constant[0])}",
             remedy="check the prompt's embedding; a prompt that tells no two images apart has no association",
         )
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = table - table.mean(axis=1, keepdims=True, dtype=np.float64)  # so that sums of squares lose no digits
+        squares = np.vecdot(centred, centred)
     huge = np.flatnonzero(~np.isfinite(squares))
     if huge.size:
         raise MetricError(
@@ -56,7 +57,9 @@ def c_asc(scores: ArrayLike, labels: ArrayLike, *, groups: int, ddof: int = 1) -
             where=f"scores: query {int(huge[0])}",
             remedy="divide the scores by a constant: C-ASC does not depend on their unit",
         )
-    return c_asc_of_sums(sums, counts, squares[:, None], images=counts.sum(), total=0.0, ddof=ddof)
+    sums = centred @ np.eye(groups)[group]
+    total = sums.sum(axis=1, keepdims=True)
+    return c_asc_of_sums(sums, counts, squares[:, None], images=counts.sum(), total=total, ddof=ddof)
 
 
 def top_k_similarity(scores: ArrayLike, k: int) -> FloatArray:
@@ -269,40 +272,3 @@ class SetSums:
         """Sums (draws, groups), images (draws, groups) and squares (draws, 1) under multiplicities (draws, sets)."""
         drawn: FloatArray = np.asarray(counts, dtype=np.float64) @ self.table
         return drawn[:, : self.groups], drawn[:, self.groups : -1], drawn[:, -1:]
-
-
-def _about_the_mean(
-    scores: NDArray[np.floating[Any]], group: IntArray, counts: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Scores less the mean of their query: summed by group (queries, groups), and their summed squares (queries,).
-
-    Of finite scores (queries, images) whose codes (images,) are all defined; no group is empty. Squares are exactly 0
-    where all scores are equal, and only there; they are not finite where they overflow.
-    """
-    queries, images = scores.shape
-    member = np.eye(counts.size)[group]
-    sums, squares = np.empty((queries, counts.size)), np.empty(queries)
-    step = min(queries, max(1, _ranking.CACHED // images))
-    space = np.empty((step, images))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, queries, step):
-            rows = slice(start, start + step)
-            middle = _middling(scores[rows])
-            score = np.subtract(scores[rows], middle[:, None], out=space[: middle.size])
-            by_group = score @ member
-            shift = by_group.sum(axis=1) / images
-            sums[rows] = (by_group / counts - shift[:, None]) * counts
-            squares[rows] = np.vecdot(score, score) - images * shift**2
-    return sums, squares
-
-
-def _middling(scores: NDArray[np.floating[Any]]) -> FloatArray:
-    """A score of each row, near its mean: (rows, images) -> (rows,).
-
-    Cosines crowd near 0.25 and logits near 25: squares are summed after one such score is taken off, and lose no
-    digits. It is one of the row's own scores, so that a row of equal scores leaves squares of exactly 0. It lies
-    within sqrt(images / 16) deviations of the mean, whatever the order: at least 16 scores lie as far out.
-    """
-    sample = scores[:, :: max(1, scores.shape[1] // 32)]
-    middle: FloatArray = np.sort(sample, axis=1)[:, sample.shape[1] // 2].astype(np.float64)
-    return middle

@@ -6,12 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairgate.formulas.metrics._checks import FloatArray, IntArray, codes, every_group, finite
 from fairgate.ground.errors import MetricError
@@ -157,7 +155,7 @@ def _sets(p: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class GroupMeans:
-    """Mean per group, and the number of images in each; NaN for a group without an image."""
+    """Mean per group, and the number of images in each."""
 
     mean: FloatArray
     """(groups,), in the unit of the values."""
@@ -165,12 +163,10 @@ class GroupMeans:
     """(groups,), images."""
 
 
-def group_means(
-    values: ArrayLike, labels: ArrayLike, groups: int, *, absent: Literal["error", "nan"] = "error"
-) -> GroupMeans:
+def group_means(values: ArrayLike, labels: ArrayLike, groups: int) -> GroupMeans:
     """Mean of values (images,) within each declared group of labels (images,); -1 is undefined and left out.
 
-    Raises MetricError for a declared group without an image, unless `absent="nan"`: then its mean is NaN, its count 0.
+    Raises MetricError for a declared group without an image.
 
     >>> group_means([1.0, 3.0, 5.0], np.array([0, 0, 1]), 2).mean
     array([2., 5.])
@@ -179,34 +175,8 @@ def group_means(
     group = codes("labels", labels, size=value.size, groups=groups)
     defined = group >= 0
     counts = np.bincount(group[defined], minlength=groups)
-    if absent == "error":
-        every_group(counts)
-    return GroupMeans(mean=_ratio(np.bincount(group[defined], value[defined], minlength=groups), counts), counts=counts)
-
-
-def intersection(attributes: Sequence[ArrayLike], sizes: Sequence[int]) -> IntArray:
-    """One code per image for a combination of attributes: (images,) each -> (images,), the last attribute fastest.
-
-    The number of groups is the product of `sizes`. Undefined (-1) in any attribute is undefined in the combination.
-
-    >>> intersection([np.array([0, 1, 1]), np.array([1, 0, -1])], [2, 2]).tolist()
-    [1, 2, -1]
-    """
-    if len(attributes) != len(sizes) or not sizes:
-        raise MetricError(
-            f"{len(attributes)} attributes came with {len(sizes)} sizes.",
-            where="attributes",
-            remedy="pass, for each attribute, its codes and the number of its declared groups",
-        )
-    images = np.asarray(attributes[0]).size
-    combined = np.zeros(images, dtype=np.int64)
-    undefined = np.zeros(images, dtype=bool)
-    for number, (attribute, size) in enumerate(zip(attributes, sizes, strict=True)):
-        code = codes(f"attributes[{number}]", attribute, size=images, groups=size)
-        undefined |= code < 0
-        combined = combined * size + code
-    combined[undefined] = -1
-    return combined
+    every_group(counts)
+    return GroupMeans(mean=np.bincount(group[defined], value[defined], minlength=groups) / counts, counts=counts)
 
 
 def by_set_and_group(values: ArrayLike, sets: ArrayLike, labels: ArrayLike, *, n_sets: int, groups: int) -> FloatArray:
@@ -225,9 +195,6 @@ def by_set_and_group(values: ArrayLike, sets: ArrayLike, labels: ArrayLike, *, n
     defined = group >= 0
     cell = (member_of * groups + group)[defined]
     counts = np.bincount(cell, minlength=n_sets * groups)
-    return _ratio(np.bincount(cell, value[defined], minlength=n_sets * groups), counts).reshape(n_sets, groups)
-
-
-def _ratio(sums: NDArray[Any], counts: IntArray) -> FloatArray:
-    ratio: FloatArray = np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-    return ratio
+    sums = np.bincount(cell, value[defined], minlength=n_sets * groups)
+    means: FloatArray = np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+    return means.reshape(n_sets, groups)

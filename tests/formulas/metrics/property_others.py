@@ -282,18 +282,6 @@ OTHERS = [
         (*BY_GROUP, SETS, affine("values", to=mapped), between(lowest, highest)),
     ),
     Metric(
-        "intersection",
-        labelled(),
-        "images",
-        lambda g: m.intersection([g.labels, g.member_of], [g.groups, g.sets]),
-        (
-            *(IMAGES, between(-1, lambda g: g.groups * g.sets - 1)),
-            holds("both codes", lambda g, code: (code // g.sets == g.labels) | (g.labels < 0)),
-            holds("the last fastest", lambda g, code: (code % g.sets == g.member_of) | (g.labels < 0)),
-            holds("undefined in any", lambda g, code: (code == -1) == (g.labels < 0)),
-        ),
-    ),
-    Metric(
         "c_asc",
         spread_galleries(),
         "queries groups",

@@ -9,9 +9,7 @@ from fairgate.formulas.metrics import (
     Preset,
     _ranking,
     expected_max_skew,
-    group_means,
     individual_typology_angle,
-    intersection,
     max_skew_at_k,
     misclassification_table,
     ndkl_at_k_weighted,
@@ -49,14 +47,6 @@ def test_groups_and_classes_that_nobody_shows_have_their_places() -> None:
     table = misclassification_table([0, 0], [0, 0], [0, 0], 2, 3)
     assert table.shape == (2, 3, 3)
     assert table.sum() == table[0, 0, 0] == 2
-    found = group_means([1.0, 3.0], [0, 0], 3, absent="nan")
-    np.testing.assert_array_equal(found.mean, [2.0, np.nan, np.nan])
-    assert found.counts.tolist() == [2, 0, 0]
-
-
-def test_undefined_in_the_first_or_in_the_last_attribute_is_undefined_in_the_combination() -> None:
-    assert intersection([[0, -1, 1, -1], [1, 1, -1, -1]], [2, 2]).tolist() == [1, -1, -1, -1]
-    assert intersection([[0, 1, -1]], [2]).tolist() == [0, 1, -1]
 
 
 def test_a_preset_passes_its_variant_of_absent_groups_on() -> None:

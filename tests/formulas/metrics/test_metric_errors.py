@@ -20,7 +20,6 @@ from fairgate.formulas.metrics import (
     flip_rate,
     implicit_association,
     individual_typology_angle,
-    intersection,
     intersection_over_union,
     knn_accept,
     mutual_information,
@@ -42,7 +41,6 @@ EIGHT_BITS = 'pass np.asarray(image.convert("RGB")), or scale 0..1 floats by 255
 MASK = "pass skin_mask(rgb), or a segmentation of the same image compared with its skin label"
 EDITS = "pass one class per original, (images,), and its edits as (images,) or (images, edits)"
 CLASSES = "pass a class code (0, 1, ...) or a name for every image; leave out, and count, those without one"
-ATTRIBUTES = "pass, for each attribute, its codes and the number of its declared groups"
 
 REFUSALS = {
     "counts of other labels": Refusal(
@@ -154,11 +152,6 @@ REFUSALS = {
     "an original without a name": Refusal(lambda: flip_rate(["man", ""], ["man", "man"]), CLASSES),
     "no edit at all": Refusal(lambda: flip_rate([0], np.zeros((1, 0), int)), CLASSES),
     "shares for classes": Refusal(lambda: flip_rate([0.5], [0.5]), CLASSES),
-    "attributes without sizes": Refusal(lambda: intersection([HALVES], [2, 2]), ATTRIBUTES),
-    "no attribute": Refusal(lambda: intersection([], []), ATTRIBUTES),
-    "an attribute code undeclared": Refusal(
-        lambda: intersection([HALVES, HALVES], [2, 1]), "declare more than 1, or correct the codes (-1 is undefined)"
-    ),
     "embeddings of two models": Refusal(
         lambda: neighbour_shares([[0.0]], np.array([0]), [[0.0, 0.0]], np.array([0]), k=1), "embed both with one model"
     ),
