@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fairgate.formulas.metrics import fairness, found_at_k, set_deviation, set_std
@@ -34,7 +35,7 @@ from fairgate.metrics.contract import (
 )
 from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups
 from fairgate.probes import RANKS, DatasetFacts, ProbeScores, within
-from fairgate.records import CROSS, MetricSpec
+from fairgate.records import MetricSpec
 
 
 def shares(cell: Cell, right: Floats) -> Measure:
@@ -252,19 +253,6 @@ class GroupGap(OfWorstGroup):
         display="gap to the others",
     )
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
-        """Without set-mates, a group is compared with the groups of its attribute, each with images of its own."""
-        if dataset.counterfactual:
-            return
-        if len(r.crossings) > 1:
-            several = " and ".join(CROSS.join(crossing) for crossing in r.crossings)
-            raise SuiteError(
-                f"check '{r.check}' measures {r.metric} over {several}, and a group of single images is compared with "
-                "the groups of one attribute.",
-                where=r.at("over"),
-                remedy=f"write a check for each (`over: {r.crossings[0][0]}`), or cross them (`over: crossed`)",
-            )
-
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Inside sets, or between groups of single images or of clusters."""
         value = self.of_images(answers)[cell.rows]
@@ -299,7 +287,8 @@ class AccuracyGap(GroupGap):
 
 def _require_groups_apart(r: MetricRequest, cell: Cell) -> None:
     """Raises ScoresError for a cluster with images of several groups: the groups would not be independent samples."""
-    several = (cell.per_set(np.zeros(len(cell.rows)))[1] > 0).sum(axis=1) > 1
+    blocks = np.split(cell.per_set(np.zeros(len(cell.rows)))[1] > 0, _ends(cell), axis=1)
+    several = np.any([block.sum(axis=1) > 1 for block in blocks], axis=0)
     if several.any():
         raise ScoresError(
             f"check '{r.check}' compares groups, and {int(several.sum()):,} clusters have images of several groups, "
@@ -319,25 +308,26 @@ def _inside_sets(cell: Cell, value: Floats) -> Measure:
 
 
 def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
-    """Without set-mates, a group is compared with the other groups: its mean less the mean of all groups' means.
+    """Without set-mates, a group is compared with the others of its grouping: its mean less the mean of all means.
 
     A group in fewer than `min_sets` sets does not count in that mean: its noise would move every other group.
     """
-    plain = shares(cell, value)
-    enough = plain.group_sets >= min_sets
-    counted = enough if enough.any() else np.ones(len(enough), dtype=bool)
+    plain, ends = shares(cell, value), _ends(cell)
+    counted = [block if block.any() else ~block for block in np.split(plain.group_sets >= min_sets, ends)]
 
-    def gaps_of(means: Floats) -> Floats:
-        gaps: Floats = means - np.nanmean(means[..., counted], axis=-1, keepdims=True)
-        return gaps
+    def gaps_of(means: Floats) -> list[Floats]:
+        blocks = zip(np.split(means, ends, axis=-1), counted, strict=True)
+        return [block - np.nanmean(block[..., among], axis=-1, keepdims=True) for block, among in blocks]
 
     def draw(resampled: Counts) -> Drawn:
         means = plain.draw(resampled).groups
         assert means is not None
-        gaps = gaps_of(means)
-        return Drawn(np.nanmin(gaps, axis=1), gaps, ((gaps,),))
+        blocks = gaps_of(means)
+        gaps = np.concatenate(blocks, axis=1)
+        return Drawn(np.nanmin(gaps, axis=1), gaps, tuple((block,) for block in blocks))
 
-    gaps = gaps_of(plain.group_values)
+    blocks = gaps_of(plain.group_values)
+    gaps = np.concatenate(blocks)
     return replace(
         plain,
         value=float(np.nanmin(gaps)),
@@ -346,5 +336,12 @@ def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
         group_badness=-gaps,
         paired=None,
         images=value,
-        parts=((gaps,),),
+        parts=tuple((block,) for block in blocks),
+        blocks=tuple(map(len, blocks)),
     )
+
+
+def _ends(cell: Cell) -> NDArray[np.int64]:
+    """Where each grouping but the last one ends among all groups."""
+    ends: NDArray[np.int64] = np.cumsum([len(names) for names in cell.groups])[:-1]
+    return ends

@@ -53,12 +53,19 @@ class Assessed:
 @dataclass(frozen=True, slots=True)
 class CheckComparison:
     """A check against its baseline. `comparison` holds the groups `large_enough` (groups,) alone, in the family; of
-    the others `blank` says only how far they moved. None: no group is large enough. `now` is the candidate's part."""
+    the others `blank` says only how far they moved. None: no group is large enough. `now` is the candidate's part.
+    `further` are comparisons of further groupings, where groups are compared with those of their own alone."""
 
     now: Measure
     comparison: statistics.PairedComparison | None
     large_enough: NDArray[np.bool_]
     blank: statistics.PairedResult
+    further: tuple[statistics.PairedComparison, ...] = ()
+
+    @property
+    def every(self) -> tuple[statistics.PairedComparison, ...]:
+        """All comparisons, whose groups follow each other."""
+        return () if self.comparison is None else (self.comparison, *self.further)
 
 
 def compare(
@@ -87,21 +94,20 @@ def compare(
     if deltas is not None:  # what a resample may lack altogether is too rare to compare
         enough &= ~np.isnan(deltas).any(axis=0) & ~np.isnan(moved)
     blank = statistics.not_judged(design, moved, known_sets, draws=rule.draws)
-    if not enough.any() or (now.images is not None and enough.sum() < 2):  # a group alone has none to be held against
+    if now.images is not None:  # a group alone has none to be held against
+        several = [block & (block.sum() > 1) for block in _by_grouping(now, enough)]
+        enough = np.concatenate(several)
+    if not enough.any():
         return CheckComparison(now, None, np.zeros(known_sets.size, dtype=bool), blank)
     test: dict[str, Any] = {"design": design, "draws": rule.draws}
+    further: list[statistics.PairedComparison] = []
     if now.paired is not None and before.paired is not None:
         means = _weighed(now, before, enough)
         farthest = None if planned.views == 1 else _farthest(planned, now, before)
         results = statistics.compare_means(*means, rng=sets, gap=planned.spec.relative, farthest=farthest, **test)
     elif now.images is not None and before.images is not None:
-        # Images are resampled within their groups, so that resamples of all images do not fit.
-        test["rng"] = stream(rule.seed, "images", suite.suite, planned.item)
-        (codes,) = cell.group_codes
-        place = np.where(enough, np.cumsum(enough) - 1, -1)
-        labels = np.where(codes >= 0, place[codes], -1)
-        test |= {"groups": int(enough.sum()), "units": cell.set_code}
-        results = statistics.compare_images(now.images, before.images, labels, **test)
+        blocks = _by_grouping(now, enough)
+        results, *further = _between_groups(suite, planned, cell, now.images, before.images, blocks, test)
     else:
         assert deltas is not None
         of_draws: dict[str, Any] = {"n_sets": known_sets[enough], "design": design}
@@ -110,7 +116,37 @@ def compare(
             results = replace(
                 results, gap=statistics.compare_draws(value[enough], drawn[:, enough], **of_draws).evidence
             )
-    return CheckComparison(now, results, enough, blank)
+    return CheckComparison(now, results, enough, blank, tuple(further))
+
+
+def _by_grouping(now: Measure, of_groups: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """What is known of all groups, (groups,), cut into groupings."""
+    return np.split(of_groups, np.cumsum(now.blocks, dtype=np.int64)[:-1])
+
+
+def _between_groups(
+    suite: Suite,
+    planned: PlannedCheck,
+    cell: Cell,
+    now: Floats,
+    before: Floats,
+    enough: Sequence[NDArray[np.bool_]],
+    test: dict[str, Any],
+) -> list[statistics.PairedComparison]:
+    """Groups that are large `enough`, (groups,) of every grouping, against the others of theirs. Images are resampled
+    within their groups, so that resamples of all images do not fit."""
+    found = []
+    for at, (codes, own) in enumerate(zip(cell.group_codes, enough, strict=True)):
+        if not own.any():
+            continue
+        place = np.where(own, np.cumsum(own) - 1, -1)
+        labels = np.where(codes >= 0, place[codes], -1)
+        rng = stream(suite.decision.seed, "images", suite.suite, planned.item, *([str(at)] if at else []))
+        groups = int(own.sum())
+        found.append(
+            statistics.compare_images(now, before, labels, groups=groups, units=cell.set_code, rng=rng, **test)
+        )
+    return found
 
 
 def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
@@ -163,9 +199,19 @@ def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
 
 def decide_family(parts: Sequence[CheckComparison], rule: DecisionRule) -> list[statistics.PairedResult]:
     """Every comparison decided, in all its groups. Bonferroni's correction takes no steps, Holm's does."""
-    family = [part.comparison for part in parts if part.comparison is not None]
-    results = iter(statistics.decided(family, steps=rule.correction == "holm"))
-    return [part.blank if part.comparison is None else _filled(part, next(results)) for part in parts]
+    results = iter(statistics.decided([each for part in parts for each in part.every], steps=rule.correction == "holm"))
+    return [_joined(part, [next(results) for _ in part.every]) for part in parts]
+
+
+def _joined(part: CheckComparison, results: Sequence[statistics.PairedResult]) -> statistics.PairedResult:
+    """The results of a check's groupings as one, with the groups that are too small."""
+    if not results:
+        return part.blank
+    values: dict[str, Any] = {
+        name: np.concatenate([getattr(each, name) for each in results]) for name in statistics.BY_GROUP
+    }
+    overall: statistics.Outcome = max((each.overall for each in results), key=STRICTNESS.__getitem__)
+    return _filled(part, replace(results[0], **values, overall=overall))
 
 
 def _filled(part: CheckComparison, result: statistics.PairedResult) -> statistics.PairedResult:

@@ -233,11 +233,10 @@ def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compare
         overs, groupings = ["crossed"], [enough]
     else:
         overs, groupings = ["each"] if every else enough, [[name] for name in enough]
-    gaps = overs if overs != ["each"] or dataset.counterfactual else enough
     subjects = index.subject.tolist()
     return _Compared(
         [(over, f"-{over}" if len(overs) > 1 else "") for over in overs],
-        [(group, "group" if group in ("each", "crossed") else group) for group in gaps],
+        [(group, "group" if group in ("each", "crossed") else group) for group in overs],
         all(_fewest(dataset, index, grouping, subjects) >= least for grouping in groupings),
     )
 

@@ -207,8 +207,21 @@ def test_what_needs_set_mates_or_mixes_families_is_refused(people: Path) -> None
     with pytest.raises(SuiteError, match="inside counterfactual sets") as caught:
         gate.prepare("people", people)
     assert "metric: group_gap" in caught.value.remedy
-    write_suite(people, SUITE.replace(gap, gap.replace("[region, gender]", "each")))
-    with pytest.raises(SuiteError, match="group_gap over gender and region") as caught:
-        gate.prepare("people", people)
-    assert "a check for each (`over: gender`), or cross them" in caught.value.remedy
-    assert str(caught.value.where).startswith("fairness_suites/people.yaml:")
+
+
+def test_each_attribute_has_groups_that_are_compared_with_each_other(people: Path) -> None:
+    """A check `over: each` has the groups of a check of each attribute, with their values and verdicts."""
+    gap = "  - {{id: {}, probe: gender, metric: group_gap, over: {}, no_worse_than: baseline, margin: 0.03}}\n"
+    overs = {"all": "each", "genders": "gender", "regions": "region"}
+    write_suite(people, SUITE + "".join(gap.format(*each) for each in overs.items()))
+    scores(people, "worse", seed=2, lost={f"south × {gender}": 0.15 for gender in GENDERS})
+    record = run(people, "worse")
+    told, alone = check(record, "all"), [check(record, name) for name in ("genders", "regions")]
+    assert (told.verdict, told.worst_group) == ("fail", "south")
+    single = {group.group: group for found in alone for group in found.groups}
+    assert [group.group for group in told.groups] == [*GENDERS, *REGIONS]
+    for group in told.groups:
+        assert (group.value, group.verdict) == (single[group.group].value, single[group.group].verdict)
+        assert group.delta == pytest.approx(single[group.group].delta)
+    assert told.value == min(found.value for found in alone if found.value is not None)
+    assert told.lo is not None
