@@ -181,14 +181,15 @@ MOST_SEEDS: Final = 1_000_000
 
 def write_prompts(
     prompts: Mapping[str, str],
-    seeds: int,
+    seeds: int | Mapping[str, int],
     name: str,
     *,
     root: Path = ROOT,
     version: str = "v1",
     licence: str = "unknown",
 ) -> Manifest:
-    """Make `root/name/version` of `prompts`, by what each is about (its subject): `seeds` rows for every one.
+    """Make `root/name/version` of `prompts`, by what each is about (its subject): `seeds` rows for every one, or as
+    many as `seeds` has for each.
 
     A row is a set of its own, `SUBJECT-SEED` with the member `only`, its caption the prompt. It records no attribute:
     who is painted is perceived later. Raises DatasetError for no prompt or seed, and for subjects or prompts alike.
@@ -196,9 +197,12 @@ def write_prompts(
     check_name(name, version)
     target = root / name / version
     refuse_existing(target)
-    if not prompts or not 1 <= seeds <= MOST_SEEDS:
+    of = dict.fromkeys(prompts, seeds) if isinstance(seeds, int) else {word: seeds[word] for word in prompts}
+    odd = [count for count in of.values() if not 1 <= count <= MOST_SEEDS]
+    if not prompts or odd:
+        first = [*odd, seeds if isinstance(seeds, int) else 0][0]
         raise DatasetError(
-            f"{len(prompts)} prompts with {seeds:,} seeds make no release.",
+            f"{len(prompts)} prompts with {first:,} seeds make no release.",
             where=str(target),
             remedy=f"give at least one word (`--word doctor`), and 1 to {MOST_SEEDS:,} seeds",
         )
@@ -216,7 +220,7 @@ def write_prompts(
 
     def rows() -> Iterator[dict[str, object]]:
         for subject, prompt in prompts.items():
-            for seed in range(seeds):
+            for seed in range(of[subject]):
                 yield {
                     "set_id": f"{subject}-{seed}",
                     "member": MEMBER,
@@ -231,7 +235,7 @@ def write_prompts(
         name=name,
         version=version,
         attributes={},
-        recipe={"kind": "prompts", "prompts": dict(prompts), "seeds": seeds},
+        recipe={"kind": "prompts", "prompts": dict(prompts), "seeds": seeds if isinstance(seeds, int) else of},
         licence=licence,
         counterfactual=False,
         about="Prompts for models that make pictures, each with as many seeds. There are no pictures.",

@@ -261,12 +261,6 @@ def _require_options(table: LabelTable, given: ImportColumns, grouping: ColumnGr
             remedy="name the set's column alone if every cluster has one set, which is resampled whole; of clusters "
             "with several sets, keep one set each, or name the cluster's column alone (`--cluster`)",
         )
-    if not given.attributes:
-        raise DatasetError(
-            "no attribute is named.",
-            where=table.place(1),
-            remedy=f"name at least one column (`--attribute`); columns: {', '.join(table.columns)}",
-        )
     for attribute in given.attributes:
         table.column(attribute, "is named as an attribute")
     if given.subject_column:

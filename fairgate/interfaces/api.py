@@ -176,7 +176,7 @@ def import_images(  # noqa: PLR0913 - the options of a command
     images: Folder | None,
     name: str,
     *,
-    attributes: Sequence[str] | Mapping[str, Sequence[str]],
+    attributes: Sequence[str] | Mapping[str, Sequence[str]] = (),
     subject: str | None = None,
     subject_column: str | None = None,
     image_column: str | None = None,

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from imported_photographs import import_images
+from typer.testing import CliRunner
 
 from fairgate.data import open_dataset
 from fairgate.data.labels import unique_ids
 from fairgate.ground.errors import DatasetError
+from fairgate.interfaces.cli.main import app
 
 REAL = Path(__file__).parents[2].parent / "shared" / "real"
 needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason="the real data lie beside the checkout only")
@@ -134,6 +136,26 @@ def test_a_gzipped_file_with_a_byte_order_mark_is_read(take, tmp_path):
     assert take(path).n_rows == 2
 
 
+def test_outputs_of_a_generator_need_no_attribute(labels, photos, tmp_path):
+    words = [
+        "dataset",
+        "import",
+        "painted",
+        "--labels",
+        str(labels()),
+        "--images",
+        str(photos),
+        "--subject-column",
+        "job",
+    ]
+    done = CliRunner().invoke(app, [*words, "--root", str(tmp_path / "datasets")])
+    assert done.exit_code == 0, done.output
+    assert "no groups to compare, but for those that a reader perceives" in done.output
+    painted = open_dataset("painted", tmp_path / "datasets")
+    assert (painted.manifest.attributes, painted.manifest.subjects) == ({}, ["chef", "doctor"])
+    assert painted.verify() == []
+
+
 def test_two_imports_of_the_same_files_have_one_fingerprint(take, photos):
     first = take(images=photos)
     assert take(images=photos, version="v2").fingerprint == first.fingerprint
@@ -143,7 +165,6 @@ def test_two_imports_of_the_same_files_have_one_fingerprint(take, photos):
     ("options", "problem", "remedy"),
     [
         ({"attributes": ["gendre"]}, "no column 'gendre'", "did you mean 'gender'? columns: file, gender, age, job"),
-        ({"attributes": []}, "no attribute is named", "--attribute"),
         ({"subject_column": "jobs"}, "no column 'jobs'", "did you mean 'job'?"),
         ({"image_column": "img"}, "no column 'img'", "columns: file"),
         ({"subject": None}, "said in one way", "--subject-column"),

@@ -53,9 +53,23 @@ def test_the_command_fills_words_into_the_template_with_their_article(tmp_path):
     assert open_dataset("jobs", tmp_path).index.caption.tolist()[::2] == list(ASKED.values())
 
 
+def test_a_word_has_as_many_pictures_as_its_own_number(tmp_path):
+    words = ["--word", "doctor=3", "--word", "engineer", "--seeds", "2", "--root", str(tmp_path)]
+    done = CliRunner().invoke(app, ["dataset", "prompts", "jobs", "--template", "a photo of {a_word}", *words])
+    assert done.exit_code == 0, done.output
+    found = open_dataset("jobs", tmp_path)
+    assert found.index.set_id.tolist() == ["doctor-0", "doctor-1", "doctor-2", "engineer-0", "engineer-1"]
+    assert found.manifest.recipe["seeds"] == {"doctor": 3, "engineer": 2}
+
+
 @pytest.mark.parametrize(
     ("template", "words", "problem"),
-    [("a photo", ["doctor"], "never uses {a_word}"), ("{word}", ["doctor", "doctor"], "'doctor' is given twice")],
+    [
+        ("a photo", ["doctor"], "never uses {a_word}"),
+        ("{word}", ["doctor", "doctor=3"], "'doctor' is given twice"),
+        ("{word}", ["doctor=many"], "'many' is no number of pictures"),
+        ("{word}", ["doctor=0"], "1 prompts with 0 seeds"),
+    ],
 )
 def test_the_command_refuses_what_is_no_template_and_a_word_that_is_given_twice(tmp_path, template, words, problem):
     given = [part for word in words for part in ("--word", word)]

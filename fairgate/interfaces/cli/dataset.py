@@ -106,8 +106,10 @@ def prompts(
     template: Annotated[
         str, typer.Option(help="The prompt, with `{word}` or `{a_word}` (with its article): `a photo of {a_word}`.")
     ],
-    word: Annotated[list[str], typer.Option(help="What to ask for, such as `doctor`; repeatable.")],
-    seeds: Annotated[int, typer.Option(min=1, help="Pictures that a generator is to make of every word.")] = 50,
+    word: Annotated[
+        list[str], typer.Option(help="What to ask for, such as `doctor`; repeatable. `doctor=80` has 80 pictures.")
+    ],
+    seeds: Annotated[int, typer.Option(min=1, help="Pictures of every word that has no number of its own.")] = 50,
     licence: Annotated[str, typer.Option(help="Licence of the prompts.")] = "unknown",
     version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
     root: options.Releases = data.FOLDER,
@@ -117,12 +119,26 @@ def prompts(
         probes.checked_template(template, "word")
     except ValueError as error:
         raise DatasetError(f"{error}.", where="--template", remedy="write one as `a photo of {a_word}`") from error
-    if twice := [entry for entry in word if word.count(entry) > 1]:
-        raise DatasetError(f"the word '{twice[0]}' is given twice.", where="--word", remedy="give each word once")
-    asked = {entry: probes.filled(template, "word", entry) for entry in word}
-    manifest = data.write_prompts(asked, seeds, name, root=root, version=version, licence=licence)
+    counts = _counts(word, seeds)
+    asked = {entry: probes.filled(template, "word", entry) for entry in counts}
+    of_each = counts if any("=" in entry for entry in word) else seeds
+    manifest = data.write_prompts(asked, of_each, name, root=root, version=version, licence=licence)
     describe(manifest)
     typer.echo(f"written as {root / manifest.name / manifest.version}")
+
+
+def _counts(words: list[str], usual: int) -> dict[str, int]:
+    """How many pictures of each word: `doctor=80`, or `doctor`, of which there are as many as usual."""
+    counts: dict[str, int] = {}
+    for entry in words:
+        word, equals, count = entry.partition("=")
+        if word in counts:
+            raise DatasetError(f"the word '{word}' is given twice.", where="--word", remedy="give each word once")
+        if equals and not (count.isdecimal() and count.isascii()):
+            remedy = "write `doctor=80` for 80 pictures of a doctor"
+            raise DatasetError(f"'{count}' is no number of pictures.", where=f"--word {entry}", remedy=remedy)
+        counts[word] = int(count) if equals else usual
+    return counts
 
 
 @dataset_app.command()

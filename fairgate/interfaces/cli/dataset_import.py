@@ -29,9 +29,12 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         ),
     ],
     attribute: Annotated[
-        list[str],
-        typer.Option(help="Column with a perceived attribute; repeatable. `gender=Male,Female` sets the order."),
-    ],
+        list[str] | None,
+        typer.Option(
+            help="Column with a perceived attribute; repeatable. `gender=Male,Female` sets the order. Left out for a "
+            "generator's outputs, in which a reader perceives who is shown."
+        ),
+    ] = None,
     images: Annotated[
         Path | None, typer.Option(help="Folder with the images; without it, labels only, or the table's own pictures.")
     ] = None,
@@ -68,7 +71,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     if not preview:
         data.refuse_existing(root / name / version)
     columns = data.ImportColumns(
-        _attributes(attribute), subject, subject_column, image_column, set_column, member_column, cluster
+        _attributes(attribute or []), subject, subject_column, image_column, set_column, member_column, cluster
     )
     plan = data.plan_import(labels, images, columns, data.ColumnGrouping.parse(bin or (), merge or ()))
     for what, note in plan.notes.items():
@@ -82,7 +85,10 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     with progress_bar("importing") as progress:
         manifest = plan.write(name, root=root, version=version, licence=licence, progress=progress)
     describe(manifest, groups=False)
-    show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge")
+    if plan.found.groups:
+        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge")
+    else:
+        typer.echo("no --attribute: there are no groups to compare, but for those that a reader perceives")
     typer.echo(f"imported as {root / manifest.name / manifest.version}")
 
 
