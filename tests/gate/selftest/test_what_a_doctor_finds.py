@@ -335,9 +335,9 @@ def test_dvc_tells_what_is_not_pulled_not_pushed_and_has_no_remote(tmp_path: Pat
     assert "lacks data" in only(look_at_dvc(tmp_path), "trouble").what
     dvc("push", "-q")
     assert clear(look_at_dvc(tmp_path))
-    (tmp_path / ".dvc" / "store").rename(tmp_path / "elsewhere")
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
     assert "cannot be reached" in only(look_at_dvc(tmp_path), "trouble").what
-    (tmp_path / "elsewhere").rename(tmp_path / ".dvc" / "store")
+    (tmp_path / "elsewhere").rename(tmp_path / "store")
     (tmp_path / "datasets" / "images").unlink()
     (tmp_path / "datasets").rmdir()
     assert "dvc pull" in (only(look_at_dvc(tmp_path), "trouble").remedy or "")
