@@ -4,9 +4,11 @@ from .interfaces.api import Comparison as Comparison
 from .interfaces.api import Run as Run
 from .interfaces.api import RunRecord as RunRecord
 from .interfaces.api import check as check
+from .interfaces.api import check_arrays as check_arrays
 from .interfaces.api import compare as compare
 from .interfaces.api import import_images as import_images
 from .interfaces.api import load_suite as load_suite
+from .interfaces.api import new_suite as new_suite
 from .interfaces.api import open_dataset as open_dataset
 from .metrics import Metric as Metric
 from .metrics import register as register_metric  # noqa: F401 - given by this name

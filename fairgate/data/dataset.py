@@ -87,12 +87,16 @@ class Index:
         return code
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset(ShardReader):
     """One version of a dataset: `folder` and what its manifest says. `len()` is the number of rows (images)."""
 
     identity: str | None = field(default=None, init=False, compare=False, repr=False)
     """The content's fingerprint as it was computed, once `require_intact` has; None before."""
+
+    def __repr__(self) -> str:
+        """One line: the release, and how much it has."""
+        return f"Dataset({self.manifest.ref}: {self.manifest.n_rows:,} rows, {', '.join(self.manifest.attributes)})"
 
     @property
     def name(self) -> str:

@@ -14,23 +14,37 @@ from typing import TYPE_CHECKING, Any
 
 from fairgate import data, gate, reports, suites
 from fairgate.data import Dataset
+from fairgate.interfaces.arrays import write_repository
 from fairgate.interfaces.installed import use_installed_packages
+from fairgate.interfaces.suite_writing import first_suite, write_suite
 from fairgate.records import AuditRecord, CheckResult, GroupResult, RunRecord, Verdict
 from fairgate.studies import comparison
 from fairgate.suites import LoadedSuite
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import ArrayLike
 
 use_installed_packages()
 
-__all__ = ["Comparison", "Run", "RunRecord", "check", "compare", "import_images", "load_suite", "open_dataset"]
+__all__ = [
+    "Comparison",
+    "Run",
+    "RunRecord",
+    "check",
+    "check_arrays",
+    "compare",
+    "import_images",
+    "load_suite",
+    "new_suite",
+    "open_dataset",
+]
 
 Folder = str | Path
 _HEIGHT = 640  # pixels of a page in a notebook
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Run:
     """A decided run of a suite: `record` holds all of it, `messages` are lines for a person to read.
 
@@ -70,6 +84,10 @@ class Run:
         numbers = dict.fromkeys((*_MEASURED[:-1], "bound"), "float64")
         return pd.DataFrame(rows).astype(numbers)
 
+    def __repr__(self) -> str:
+        """One line: the suite, the verdict, and how many checks have which."""
+        return f"Run({self.record.suite}: {reports.verdict_words(self.record)}, {reports.totals(self.record)})"
+
     def _repr_html_(self) -> str:
 
         return _framed(reports.render_html(self.record, None))
@@ -78,7 +96,7 @@ class Run:
 _MEASURED = ("value", "lo", "hi", "baseline", "delta", "delta_lo", "delta_hi", "p_adjusted", "n_sets")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """Several models on one suite's probes, in the tables of the papers; nothing is judged."""
 
@@ -91,6 +109,10 @@ class Comparison:
         import pandas as pd
 
         return pd.read_csv(io.StringIO(reports.render_csv(self.record)))
+
+    def __repr__(self) -> str:
+        """One line: the suite and its models."""
+        return f"Comparison({self.record.suite}: {', '.join(model.name for model in self.record.models)})"
 
     def _repr_html_(self) -> str:
 
@@ -158,6 +180,67 @@ def compare(
     run = comparison.AuditRun(Path(root).resolve(), device, None if cache is None else str(cache), allow_pickle)
     options = comparison.AuditOptions(reference=tuple(reference), margin=margin, k=k)
     return Comparison(comparison.audit_suites([suite], models, options, run).audits[0])
+
+
+def check_arrays(
+    scores: ArrayLike,
+    groups: Mapping[str, ArrayLike] | ArrayLike,
+    *,
+    baseline: ArrayLike,
+    margin: float = 0.03,
+    min_sets: int = 30,
+) -> Run:
+    """Judge a number for every image against the `baseline`'s of the same images, by group; needs no git and no files.
+
+    `scores` and `baseline` are (images,), higher is better for a person: 1 for a right answer and 0 for a wrong one, or
+    P(true label). `groups` are the perceived groups, (images,), or several such columns by name. A group fails that
+    lost more than `margin` (in the scores' unit), one in fewer than `min_sets` images is not judged. That `scores` rank
+    images as the baseline's do is checked too: one number for everybody treats all alike.
+
+    Raises SettingsError for arrays of other shapes or values that are not finite.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="fairgate-") as folder:
+        write_repository(Path(folder), scores, baseline, groups, margin=margin, min_sets=min_sets)
+        return check("arrays", root=folder, base="none", cache="off")
+
+
+def new_suite(  # noqa: PLR0913 - the options of a command
+    name: str,
+    dataset: str,
+    model: str,
+    *,
+    root: Folder = ".",
+    baseline: str | None = None,
+    truth: str | None = None,
+    beside: Sequence[str] = (),
+    tolerates: float | None = None,
+    like: Sequence[str] = (),
+    views: int = 1,
+    min_sets: int = suites.FEWEST,
+    measured: bool | None = None,
+) -> LoadedSuite:
+    """Write a first suite to the repository at `root`, as `fairgate suite new` does, whose options the arguments are.
+
+    Raises a FairgateError, also if the suite is there."""
+    folder = Path(root).resolve()
+    first = first_suite(
+        name,
+        folder,
+        dataset,
+        model,
+        baseline,
+        truth,
+        beside,
+        tolerates=tolerates,
+        like=like,
+        views=views,
+        min_sets=min_sets,
+        measured=measured,
+    )
+    write_suite(name, folder, first.text)
+    return load_suite(name, folder)
 
 
 def load_suite(name: str, root: Folder = ".") -> LoadedSuite:

@@ -31,7 +31,7 @@ Refuse = Callable[..., SuiteError]
 _DVC_CACHE = re.compile(r"/files/md5/[0-9a-f]{2}/[0-9a-f]{30}$")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LoadedSuite:
     """A valid suite with the file it came from. `digest` names its meaning, not its comments or line breaks."""
 
@@ -39,6 +39,10 @@ class LoadedSuite:
     path: Path
     source: Source
     digest: str
+
+    def __repr__(self) -> str:
+        """One line: the suite, its dataset, and how many checks it has."""
+        return f"LoadedSuite({self.name}: {len(self.suite.checks)} checks on {self.suite.dataset})"
 
     @property
     def name(self) -> str:

@@ -12,9 +12,14 @@ from fairgate import suites
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import writing
-from fairgate.interfaces.cli.suite import first_suite
+from fairgate.interfaces.suite_writing import first_suite
 
 T = TypeVar("T")
+_REQUIRED = {
+    "github": "then make it count: Settings > Rules > Rulesets: require the status check `verdict`",
+    "gitlab": "then make it count: Settings > Merge requests: pipelines must succeed",
+}
+"""The last step: a check that nobody requires stops no merge."""
 
 
 def init(
@@ -48,7 +53,7 @@ def init(
     if not kept:
         dataset = dataset or _found(unknown, lambda: suites.find_dataset(root))
         model = model or _found(unknown, lambda: suites.find_checkpoint(root))
-    branch, remote = _found(unknown, lambda: suites.find_branch(root)) or ("", False)
+    branch, _remote = _found(unknown, lambda: suites.find_branch(root)) or ("", False)
     service = _found(unknown, lambda: suites.find_service(root)) if ci == "auto" else None if ci == "none" else ci
     pins = ci != "none" or dockerfile
     pinned = _found(unknown, lambda: suites.find_pin(fairgate)) or ("", "") if pins else ("", "")
@@ -59,8 +64,7 @@ def init(
     gate = suites.Gate(name, branch, *pinned, runner=runner, dvc=dvc)
     files = suites.gate_files(gate, service, hook=hook, dockerfile=dockerfile)
     if dataset is not None and model is not None:
-        against = f"git:{'origin/' if remote else ''}{branch}"
-        files = {f"{suites.FOLDER}/{name}.yaml": first_suite(name, root, dataset, model, against, truth, ()), **files}
+        files = {f"{suites.FOLDER}/{name}.yaml": first_suite(name, root, dataset, model, truth=truth).text, **files}
     _require_plain(root, [*files, ".gitignore"])
     there = [path for path in files if (root / path).exists()]
     for path, text in files.items():
@@ -81,6 +85,11 @@ def init(
     if not (root / suites.FOLDER / "baselines" / name).is_dir():
         typer.echo(f"set the bounds of {suites.FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
         typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
+    written = sorted({Path(path).parts[0] for path in files} | {suites.FOLDER, ".gitignore"})  # and no photographs
+    typer.echo(f"then commit it on {branch}, and push:")
+    typer.echo(f'  git add {" ".join(written)} && git commit -m "A fairness gate" && git push origin {branch}')
+    if service is not None:
+        typer.echo(_REQUIRED[service])
 
 
 def _found(unknown: list[SettingsError], find: Callable[[], T]) -> T | None:

@@ -220,12 +220,20 @@ def test_a_suite_that_is_there_gets_the_rest_of_its_gate(repository: Toy) -> Non
 
 
 def test_a_first_baseline_is_asked_for_only_if_there_is_none(repository: Toy) -> None:
-    assert "baseline update jobs" in init(repository, "jobs", "--fairgate", PIN)[1]
+    output = init(repository, "jobs", "--fairgate", PIN)[1]
+    assert "baseline update jobs" in output
+    steps = [
+        "baseline update",
+        "git add .github .gitignore .pre-commit-config.yaml fairness_suites",
+        "the status check",
+    ]
+    assert sorted(steps, key=output.index) == steps
     (repository.root / "fairness_suites" / "baselines" / "jobs").mkdir(parents=True)
     assert "baseline update jobs" not in init(repository, "jobs", "--fairgate", PIN)[1]
 
 
 def test_where_all_images_show_one_subject_the_attribute_is_named_as_for_a_new_suite(repository: Toy) -> None:
-    code, output = init(repository, "faces", "--model", TABLE, "--fairgate", PIN, "--truth", "gender")
+    named = f"{TABLE}&male=chef&female=doctor"
+    code, output = init(repository, "faces", "--model", named, "--fairgate", PIN, "--truth", "gender")
     assert code == 0, output
     assert "truth: gender" in (repository.root / "fairness_suites" / "faces.yaml").read_text(encoding="utf-8")

@@ -64,7 +64,7 @@ def test_a_suite_for_counterfactual_sets_asks_inside_them(toy: Toy) -> None:
     items = {one.item for one in gate.prepare("first", toy.root).planned}
     by_subject = {"fairness[chef]", "no-regression[doctor]", "no-group-falls-behind[chef]"}
     assert {"accuracy", "still-useful"} | by_subject <= items
-    assert 'baseline: "git:origin/main"' in (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
+    assert 'baseline: "git:main"' in (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
 
 
 def test_the_first_baseline_is_pinned_as_the_anchor_once_main_has_it(toy: Toy) -> None:

@@ -1,0 +1,178 @@
+"""A first suite: written for what a model can do, and checked against its dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from fairgate import data, models, probes, suites
+from fairgate.gate import baselines
+from fairgate.ground.errors import BaselineError, DatasetError, SettingsError, SuiteError
+from fairgate.studies import power
+
+_ANSWERING = frozenset({"vlm", "captions"})
+"""Families that continue a prompt of their URI with a label: what the suite shows is the answer, and no caption."""
+
+
+def _anchor_line(name: str, root: Path, baseline: str) -> str:
+    """The line that pins the first baseline as the anchor, if the base of this suite's name has one already."""
+    spec, repository = baselines.parse_baseline(baseline), baselines.Repository(root)
+    if spec.kind != "git":
+        return ""
+    try:
+        commit = repository.tip(spec.target)
+    except BaselineError:
+        return ""
+    return f"anchor: git:{spec.target}@{commit}\n" if repository.tree(commit, baselines.baseline_folder(name)) else ""
+
+
+def _text(
+    name: str,
+    release: data.Dataset,
+    opened: models.Model | None,
+    *,
+    model: str,
+    baseline: str,
+    truth: str | None,
+    beside: Sequence[str],
+    views: int,
+    min_sets: int,
+    margin: float,
+) -> str:
+    """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
+    can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
+    labels, several = truth is not None or bool(beside), views > 1
+    if not release.manifest.attributes:
+        what = f"dataset '{release.manifest.name}' records no attribute, so that there are no groups to compare."
+        remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
+        remedy += "and name your reader in it; of photographs, import them with --attribute"
+        raise SettingsError(what, where=release.manifest.name, remedy=remedy)
+    draft = suites.SuiteDraft(name, release.manifest, release.index, model, baseline, margin, views, min_sets)
+    if "detect" in can:
+        _refuse(labels, "a detector's suite has no labels.", model, "leave out --truth and --beside")
+        remedy = "leave out --views, and write `views:` at a probe yourself"
+        _refuse(several, "a detector's suite is written without views.", model, remedy)
+        return draft.of_detections(boxes=release.index.boxes() is not None)
+    if "measure" in can:
+        _refuse(labels or several, "a table of numbers has no labels, and no views.", model, "leave out these options")
+        return draft.of_numbers(getattr(opened, "columns", ()))
+    if "answer" in can and "log_probabilities" not in can:
+        return _of_words(draft, release, opened, model, labels=labels, several=several)
+    if "predict" in can and "log_probabilities" not in can:
+        _refuse(bool(beside), "a suite of predictions has the model's own labels.", model, "leave out --beside")
+        return draft.of_predictions(truth)
+    if opened is not None:
+        models.require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
+    answered = bool(_ANSWERING & set(models.schemes(model)))  # a label is what such a model says next
+    by_label = answered or getattr(opened, "texts_read_by", "") == "labels"
+    template = "{label}" if by_label else "a photo of {a_label}"
+    columns = opened.table.prompts if isinstance(opened, models.PrecomputedScores) else None
+    return draft.of_labels(truth, beside, searches="similarity" in can, template=template, columns=columns)
+
+
+def _of_words(
+    draft: suites.SuiteDraft,
+    release: data.Dataset,
+    opened: models.Model | None,
+    model: str,
+    *,
+    labels: bool,
+    several: bool,
+) -> str:
+    """A suite of the questions in the dataset's captions, or of those that a table answers."""
+    try:
+        items = probes.items_of(release.index, (), False)
+    except DatasetError:
+        items = []
+    options = "leave out --truth, --beside and --views"
+    _refuse(bool(items) and (labels or several), "the dataset's captions hold questions, and options.", model, options)
+    if items:
+        return draft.of_items(items)
+    answers = getattr(opened, "answers", None)
+    if answers is None:
+        what = f"a model that answers in words needs questions, and captions of {release.manifest.ref} hold none."
+        remedy = (
+            f"copy the suite of docs/use/questions.md to fairness_suites/{draft.name}.yaml, with your questions in it"
+        )
+        raise SettingsError(what, where=model, remedy=remedy)
+    _refuse(labels, "a suite of answers has the options that the table answers.", model, options)
+    _refuse(several, "a table has no answers about views.", model, "leave out --views, or name the model itself")
+    return draft.of_answers(answers)
+
+
+def _refuse(wrong: bool, what: str, model: str, remedy: str) -> None:
+    """Raises SettingsError if something is `wrong` for this kind of model."""
+    if wrong:
+        raise SettingsError(what, where=model, remedy=remedy)
+
+
+def first_suite(  # noqa: PLR0913 - the options of `suite new`
+    name: str,
+    root: Path,
+    dataset: str,
+    model: str,
+    baseline: str | None = None,
+    truth: str | None = None,
+    beside: Sequence[str] = (),
+    *,
+    tolerates: float | None = None,
+    like: Sequence[str] = (),
+    views: int = 1,
+    min_sets: int = suites.FEWEST,
+    measured: bool | None = False,
+    progress: Callable[[str, int, int], None] = lambda _what, _done, _all: None,
+) -> power.FirstSuite:
+    """The text of a first suite, checked against the dataset, and `measured` on the checkpoint if that is at hand.
+
+    `measured` is None: if the images are few. Without a `baseline`, that of the default branch. Raises a FairgateError.
+    """
+    path = root / suites.FOLDER / f"{name}.yaml"
+    if path.exists():
+        remedy = f"edit it, or choose another name; the rest of a gate for it: fairgate init {name}"
+        raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy=remedy)
+    fetched = model.startswith("mlflow-model:")
+    if not fetched:
+        models.require_uri(model, root)
+    if baseline is None:
+        branch, remote = suites.find_branch(root)
+        baseline = f"git:{'origin/' if remote else ''}{branch}"
+    baselines.parse_baseline(baseline, where="--baseline")
+    release = data.open_dataset(dataset, data.releases_folder(root))
+    named = models.local_paths("" if fetched else model)
+    outside = any(suites.leaves(each, root) for each in named)  # `require_inside` says so below
+    opened = None if fetched or outside else models.open_scorer(model, release, device="cpu", base=root)
+    write = partial(
+        _text,
+        name,
+        release,
+        opened,
+        model=model,
+        baseline=baseline,
+        truth=truth,
+        beside=beside,
+        views=views,
+        min_sets=min_sets,
+    )
+    text = write(margin=tolerates or suites.TOLERATES[0])
+    loaded = suites.load_text(text.encode(), path, shown=f"{suites.FOLDER}/{name}.yaml")
+    suites.require_inside(loaded.suite, loaded.source, root)
+    suites.plan_checks(loaded, release.manifest)
+    if measured is None:
+        measured = len(release.index) <= power.MEASURED
+    if opened is None or not measured:
+        told = "not measured which checks these images can decide: --measured, or see `fairgate power`"
+        return power.FirstSuite(text, (told,))
+    return power.measured_suite(
+        name, root, release, lambda margin: write(margin=margin), tolerates=tolerates, like=like, progress=progress
+    )
+
+
+def write_suite(name: str, root: Path, text: str) -> tuple[Path, bool]:
+    """The file of a new suite, and whether its first baseline is the anchor: if the base has one of this name."""
+    path = root / suites.FOLDER / f"{name}.yaml"
+    baseline = suites.load_text(text.encode(), path, shown=path.name).suite.baseline
+    anchor = _anchor_line(name, root, baseline or "none")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text + anchor, encoding="utf-8")
+    return path, bool(anchor)

@@ -1,0 +1,69 @@
+"""Arrays of numbers and groups are judged without a repository; suites are written from Python; reprs are a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from toy_repository import Toy
+
+import fairgate
+from fairgate.ground.errors import SettingsError, SuiteError
+
+IMAGES = 240
+GENDER = np.array(["female", "male"])[np.arange(IMAGES) % 2]
+SKIN = np.array(["dark", "light"])[np.arange(IMAGES) // 2 % 2]
+DARK_WOMEN = (GENDER == "female") & (SKIN == "dark")
+
+
+@pytest.fixture(scope="module")
+def before() -> Any:
+    return np.random.default_rng(0).uniform(0.6, 1, IMAGES)
+
+
+def test_arrays_of_a_harmless_change_pass_and_those_in_which_a_crossing_lost_fail_and_name_it(before: Any) -> None:
+    groups = {"gender": GENDER, "skin_tone": SKIN}
+    now = before + np.random.default_rng(1).normal(0, 0.01, IMAGES)
+    run = fairgate.check_arrays(now, groups, baseline=before)
+    assert run.ok, run
+    run = fairgate.check_arrays(now - 0.1 * DARK_WOMEN, groups, baseline=before)
+    assert repr(run) == "Run(arrays: fail, 1 failed, 1 passed)"
+    (failed,) = run.record.closing
+    assert [group.group for group in failed.failing_groups] == ["female × dark"]
+
+
+def test_one_number_for_everybody_fails_and_a_small_group_is_not_judged(before: Any) -> None:
+    groups = np.where(np.arange(IMAGES) < 10, "few", "many")
+    run = fairgate.check_arrays(np.ones(IMAGES), groups, baseline=before)
+    assert {check.id: check.verdict for check in run.record.checks} == {
+        "still-useful": "fail",
+        "no-group-loses": "inconclusive",
+    }
+
+
+@pytest.mark.parametrize(
+    ("scores", "groups", "said"),
+    [
+        (np.ones((IMAGES, 2)), GENDER, "'scores' is not a number for every image"),
+        (np.full(IMAGES, np.nan), GENDER, "'scores' is not a number for every image"),
+        (["a"] * IMAGES, GENDER, "'scores' is not a number for every image"),
+        (np.ones(IMAGES), {"gender": GENDER[1:]}, "'gender' has the shape (239,), and scores have (240,)"),
+        (np.ones(IMAGES - 1), GENDER, "'baseline' has the shape (240,), and scores have (239,)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(before: Any, scores: Any, groups: Any, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        fairgate.check_arrays(scores, groups, baseline=before)
+    assert said in caught.value.problem
+
+
+def test_a_suite_is_written_from_python_as_by_the_command(toy: Toy) -> None:
+    model = "scores:base.csv?values=logit"
+    suite = fairgate.new_suite("first", "toy", model, root=toy.root, baseline="none", measured=False)
+    assert repr(suite) == f"LoadedSuite(first: {len(suite.suite.checks)} checks on toy)"
+    assert suite.path == toy.root / "fairness_suites" / "first.yaml"
+    assert repr(fairgate.open_dataset("toy", toy.root)) == "Dataset(toy@v1: 320 rows, skin_tone, gender)"
+    with pytest.raises(SuiteError, match="is there"):
+        fairgate.new_suite("first", "toy", model, root=Path(toy.root), measured=False)
