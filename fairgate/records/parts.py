@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
 from fairgate.ground.errors import readable
 
@@ -58,6 +58,14 @@ class DatasetInfo(RecordPart):
     counterfactual: bool
     attributes: dict[str, list[str]]
     notice: str | None = None
+
+    @field_validator("notice")
+    @classmethod
+    def _in_plain_words(cls, notice: str | None) -> str | None:
+        """Releases of the demonstration data, which do not change, call it by an older name."""
+        return notice and notice.replace(
+            "fairgate's embedded world, a test instrument", "fairgate's demonstration data"
+        )
 
 
 class ModelInfo(RecordPart):

@@ -50,6 +50,8 @@ from .run_comment import render_comment as render_comment
 from .run_comment import run_description as run_description
 from .run_comment import tell_github as tell_github
 from .run_page import render_html as render_html
+from .run_remarks import noted_sentence as noted_sentence
+from .run_remarks import verdict_notes as verdict_notes
 from .run_terminal import baseline_lines as baseline_lines
 from .run_terminal import baseline_table as baseline_table
 from .run_terminal import difference_lines as difference_lines
@@ -57,7 +59,7 @@ from .run_terminal import difference_table as difference_table
 from .run_terminal import terminal_summary as terminal_summary
 from .run_terminal import terminal_table as terminal_table
 from .sentences import by_attribute as by_attribute
-from .sentences import verdict_notes as verdict_notes
+from .sentences import sentence as sentence
 from .standalone_page import Page as Page
 from .standalone_page import render_review as render_review
 from .study_page import study_files as study_files

@@ -19,7 +19,8 @@ from fairgate.reports.data_table import markdown_table
 from fairgate.reports.model_card import ATTRIBUTES
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import checks_table, groups_table
-from fairgate.reports.sentences import approvals_needed, definition_words, excuse_words, notices, remarks, too_small
+from fairgate.reports.run_remarks import approvals_needed, definition_words, excuse_words, notices, remarks
+from fairgate.reports.sentences import sentence, too_small
 
 _CLIP: Final = 300
 _PROVIDER: Final = "Not in a run's record; the provider writes it: "
@@ -107,7 +108,8 @@ def _facts(facts: dict[str, str | None]) -> list[str]:
 def _by_group(record: RunRecord) -> list[str]:
     unit = words.unit_of(record)
     checks = markdown_table(checks_table(record.checks, unit), _CLIP) if record.checks else "No check was run."
-    blocks = [f"{words.verdict_words(record).capitalize()}: {words.totals(record)}.", checks]
+    verdict = words.verdict_words(record)
+    blocks = [f"{escape(verdict[:1].upper() + verdict[1:])}: {words.totals(record)}.", checks]
     for check in record.checks:
         if (groups := groups_table(check, unit)) is not None:
             blocks.append(f"**{escape(check.item, _CLIP)}**\n\n{markdown_table(groups, _CLIP)}")
@@ -131,8 +133,8 @@ def _risks(record: RunRecord) -> list[str]:
     lines = []
     for check in record.checks:
         if check.verdict != "pass":
-            why = f"{check.verdict}, {excuse_words(check)}" if check.excused else f"{check.verdict}: {check.reason}"
-            lines.append(f"- {escape(check.item, _CLIP)}: {escape(why, 600)}")
+            why = f", {excuse_words(check)}" if check.excused else f": {sentence(check, record)}"
+            lines.append(f"- {escape(check.item, _CLIP)}: {escape(check.verdict + why, 600)}")
     lines = lines or ["- no check failed, was left undecided, waived or watched"]
     return [*lines, f"- {_PROVIDER}known and foreseeable risks, and the measures against them (Article 9)."]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from fairgate.ground.errors import clean
 from fairgate.records import RunRecord, Verdict
-from fairgate.reports.formatting import COUNTED, headline_verdict, share_words, tally, verdict_words
+from fairgate.reports.formatting import COUNTED, headline_verdict, share_words, tally, uncomputed_words
 from fairgate.reports.outputs import Output, register
 
 _COLOURS: Final[dict[Verdict, str]] = {
@@ -28,7 +28,7 @@ def badge_words(record: RunRecord) -> tuple[str, str]:
     if record.verdict == "pass":
         words, left = f"{share_words(tally(record)['pass'], 'check')} passed", {"pass"}
     elif headline_verdict(record) == "error":
-        words, left = verdict_words(record).partition(", with")[0], {"pass", "error"}
+        words, left = f"no verdict: {uncomputed_words(record)}", {"pass", "error"}
     else:
         worst = next(outcome for outcome, count in tally(record).items() if count)
         of = f"{tally(record)[worst]:,} of {share_words(len(record.checks), 'check')}"

@@ -16,9 +16,10 @@ from urllib.parse import quote
 from fairgate.ground.errors import clean
 from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import CheckResult, GroupResult, RunRecord
-from fairgate.reports import sentences
+from fairgate.reports import run_remarks
 from fairgate.reports.formatting import common_cause, named_reference, reading_order, spec_of, totals, verdict_words
 from fairgate.reports.outputs import Output, register
+from fairgate.reports.sentences import worst_first
 
 SHOWN_PER_LEVEL: Final = 10
 """GitHub keeps ten errors and ten warnings of a step and drops the rest silently."""
@@ -42,15 +43,16 @@ def github_annotations(record: RunRecord) -> list[str]:
     if record.verdict == "error" and not errors:
         errors = [_line("error", f"fairgate {record.suite}", verdict_words(record))]
     needed = [
-        _line("error", f"{record.suite}: needs approval", text) for text in sentences.approvals_needed(record, _NOTICES)
+        _line("error", f"{record.suite}: needs approval", text)
+        for text in run_remarks.approvals_needed(record, _NOTICES)
     ]
     errors = [*needed, *errors]
-    changed = sentences.definition_words(record)
+    changed = run_remarks.definition_words(record)
     review = f"{record.suite}: to review in this change"
-    warnings = [_line("warning", review, text) for text in sentences.notices(record, _NOTICES)]
+    warnings = [_line("warning", review, text) for text in run_remarks.notices(record, _NOTICES)]
     warnings += [] if changed is None else [_line("warning", f"{record.suite}: gate definition", changed)]
     by_level = {"warning": list[str](), "note": list[str]()}
-    for remark in sentences.remarks(record):
+    for remark in run_remarks.remarks(record):
         by_level[remark.level].append(_line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
     warnings += by_level["warning"]
     warnings += [_check_line("warning", check, record) for check in checks if check.item not in closing]
@@ -73,8 +75,13 @@ def _shown(level: str, lines: list[str], record: RunRecord) -> list[str]:
 
 
 def _check_line(level: str, check: CheckResult, record: RunRecord) -> str:
-    message = f"{sentences.noted_sentence(check, record)}. {check.reason}"
-    return _line(level, f"{record.suite} {check.item}", message)
+    return _line(level, f"{record.suite} {check.item}", _finding_text(check, record))
+
+
+def _finding_text(check: CheckResult, record: RunRecord) -> str:
+    """The sentence of a check; of an error, also where it is and its remedy."""
+    where = check.reason.splitlines()[1:] if check.verdict == "error" else []
+    return clean(" ".join([f"{run_remarks.noted_sentence(check, record)}.", *map(str.strip, where)]), 1000)
 
 
 def _line(level: str, title: str, message: str) -> str:
@@ -96,11 +103,11 @@ _NUMBERS: Final = (
 )
 
 
-def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
+def junit_properties(check: CheckResult, record: RunRecord) -> list[tuple[str, str]]:
     """Name and text of each property, numbers in full. A number that is not there has no property, never 0."""
     properties: dict[str, object] = {"check": check.id, "metric": check.metric_with_k}
     properties |= {name: getattr(check, name) for name in _TEXTS}
-    properties["failing_groups"] = _names(sentences.worst_first(check, check.failing_groups))
+    properties["failing_groups"] = _names(worst_first(check, check.failing_groups))
     properties["undecided_groups"] = _names(check.undecided_groups)
     if check.waiver is not None:
         properties |= {"waived": str(check.waived).lower(), "waiver_until": check.waiver.until}
@@ -109,6 +116,7 @@ def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
     properties |= {
         "status": None if check.status == "ok" else check.status,
         "n_sets": check.n_sets,
+        "finding": run_remarks.noted_sentence(check, record),
         "reason": check.reason,
     }
     return _properties(properties)
@@ -129,12 +137,12 @@ def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
         "registered": record.model.registered,
         "baseline": None if record.baseline is None else named_reference(record.baseline),
         "anchor": None if record.anchor is None else named_reference(record.anchor),
-        "definition": sentences.definition_words(record),
+        "definition": run_remarks.definition_words(record),
     }
-    needed = sentences.approvals_needed(record, len(record.needs_approval))
+    needed = run_remarks.approvals_needed(record, len(record.needs_approval))
     properties = {f"needs_approval.{at}": text for at, text in enumerate(needed, 1)} | properties
-    properties |= {f"notice.{at}": text for at, text in enumerate(sentences.notices(record, len(record.notices)), 1)}
-    properties |= {f"{remark.level}.{at}": remark.text for at, remark in enumerate(sentences.remarks(record), 1)}
+    properties |= {f"notice.{at}": text for at, text in enumerate(run_remarks.notices(record, len(record.notices)), 1)}
+    properties |= {f"{remark.level}.{at}": remark.text for at, remark in enumerate(run_remarks.remarks(record), 1)}
     return _properties(properties)
 
 
@@ -206,14 +214,14 @@ def _findings(record: RunRecord, lines: Mapping[str, int]) -> Iterator[_Finding]
         for check in reading_order(record.checks):
             if check.verdict != "pass":
                 severity: Literal["major", "minor"] = "major" if check.item in closing else "minor"
-                text = clean(f"{sentences.noted_sentence(check, record)}. {check.reason}", 1000)
+                text = _finding_text(check, record)
                 yield _Finding(clean(check.id, 200), check.item, text, severity, lines.get(check.item, 1), check)
-    for text in sentences.approvals_needed(record, _LISTED):
+    for text in run_remarks.approvals_needed(record, _LISTED):
         yield _Finding("needs-approval", text, text, "major", 1)
-    changed = sentences.definition_words(record)
+    changed = run_remarks.definition_words(record)
     if changed is not None:
         yield _Finding("gate-definition", "", clean(changed, 1000), "minor", 1)
-    for text in sentences.notices(record, _LISTED):
+    for text in run_remarks.notices(record, _LISTED):
         yield _Finding("to-review", text, text, "info", 1)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeVar
 
-from fairgate.ground.errors import clean
+from fairgate.ground.errors import clean, harmless
 from fairgate.ground.number_format import ABSENT, number
 from fairgate.records import (
     SHUT,
@@ -29,6 +29,7 @@ from fairgate.records import (
 
 ANSWERED: Final = "answered"
 """What the number of an image is called of a question, whose answer says more than that."""
+WHY: Final = 200  # characters of a reason in a headline
 COMMIT: Final = 10
 """Characters of a commit that are shown."""
 _NO_OPTION: Final = ("abstained", "unreadable", "not_asked")
@@ -253,7 +254,7 @@ def totals(record: RunRecord) -> str:
 def verdict_words(record: RunRecord) -> str:
     """The verdict of the run as a reader says it; one that rests on waivers, or has notices, says so.
 
-    `no verdict: nothing could be computed` where something could not be and nothing failed.
+    `no verdict: the file is empty; nothing could be computed` if something could not be and nothing failed.
     """
     waived = tally(record)["waived"]
     parts = [f"{share_words(waived, 'check')} waived"] if waived and record.passes else []
@@ -287,15 +288,22 @@ def headline_verdict(record: RunRecord) -> Verdict:
 
 
 def _incomplete(record: RunRecord) -> str:
-    """What a run that could not be computed, or not wholly, says of itself."""
-    errors = sum(check.verdict == "error" for check in record.checks)
+    """What a run that could not be computed, or not wholly, says of itself: why, and then how much of it."""
     if record.exit_code == SHUT:
-        return f"fail, and {share_words(errors, 'check')} could not be computed"
+        return f"fail, and {share_words(tally(record)['error'], 'check')} could not be computed"
+    reasons = (check.reason.partition("\n")[0] for check in record.checks if check.verdict == "error")
+    why = harmless(next(reasons, ""), WHY).rstrip(". ")
+    return f"no verdict: {why}; {uncomputed_words(record)}" if why else f"no verdict: {uncomputed_words(record)}"
+
+
+def uncomputed_words(record: RunRecord) -> str:
+    """How much of a run could not be computed: `1 of 3 checks could not be computed`."""
+    errors = tally(record)["error"]
     if errors == len(record.checks) > 0:
-        return "no verdict: nothing could be computed"
+        return "nothing could be computed"
     if not errors:
-        return "no verdict: no check was held to its bound"
-    return f"no verdict: {errors:,} of {share_words(len(record.checks), 'check')} could not be computed"
+        return "no check was held to its bound"
+    return f"{errors:,} of {share_words(len(record.checks), 'check')} could not be computed"
 
 
 def coverage_words(record: RunRecord) -> str:

@@ -10,7 +10,8 @@ from fairgate.ground.number_format import number, with_interval
 from fairgate.records import CheckResult, GroupResult, ModelInfo, RunRecord
 from fairgate.reports import formatting as words
 from fairgate.reports.outputs import Output, register
-from fairgate.reports.sentences import too_small, verdict_notes
+from fairgate.reports.run_remarks import verdict_notes
+from fairgate.reports.sentences import too_small
 
 ATTRIBUTES: Final = (
     "Attributes are as perceived in, or requested of, an image; none is a fact about a person. Groups and attributes "
@@ -114,7 +115,7 @@ def card_section(record: RunRecord) -> str:
     data, anchor, unit = record.dataset, record.anchor, words.unit_of(record)
     compared = "nothing" if record.baseline is None else escape(words.named_reference(record.baseline), 400)
     lines = [
-        f"## {words.SYMBOL[words.headline_verdict(record)]} Fairness: {words.verdict_words(record)}",
+        f"## {words.SYMBOL[words.headline_verdict(record)]} Fairness: {escape(words.verdict_words(record))}",
         f"> **{escape(data.notice, 1000)}**" if data.notice else "",
         f"fairgate {escape(record.environment.fairgate, 40)} judged this checkpoint "
         f"(fingerprint {escape(record.model.fingerprint[:16])}) by the suite *{escape(record.suite, 80)}* on "
@@ -135,7 +136,7 @@ def card_section(record: RunRecord) -> str:
 
 
 def _row(check: CheckResult, record: RunRecord) -> list[str]:
-    notes = "; ".join([*verdict_notes(check), *filter(None, [too_small(check, record)])])
+    notes = "; ".join([*verdict_notes(check, record), *filter(None, [too_small(check, record)])])
     worst = f" ({check.worst_group})" if check.worst_group else ""
     now = with_interval(number(check.value, check.status), check.lo, check.hi)
     return [

@@ -13,11 +13,13 @@ from fairgate.ground.errors import FairgateError
 from fairgate.ground.markdown import escape, fenced, folded, table, web_address
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports import formatting as words
-from fairgate.reports import sentences
+from fairgate.reports import run_remarks
 from fairgate.reports.ci import github_annotations
 from fairgate.reports.data_table import markdown_table
+from fairgate.reports.next_steps import next_steps
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import checks_table, groups_table
+from fairgate.reports.sentences import sentence
 
 LEAST_CHARS: Final = 2_000
 
@@ -78,14 +80,16 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
     failing, waived, passing = words.by_outcome(words.reading_order(record.checks))
     symbol, suite = words.SYMBOL[words.headline_verdict(record)], escape(record.suite, detail.clip)
     parts = [
-        f"## {symbol} fairgate {suite}: {words.verdict_words(record)}",
+        f"## {symbol} fairgate {suite}: {escape(words.verdict_words(record))}",
+        _findings(failing, record, detail),
+        _next(record, detail),
         _approvals(record, detail),
         _notices(record, detail),
         _definition(record, detail),
         _remarks(record, detail),
         f"{words.totals(record).capitalize()}. Coverage: {words.coverage_words(record)}.{_link(report_url)}",
         f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else "",
-        *_failures(failing, record, detail),
+        "" if words.common_cause(record) else _rows(failing, record, detail.rows, detail),
         _waived(waived, record, detail),
         _groups([*failing, *waived], record, detail),
         _folded_rows(f"{words.share_words(len(passing), 'check')} passed", passing, record, detail.passing, detail),
@@ -96,11 +100,11 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
 
 def _approvals(record: RunRecord, detail: _Detail) -> str:
     """What the default branch has to approve, and how."""
-    command = sentences.approval_command(record)
+    command = run_remarks.approval_command(record)
     if command is None:
         return ""
     lines = [
-        f"- {escape(text, max(2 * detail.clip, 160))}" for text in sentences.approvals_needed(record, detail.notices)
+        f"- {escape(text, max(2 * detail.clip, 160))}" for text in run_remarks.approvals_needed(record, detail.notices)
     ]
     how = "Once reviewed, on the default branch (`REPORT`: this run's report folder):"
     return "\n".join(["**Needs an approval before it is merged:**", "", *lines, "", how, "", fenced(command)])
@@ -108,19 +112,19 @@ def _approvals(record: RunRecord, detail: _Detail) -> str:
 
 def _notices(record: RunRecord, detail: _Detail) -> str:
     """What a reviewer must look at before merging, also where the verdict is a pass."""
-    lines = [f"- ⚠ {escape(text, max(2 * detail.clip, 120))}" for text in sentences.notices(record, detail.notices)]
+    lines = [f"- ⚠ {escape(text, max(2 * detail.clip, 120))}" for text in run_remarks.notices(record, detail.notices)]
     return "\n".join(["**To review in this change:**", "", *lines]) if lines else ""
 
 
 def _definition(record: RunRecord, detail: _Detail) -> str:
-    changed = sentences.definition_words(record)
+    changed = run_remarks.definition_words(record)
     if changed is None or record.definition is None:
         return ""
     text = f"⚠ **{escape(changed[0].upper() + changed[1:], max(detail.clip, 160))}.**"
     changes = record.definition.changes
     if not changes or not detail.changes:
         return text
-    cells = [sentences.change_cells(change, detail.clip) for change in changes[: detail.changes]]
+    cells = [run_remarks.change_cells(change, detail.clip) for change in changes[: detail.changes]]
     text += f"\n\n{table(('what', 'before', 'now'), [[*map(escape, row)] for row in cells])}"
     more = len(changes) - detail.changes
     return f"{text}\n\n<sub>{more:,} more changes are in results.json.</sub>" if more > 0 else text
@@ -129,7 +133,7 @@ def _definition(record: RunRecord, detail: _Detail) -> str:
 def _remarks(record: RunRecord, detail: _Detail) -> str:
     lines = [
         f"- {'⚠ ' if remark.level == 'warning' else ''}{escape(remark.text, detail.clip)}"
-        for remark in sentences.remarks(record)
+        for remark in run_remarks.remarks(record)
     ]
     return "\n".join(words.at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
 
@@ -141,20 +145,34 @@ def _link(report_url: str | None) -> str:
     return "" if report_url is None else f" Full report: {escape(report_url, 80)}"
 
 
-def _failures(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> list[str]:
-    """The checks that did not pass; where one error prevented all of them, that error alone."""
-    cause = words.common_cause(record)
-    if cause is None:
-        return [_sentences(failing, record, detail), _rows(failing, record, detail.rows, detail)]
-    lines = [escape(line.strip(), 2000) for line in cause.splitlines()]
-    return ["\n".join(["Nothing could be computed:", "", *(f"- {line}" for line in lines)])]
+def _findings(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
+    """The checks that did not pass, in a sentence each; where one error prevented all of them, that error alone."""
+    if words.common_cause(record) is None:
+        return _sentences(failing, record, detail)
+    return "\n".join(f"- {escape(line, 2000)}" for line in run_remarks.cause_lines(record))
+
+
+def _next(record: RunRecord, detail: _Detail) -> str:
+    """What to do next, with the lines to copy; less of it as detail is shed."""
+    if words.common_cause(record) is not None:  # its remedy is above
+        return ""
+    blocks = [
+        "\n\n".join([escape(f"{step.what[0].upper()}{step.what[1:]}", 8 * detail.clip), *_copied(step.lines, detail)])
+        for step in next_steps(record, names=False)[: detail.notices]
+    ]
+    return "\n\n".join(["**What next**", *blocks]) if blocks else ""
+
+
+def _copied(lines: Sequence[str], detail: _Detail) -> list[str]:
+    """Lines to copy as a block, unless they are longer than this level of detail allows."""
+    return [fenced(*lines)] if lines and sum(map(len, lines)) <= 8 * detail.clip else []
 
 
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     lines = []
     for check in failing:
-        parts = [escape(sentences.sentence(check, record), 3 * detail.clip)]  # it names every failing group
-        parts += [escape(text, detail.clip) for text in sentences.verdict_notes(check)]
+        parts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
+        parts += [escape(text, detail.clip) for text in run_remarks.verdict_notes(check, record)]
         lines.append(f"- {words.SYMBOL[check.verdict]} {'; '.join(parts)}")
     return "\n".join(words.at_most(lines, detail.sentences, "- and {} more"))
 
@@ -163,7 +181,7 @@ def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -
     """Every check that is waived (until when, and why) or watched and did not pass; the numbers of all on demand."""
     lines = [
         f"- {words.SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {check.verdict}, "
-        f"{escape(sentences.excuse_words(check, record), 3 * detail.clip)}"
+        f"{escape(run_remarks.excuse_words(check, record), 3 * detail.clip)}"
         for check in waived
         if check.verdict != "pass"
     ]
@@ -182,7 +200,7 @@ def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: 
     text = markdown_table(checks_table(checks, words.unit_of(record)), detail.clip, limit)
     legend = " “–”: not measured, or not tested against a baseline." if "| – |" in text else ""
     more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
-    notes = "".join(f" {escape(text, detail.clip)}." for text in sentences.table_notes(checks[:limit]))
+    notes = "".join(f" {escape(text, detail.clip)}." for text in run_remarks.table_notes(checks[:limit]))
     note = f"<sub>Intervals in brackets.{legend}{notes}{more}</sub>"
     return f"{text}\n\n{note}"
 

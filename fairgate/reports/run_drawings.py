@@ -14,7 +14,8 @@ from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Miscl
 from fairgate.reports import charts
 from fairgate.reports import formatting as words
 from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell, number_cell, p_cell
-from fairgate.reports.sentences import DECIDERS, by_attribute
+from fairgate.reports.run_remarks import DECIDERS
+from fairgate.reports.sentences import by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]
 T = TypeVar("T")

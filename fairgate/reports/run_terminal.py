@@ -11,9 +11,10 @@ from fairgate.ground.errors import clean, listed
 from fairgate.ground.number_format import ABSENT, interval, number, p_value, signed, with_interval
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports import formatting as words
-from fairgate.reports import sentences
+from fairgate.reports import run_remarks
 from fairgate.reports.ci import inert
 from fairgate.reports.data_table import fold_name, text_table
+from fairgate.reports.next_steps import next_steps
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +25,7 @@ _CHECK_WIDTH: Final = 20
 _NARROW_CHECK: Final = 16
 """Letters of a check's name in a line, where the terminal has fewer than _WIDE columns: what 80 of them leave."""
 _CHANGES: Final = 8
-_FAILING: Final = 20
+_FAILING: Final = 10
 _WAIVED: Final = 5
 _NOTICES: Final = 20
 _STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "magenta"}
@@ -63,24 +64,43 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
     return text_table(columns, rows, padding=(0, 0 if narrow else 1, 0, 0))
 
 
-def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report: Path | None = None) -> list[str]:
-    """Plain lines under the table: the verdict, what to approve and to review, what changed in the gate itself, totals
-    and coverage, what failed and what is waived, the worst set, the command, the notice. No line is a command to the CI
-    that shows it. A `first_baseline` is compared with nothing, and no line says so of its checks. `report`: the folder
-    that the run is written to."""
-    name = f"{words.SYMBOL[words.headline_verdict(record)]} {clean(record.suite, 80)}"
-    verdict = words.verdict_words(record)
-    if first_baseline and record.verdict == "inconclusive":
-        name, verdict = clean(record.suite, 80), "measured; what needs a baseline is decided from the next run on"
-    lines = [f"{name}: {verdict} ({words.totals(record)})"]
-    lines += [f"needs approval: {text}" for text in sentences.approvals_needed(record, _NOTICES)]
-    folder = "REPORT" if report is None else shlex.quote(clean(str(report)))
-    if (command := sentences.approval_command(record, folder)) is not None:
-        named = " (REPORT is this run's report folder)" if report is None else ""
-        lines.append(f"  once it is reviewed, on the default branch{named}: {command}")
-    lines += [f"notice: {text}" for text in sentences.notices(record, _NOTICES)]
-    if (changed := sentences.definition_words(record)) is not None and record.definition is not None:
-        cells = (sentences.change_cells(change, 80) for change in record.definition.changes)
+def terminal_summary(
+    record: RunRecord, *, first_baseline: bool = False, report: Path | None = None, messages: Sequence[str] = ()
+) -> list[str]:
+    """Plain lines under the table, the finding last: what to review, what changed in the gate itself, coverage, what is
+    waived, the worst set, the command; then `messages`, what to do next, what to approve, what failed, and the verdict
+    with its totals. No line is a command to the CI that shows it. A `first_baseline` is compared with nothing, and no
+    line says so of its checks. `report`: the folder that the run is written to."""
+    failing, waived, _ = words.by_outcome(words.reading_order(record.checks))
+    if first_baseline:
+        failing = [result for result in failing if (result.rule, result.verdict) != ("no_worse_than", "inconclusive")]
+    lines = _surroundings(record)
+    told = None if first_baseline else record
+    excused = [
+        f"{words.SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, "
+        f"{run_remarks.excuse_words(check, told)}"
+        for check in waived
+        if check.verdict != "pass"
+    ]
+    lines += words.at_most(excused, _WAIVED, "  and {} more waived checks in the table")
+    lines += [f"note: {clean(text)}" for text in run_remarks.table_notes(record.checks)]
+    shown = next((check for check in [*failing, *waived] if check.worst_sets), None)
+    cause = words.common_cause(record)
+    if shown is not None and cause is None:
+        lines.append(f"worst {words.unit_of(record)}: {_set_words(record, shown, shown.worst_sets[0])}")
+    if record.dataset.notice:
+        lines.append(f"note: {clean(record.dataset.notice)}")
+    lines.append(f"reproduce: {clean(record.command)}")
+    steps = [] if first_baseline or cause else _next(record)
+    finding = [*_failures(failing, record, report), _headline(record, first_baseline)]
+    return [*map(inert, lines), *messages, *map(inert, [*steps, *finding])]
+
+
+def _surroundings(record: RunRecord) -> list[str]:
+    """What to review, what changed in the gate itself, coverage, what the run was compared with, and remarks."""
+    lines = [f"notice: {text}" for text in run_remarks.notices(record, _NOTICES)]
+    if (changed := run_remarks.definition_words(record)) is not None and record.definition is not None:
+        cells = (run_remarks.change_cells(change, 80) for change in record.definition.changes)
         changes = [f"  {what}: {before} → {now}" for what, before, now in cells]
         lines += [f"warning: {changed}", *words.at_most(changes, _CHANGES, "  and {} more in results.json")]
     lines.append(f"coverage: {words.coverage_words(record)}")
@@ -89,42 +109,41 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False, report:
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
         if info is not None and (info.commit or name == "anchor"):  # else the command below names the baseline whole
             lines.append(f"{name}: {clean(info.uri, 120)} ({words.provenance(info)})")
-    lines += [f"{remark.level}: {remark.text}" for remark in sentences.remarks(record)]
-    failing, waived, _ = words.by_outcome(words.reading_order(record.checks))
-    if first_baseline:
-        failing = [result for result in failing if (result.rule, result.verdict) != ("no_worse_than", "inconclusive")]
-    cause = words.common_cause(record)
-    if cause is None:
-        lines += _failures(failing, record)
-    else:
-        first, *rest = map(clean, cause.splitlines() or [""])
-        lines += [f"! nothing could be computed: {first}", *(f"  {line}" for line in rest)]
-    told = None if first_baseline else record
-    excused = [
-        f"{words.SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, "
-        f"{sentences.excuse_words(check, told)}"
-        for check in waived
-        if check.verdict != "pass"
+    return lines + [f"{remark.level}: {remark.text}" for remark in run_remarks.remarks(record)]
+
+
+def _next(record: RunRecord) -> list[str]:
+    """What to do next, a line each, with the lines to copy under it."""
+    return [
+        line for step in next_steps(record) for line in (f"next: {step.what}", *(f"  {line}" for line in step.lines))
     ]
-    lines += words.at_most(excused, _WAIVED, "  and {} more waived checks in the table")
-    lines += [f"note: {clean(text)}" for text in sentences.table_notes(record.checks)]
-    shown = next((check for check in [*failing, *waived] if check.worst_sets), None)
-    if shown is not None and cause is None:
-        lines.append(f"worst {words.unit_of(record)}: {_set_words(record, shown, shown.worst_sets[0])}")
-    lines.append(f"reproduce: {clean(record.command)}")
-    if record.dataset.notice:
-        lines.append(f"note: {clean(record.dataset.notice)}")
-    return [inert(line) for line in lines]
 
 
-def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
-    """What closes the gate in a sentence each; of many, the first few."""
-    lines = [f"{words.SYMBOL[check.verdict]} {sentences.noted_sentence(check, record)}" for check in failing]
-    lines = words.at_most(lines, _FAILING, "  and {} more in the table")
-    untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
-    if record.baseline is None and untested:
-        lines.append(f"  {clean(untested[0].reason)}")
-    return lines
+def _failures(failing: Sequence[CheckResult], record: RunRecord, report: Path | None) -> list[str]:
+    """What needs an approval, and what closes the gate, in a sentence each; of many, the first few. If one error
+    prevented all checks, it alone."""
+    lines = [f"needs approval: {text}" for text in run_remarks.approvals_needed(record, _NOTICES)]
+    folder = "REPORT" if report is None else shlex.quote(clean(str(report)))
+    if (command := run_remarks.approval_command(record, folder)) is not None:
+        named = " (REPORT is this run's report folder)" if report is None else ""
+        lines.append(f"  once it is reviewed, on the default branch{named}: {command}")
+    if (cause := words.common_cause(record)) is not None:
+        first, *rest = map(clean, cause.splitlines() or [""])
+        return [*lines, f"! no verdict: {first}", *(f"  {line}" for line in rest)]
+    findings = [f"{words.SYMBOL[check.verdict]} {run_remarks.noted_sentence(check, record)}" for check in failing]
+    return [*lines, *words.at_most(findings, _FAILING, "  and {} more in the table")]
+
+
+def _headline(record: RunRecord, first_baseline: bool) -> str:
+    """The verdict with its totals."""
+    if first_baseline and record.verdict == "inconclusive":
+        verdict = "measured; what needs a baseline is decided from the next run on"
+        return f"{clean(record.suite, 80)}: {verdict} ({words.totals(record)})"
+    symbol = words.SYMBOL[words.headline_verdict(record)]
+    if words.common_cause(record) is not None:  # the line above has the reason
+        return f"{symbol} {clean(record.suite, 80)}: no verdict, {words.uncomputed_words(record)}"
+    totals = "" if words.headline_verdict(record) == "error" else f" ({words.totals(record)})"
+    return f"{symbol} {clean(record.suite, 80)}: {words.verdict_words(record)}{totals}"
 
 
 def _named(check: CheckResult, width: int) -> str:
@@ -142,7 +161,7 @@ def _waived(check: CheckResult) -> str:
 
 def _bound(check: CheckResult) -> str:
     """The bound, whose it is where two differ, and what a fair ranker has, which puts it in proportion."""
-    whose = "" if check.decided_by is None else f"of {sentences.DECIDERS[check.decided_by]}"
+    whose = "" if check.decided_by is None else f"of {run_remarks.DECIDERS[check.decided_by]}"
     fair = ""
     if check.null_median is not None and check.null_p95 is not None:
         fair = f"fair {number(check.null_median)}\n 95% {number(check.null_p95)}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairgate.ground import number_format
 from fairgate.ground.errors import clean
 from fairgate.ground.markdown import web_address
-from fairgate.reports import formatting, sentences
+from fairgate.reports import formatting, next_steps, run_remarks, sentences
 from fairgate.reports.data_table import table_id
 from fairgate.version import __version__
 
@@ -74,19 +74,19 @@ def _exact(value: float) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    """Templates call functions of these three modules by their names, as filters and globals."""
+    """Templates call functions of these modules by their names, as filters and globals."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("fairgate.reports", "templates")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     words = {
         name: word
-        for module in (formatting, sentences, number_format)
+        for module in (formatting, sentences, run_remarks, next_steps, number_format)
         for name, word in inspect.getmembers(module, inspect.isfunction)
         if word.__module__ == module.__name__ and not name.startswith("_")
     }
     made.filters |= words | {"clean": clean, "exact": _exact, "link": web_address}
-    made.globals |= words | {"DECIDERS": sentences.DECIDERS, "SYMBOL": formatting.SYMBOL, "table_id": table_id}
+    made.globals |= words | {"DECIDERS": run_remarks.DECIDERS, "SYMBOL": formatting.SYMBOL, "table_id": table_id}
     return made
 
 

@@ -53,7 +53,7 @@ def read_record(world: World, data: bytes) -> None:
     reports.render_sarif(record, "fairness_suites/jobs.yaml", {})
     reports.render_code_quality(record, "fairness_suites/jobs.yaml", {})
     for check in record.checks:
-        reports.junit_properties(check)
+        reports.junit_properties(check, record)
 
 
 def parse_record(world: World, data: bytes) -> None:

@@ -34,7 +34,7 @@ TONES = {"light": (240, 205, 180), "tan": (205, 155, 115), "brown": (150, 100, 6
 GENDERS = ("female", "male")
 GROUPS = tuple(f"{tone} × {gender}" for tone in TONES for gender in GENDERS)
 SUBJECTS = ("doctor", "nurse", "chef", "welder", "teacher", "pilot")
-NOTICE = "Embedded world: drawn portraits, a test instrument. Nothing here is evidence about people."
+NOTICE = "Demonstration data, drawn by a program. Nothing here is evidence about people."
 HOSTILE = "<script>alert(1)</script> | @someone `x` [a](javascript:1)\n::error::x \x1b[31m"
 
 

@@ -76,7 +76,7 @@ def test_every_report_shows_the_fair_ranker_beside_a_rank_metric(record: RunReco
     assert page.count("fair 0.200 · 0.360") == 2, "the rows of checks that passed"
     kept = read_results(write_results(record, tmp_path))
     assert [check.null_p95 for check in kept.checks] == [0.36, 0.36, 0.36, None]
-    assert ("fairgate.null_median", "0.2") in junit_properties(record.checks[0])
+    assert ("fairgate.null_median", "0.2") in junit_properties(record.checks[0], record)
     assert "a fair ranker has 0.200" in github_annotations(record)[0]
     assert metrics(record)["c-asc/nurse/null_median"] == 0.2
     assert metrics(record)["c-asc/nurse/null_p95"] == 0.36
@@ -96,7 +96,7 @@ def test_a_word_names_its_check_as_a_subject_does(record: RunRecord) -> None:
     page = render_html(record, None)
     assert "3 words: median 0.300" in page
     assert '<span class="subject">line cook</span>' in page
-    assert ("fairgate.word", "nurse") in junit_properties(nurse)
+    assert ("fairgate.word", "nurse") in junit_properties(nurse, example_record())
 
 
 def test_ties_and_missing_intervals_are_told(record: RunRecord) -> None:

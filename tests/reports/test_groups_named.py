@@ -90,9 +90,8 @@ def test_two_groups_that_fell_are_named_with_how_far() -> None:
         "light × male 0.050 ahead before and 0.070 behind now; margin 0.040"
     )
     accuracy = two.model_copy(update={"metric": "accuracy"})
-    assert "accuracy of dark × female fell by 0.310, of light × male fell by 0.120 against" in sentence(
-        accuracy, record
-    )
+    moved = "of dark × female fell by 0.310 (−0.035 to −0.345), of light × male fell by 0.120 (0.050 to −0.070)"
+    assert f"accuracy {moved}, against the baseline; margin 0.040" in sentence(accuracy, record)
 
 
 def test_a_sentence_says_which_group_answer_or_label_the_number_is_of() -> None:
@@ -134,9 +133,9 @@ def test_a_dozen_failing_groups_are_counted_in_a_line_and_all_in_the_tables() ->
     record = example_record([bounded(many)])
     told = outputs(record)
     for name in ("terminal", "annotations"):
-        assert "0.370 for g07" in told[name]
-        assert "and 4 more groups" in told[name]
-        assert "g08" not in told[name].partition("by-group")[0]
+        assert "0.320 for g02" in told[name]
+        assert "and 9 more groups" in told[name]
+        assert "g03" not in told[name].partition("by-group")[0]
     for name in ("comment", "summary", "page"):
         assert all(f"g{at:02d}" in told[name] for at in range(12)), name
     lines = explain_check(record.checks[0])
@@ -182,7 +181,7 @@ def test_a_check_without_groups_that_is_too_small_says_so() -> None:
 
 def test_junit_and_pytest_name_every_failing_group(record: RunRecord) -> None:
     (check,) = record.checks
-    kept = dict(junit_properties(check))
+    kept = dict(junit_properties(check, record))
     assert kept["fairgate.failing_groups"] == "Black × Male; Black × Female"
     assert kept["fairgate.undecided_groups"] == "other × Male"
     lines = explain_check(check)

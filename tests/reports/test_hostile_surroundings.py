@@ -77,7 +77,10 @@ def test_annotations_of_hostile_surroundings_are_one_command_each(vicious: RunRe
 
 
 def test_junit_properties_hold_no_unseen_characters(vicious: RunRecord) -> None:
-    kept = [*junit_suite_properties(vicious), *(one for check in vicious.checks for one in junit_properties(check))]
+    kept = [
+        *junit_suite_properties(vicious),
+        *(one for check in vicious.checks for one in junit_properties(check, vicious)),
+    ]
     assert any("stop-commands" in text for _, text in kept)
     assert not [text for _, text in kept if UNSEEN.search(text) or "\n" in text]
 

@@ -152,7 +152,7 @@ def test_the_terminal_shows_no_escape_and_no_workflow_command(hostile: RunRecord
 
 def test_junit_properties_are_clean(hostile: RunRecord) -> None:
     for one in hostile.checks:
-        for name, text in junit_properties(one):
+        for name, text in junit_properties(one, hostile):
             assert not CONTROL.search(name + text)
             ET.fromstring(f"<p>{text.replace('&', '&amp;').replace('<', '&lt;')}</p>")
 

@@ -73,13 +73,13 @@ def gated(prepared: gate.Prepared, settings: suites.Settings, *, first_baseline:
     with progress_line() as progress:
         evaluation = gate.evaluate(prepared, settings, progress=progress)
     console.print(reports.terminal_table(evaluation.record, console.width))
-    # before what is slow: a server may not answer, and MLflow's tables take seconds to make
-    lines = reports.terminal_summary(evaluation.record, first_baseline=first_baseline, report=settings.report)
-    for line in "\n".join([*lines, *evaluation.messages]).splitlines():
-        typer.echo(options_of(line, _OPTIONS))  # the record's words are also pytest's
-    before = len(evaluation.messages)
-    evaluation = gate.publish(evaluation, prepared, settings)
-    for message in evaluation.messages[before:]:
-        typer.echo(options_of(message, _OPTIONS))
-    reports.tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
+    try:
+        evaluation = gate.publish(evaluation, prepared, settings)
+        reports.tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
+    finally:  # the finding is the last that is printed, also if a server that does not answer was interrupted
+        lines = reports.terminal_summary(
+            evaluation.record, first_baseline=first_baseline, report=settings.report, messages=evaluation.messages
+        )
+        for line in "\n".join(lines).splitlines():
+            typer.echo(options_of(line, _OPTIONS))  # the record's words are also pytest's
     return evaluation

@@ -116,7 +116,7 @@ class TrainingJudge:
             LOG.debug("the model in training could not be judged", exc_info=True)
             return Judged(False, {}, f"{self.suite}: not judged: {type(error).__name__}: {error}")
         metrics = {f"fairgate/{self.suite}/{name}": value for name, value in tracking.metric_values(record).items()}
-        closing = "; ".join(f"{check.item}: {check.reason}" for check in record.closing[:5])
+        closing = "; ".join(f"{check.item}: {reports.sentence(check, record)}" for check in record.closing[:5])
         headline = f"{self.suite}: {reports.verdict_words(record)} ({reports.totals(record)})"
         return Judged(record.ok, metrics, f"{headline}: {closing}" if closing else headline, record)
 

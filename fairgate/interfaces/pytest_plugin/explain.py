@@ -1,25 +1,38 @@
-"""What pytest shows of a failing check: the reason and the numbers."""
+"""What pytest shows of a failing check: the finding and the numbers."""
 
 from __future__ import annotations
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number, signed
-from fairgate.records import CheckResult, GroupResult, WorstSet
-from fairgate.reports import SYMBOL, by_attribute, inert, no_interval_words, null_words, tie_words, verdict_notes
+from fairgate.records import CheckResult, GroupResult, RunRecord, WorstSet
+from fairgate.reports import (
+    SYMBOL,
+    by_attribute,
+    inert,
+    no_interval_words,
+    noted_sentence,
+    null_words,
+    share_words,
+    tie_words,
+    unit_of,
+)
 
 GROUPS_SHOWN = 12
 
 
-def explain_check(check: CheckResult) -> list[str]:
-    """Lines for pytest's failure section."""
+def explain_check(check: CheckResult, record: RunRecord | None = None) -> list[str]:
+    """Lines for pytest's failure section; `record` is None of a check that a test in Python makes."""
     verdict = "not judged" if check.verdict == "error" else check.verdict
     first, *more = [_safe(line) for line in check.reason.splitlines()] or [""]
+    unit = "set" if record is None else unit_of(record)
+    if record is not None and check.verdict != "error":
+        first, more = inert(noted_sentence(check, record)), []
     lines = [f"{verdict}: {first}", *more]  # pytest's short summary shows the first line, after the item's name
-    lines += verdict_notes(check)
-    lines += [words for words in (null_words(check), tie_words(check), no_interval_words(check)) if words]
+    beside = (null_words(check), tie_words(check)) if record is None else ()  # else the sentence has them
+    lines += [words for words in (*beside, no_interval_words(check)) if words]
     if check.groups:
         shown = _shown(check)
-        lines += ["", *(_group_line(check, group) for group in shown)]
+        lines += ["", *(_group_line(check, group, unit) for group in shown)]
         if len(check.groups) > len(shown):
             lines.append(f"  ... and {len(check.groups) - len(shown)} more groups in report.html")
     if check.worst_sets:
@@ -50,7 +63,7 @@ def _shown(check: CheckResult) -> list[GroupResult]:
     return [group for group in groups if id(group) in shown]
 
 
-def _group_line(check: CheckResult, group: GroupResult) -> str:
+def _group_line(check: CheckResult, group: GroupResult, unit: str) -> str:
     worst = group.verdict == "fail" or (group.group == check.worst_group and not check.failing_groups)
     mark = SYMBOL[group.verdict] if group.verdict else " "
     parts = [f"  {'>' if worst else ' '} {clean(group.group, 80):<24} {mark}", f"now {number(group.value)}"]
@@ -61,5 +74,7 @@ def _group_line(check: CheckResult, group: GroupResult) -> str:
     elif group.lo is not None:
         parts.append(f"[{number(group.lo)}, {number(group.hi)}]")
     small = check.min_sets is not None and group.n_sets < check.min_sets
-    parts.append(f"{group.n_sets} sets" + (f", too few to judge (groups.min_sets: {check.min_sets})" if small else ""))
+    parts.append(
+        share_words(group.n_sets, unit) + (f", too few to judge (groups.min_sets: {check.min_sets})" if small else "")
+    )
     return "  ".join(parts)

@@ -46,7 +46,7 @@ class SuiteItem(pytest.Item):
         session = self.config.stash[SESSION]
         check = session.result(self.suite, self.name)
         session.ran.add((self.suite, self.name))
-        self.user_properties += junit_properties(check)
+        self.user_properties += junit_properties(check, session.evaluations[self.suite].record)
         if check.waived and check.waiver is not None:
             pytest.xfail(f"waived until {check.waiver.until}: {check.waiver.reason}")
         if check.watched and check.verdict != "pass":
@@ -59,12 +59,18 @@ class SuiteItem(pytest.Item):
         """The reason, the worst group and the worst set; a traceback would say nothing."""
         if isinstance(excinfo.value, FairnessFailure):
             session = self.config.stash[SESSION]
-            cause = common_cause(session.evaluations[self.suite].record)
+            record = session.evaluations[self.suite].record
+            cause = common_cause(record)
             if cause is not None:  # named by the first failure of a suite in this process
                 first = self.suite not in session.explained
                 session.explained.add(self.suite)
                 return f"not judged: {cause if first else 'as above'}"
-            return "\n".join([*explain_check(excinfo.value.check), f"defined at {self.where}"])
+            return "\n".join(
+                [
+                    *explain_check(excinfo.value.check, record),
+                    f"defined at {self.where}",
+                ]
+            )
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:

@@ -210,10 +210,10 @@ class GateSession:
             with console.capture() as captured:
                 console.print(terminal_table(evaluation.record, width))
             terminalreporter.write(captured.get())
-            summary = terminal_summary(evaluation.record, first_baseline=name in self.first_baselines)
-            for line in [*summary, *evaluation.messages]:
-                write(line)
             tell_github(evaluation.record, write, warn=write)
+            first = name in self.first_baselines
+            for line in terminal_summary(evaluation.record, first_baseline=first, messages=evaluation.messages):
+                write(line)
 
     def _evaluate_once(self, suite: str, path: Path) -> None:
         """Evaluate, unless another worker has; only one does it at a time.

@@ -168,7 +168,7 @@ def test_only_records_that_were_kept_are_shown(kept: Toy, what: str) -> None:
 
 
 def summary_of(output: str) -> str:
-    return output.partition("fairness suite jobs: ")[2].partition("reproduce: ")[0]
+    return output.partition("fairness suite jobs: ")[2].partition("short test summary")[0]
 
 
 def pytest_run(toy: Toy, pytester: pytest.Pytester, *words: str) -> tuple[int, str]:

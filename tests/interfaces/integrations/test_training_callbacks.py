@@ -106,7 +106,7 @@ def test_the_trainer_logs_the_suites_numbers_and_learns_what_it_would_have_learn
     assert logged[0]["fairgate/training/fairness/doctor"] != logged[1]["fairgate/training/fairness/doctor"]
     shown = [one.getMessage() for one in caplog.records if one.name == "fairgate.training"]
     assert [one.partition(":")[0] for one in shown] == ["step 2", "step 4"]
-    assert "useful: accuracy is" in shown[0]
+    assert "useful: all subjects (labels): accuracy is" in shown[0]
     for name, learnt in alone.model.state_dict().items():
         assert torch.equal(learnt, trainer.model.state_dict()[name]), name
 

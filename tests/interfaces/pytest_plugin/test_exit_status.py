@@ -75,7 +75,7 @@ def test_a_missing_checkpoint_is_no_verdict_and_never_called_a_failure(
         [
             "not judged: the file does not exist.",
             "*where: *nowhere.csv",
-            "*fairness suite jobs: no verdict: nothing could be computed*",
+            "*fairness suite jobs: no verdict: the file does not exist; nothing could be computed*",
             "FAILED *::fairness - not judged: *",
         ]
     )
@@ -102,7 +102,10 @@ def test_a_failing_check_counts_more_than_one_that_was_not_judged(
     passing = pytester.runpytest("--fairness-suite", "jobs", *OFF)
     assert passing.ret == NO_VERDICT
     passing.stdout.fnmatch_lines(
-        ["*jobs: no verdict: 2 of 10 checks could not be computed*", "FAILED *::useful - not judged: *"]
+        [
+            "*jobs: no verdict: a shard could not be read; 2 of 10 checks could not be computed*",
+            "FAILED *::useful - not judged: *",
+        ]
     )
     failing = pytester.runpytest("--fairness-suite", "jobs", *BIASED, *OFF)
     assert failing.ret == FAILED

@@ -17,7 +17,7 @@ QUESTION = {
     ("model", "code", "verdict", "outcome", "words"),
     [
         ("biased", 1, "fail", "shut", "fail, and 8 checks could not be computed"),
-        ("tuned", 3, "error", "no verdict", "no verdict: nothing could be computed"),
+        ("tuned", 3, "error", "no verdict", "nothing could be computed"),
     ],
 )
 def test_record_exit_code_output_and_comment_agree(

@@ -1,0 +1,125 @@
+"""What to do after a verdict that is no pass: which pictures to look at, how to compare the two checkpoints, how to
+accept the change on purpose, and how many more images would settle what is open."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fairgate.ground.errors import clean
+from fairgate.records import CheckResult, RunRecord
+from fairgate.reports.formatting import reading_order, share_words, spec_of, unit_of
+from fairgate.reports.run_remarks import unmerged_waiver
+from fairgate.reports.sentences import listed
+
+_PICTURES, _CHECKS = 4, 3
+_WAIVED: Final = timedelta(days=90)
+_COPIED: Final = re.compile(r"[\w ./:@?=&%,+'×~-]{0,400}")
+"""What a line to copy may hold of foreign text: it is shown as it is, so that it can be run."""
+_VIEWED: Final = ("zero_shot_classification", "prediction")
+"""Kinds of probe whose answers about several views of an image have a mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do, in a sentence, and the lines to copy for it. Cleaned, not escaped."""
+
+    what: str
+    lines: tuple[str, ...] = ()
+
+
+def next_steps(record: RunRecord, *, names: bool = True) -> list[Step]:
+    """What to do next about checks that close the gate, the most useful first; `approval_command` is for the rest.
+    Without `names`, no single picture is named: a comment has aggregates only."""
+    closing = reading_order(record.closing)
+    failed = [check for check in closing if check.verdict in ("fail", "inconclusive")]
+    steps = (_look(failed, record, names), _compare(failed, record), _settle(failed, record), _accept(failed, record))
+    return [*_remedies(closing), *(step for several in steps for step in several)]
+
+
+def _remedies(closing: Sequence[CheckResult]) -> Iterator[Step]:
+    """What the errors themselves advise, each advice once."""
+    lines = [line.strip() for check in closing if check.verdict == "error" for line in check.reason.splitlines()[1:]]
+    remedies = dict.fromkeys(line.removeprefix("remedy:").strip() for line in lines if line.startswith("remedy:"))
+    for remedy in list(remedies)[:_CHECKS]:
+        yield Step(clean(remedy, 600))
+
+
+def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool) -> Iterator[Step]:
+    """The pictures that count most against the first checks that have any."""
+    worst = dict.fromkeys(clean(worst.set_id, 60) for check in failed for worst in check.worst_sets)
+    if worst:
+        kind = f"{share_words(len(worst), unit_of(record))} that {'counts' if len(worst) == 1 else 'count'} most"
+        named = f": {', '.join(list(worst)[:_PICTURES])}{', ...' if len(worst) > _PICTURES else ''}" if names else ""
+        yield Step(f"look at the pictures of the {kind} against it, in report.html{named}")
+
+
+def _compare(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
+    """The audit of both checkpoints, if they have two addresses."""
+    for against, info in (("baseline", record.baseline), ("anchor", record.anchor)):
+        compared = any((check.against or "baseline") == against for check in failed if check.rule == "no_worse_than")
+        if info is not None and compared and info.uri != record.model.uri and not info.unchanged:
+            words = [record.suite, "--model", info.uri, "--model", record.model.uri]
+            if all(map(_COPIED.fullmatch, words)):
+                yield Step("compare the two checkpoints", (f"fairgate audit {shlex.join(words)}",))
+            return
+
+
+def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
+    """How many more images, or views of each, would settle the open checks; and what to compare with, if nothing is."""
+    unit = unit_of(record)
+    for check in [check for check in failed if check.verdict == "inconclusive"][:_CHECKS]:
+        name, advice = clean(check.item, 120), list[str]()
+        if check.sets_needed:
+            by_group = " per group" if any(group.delta is not None for group in check.groups) else ""
+            advice.append(f"score about {share_words(check.sets_needed, unit)}{by_group}")
+            if check.views == 1 and _has_views(check, record):
+                advice.append("or fewer with `views: 16` in its probe")
+        if small := check.small_groups:
+            wanted = check.min_sets or 0
+            few = listed(small, lambda group: f"{wanted - group.n_sets:,} of {clean(group.group, 80)}")  # noqa: B023
+            advice.append(f"add at least so many {unit}s: {few}")
+        elif check.min_sets is not None and not check.groups and check.n_sets < check.min_sets:
+            advice.append(f"add at least {share_words(check.min_sets - check.n_sets, unit)}")
+        if advice:
+            yield Step(f"to settle {name}: {', '.join(advice)}")
+    missing = next((check for check in failed if check.verdict == "inconclusive" and check.delta is None), None)
+    if missing is not None and missing.rule == "no_worse_than" and record.baseline is None:
+        yield Step(clean(missing.reason, 600))
+
+
+def _has_views(check: CheckResult, record: RunRecord) -> bool:
+    """Whether the check's probe may have several views of each image: all that is measured on it are means."""
+    specs = [spec_of(other) for other in record.checks if other.probe == check.probe]
+    kind = record.probes.get(check.probe, "").partition(":")[0]
+    return kind in _VIEWED and all(spec is not None and spec.averaged for spec in specs)
+
+
+def _accept(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
+    """The waiver that accepts the loss for a time, merged before the change is; nothing of checks that have one."""
+    waived = [check for check in failed if unmerged_waiver(check, record)]
+    if waived:
+        names = ", ".join(clean(check.item, 120) for check in waived[:_CHECKS])
+        yield Step(f"merge the waiver first, by a pull request of its own, and then this change: {names}")
+    rest = [check for check in failed if check.verdict == "fail" and check not in waived]
+    try:
+        until = (datetime.fromisoformat(record.created_at) + _WAIVED).date()
+    except (ValueError, OverflowError):
+        return
+    named = [check for check in rest if _COPIED.fullmatch(f"{check.id}{check.about or ''}")]
+    if named:
+        lines = list(dict.fromkeys(_waiver(check, until.isoformat()) for check in named))[:_CHECKS]
+        suite = clean(record.suite, 80)
+        yield Step(
+            f"to accept it on purpose, first merge this into fairness_suites/{suite}.yaml by a pull request of its own",
+            ("waivers:", *lines),
+        )
+
+
+def _waiver(check: CheckResult, until: str) -> str:
+    about = "" if check.about is None else f'subject: "{check.about}", '
+    return f'  - {{check: {check.id}, {about}until: {until}, reason: "TEXT"}}'
