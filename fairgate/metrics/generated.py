@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fairgate.formulas.metrics import corrected_shares
@@ -19,7 +20,7 @@ from fairgate.ground.hashing import sha256_bytes
 from fairgate.ground.randomness import stream
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
-from fairgate.probes import PICTURE, REFUSAL, REPEAT, SHOWN, DatasetFacts, GenerationProbe, scores_digest
+from fairgate.probes import ABSENT, PICTURE, REFUSAL, REPEAT, SHOWN, DatasetFacts, GenerationProbe, scores_digest
 from fairgate.records import MetricSpec
 
 GENERATED = ("generation",)
@@ -71,6 +72,9 @@ class _OfPictures(Metric):
             equal = int(known.sum()) - len(np.unique(codes[known]))
         sizes = np.bincount(drawn_with[known], minlength=cell.n_sets).astype(np.float64)
         seen, confusion, own = kinds.sum(axis=0), generation_probe(r).confusion, scores_digest({"": answers[0]})
+        labels = generation_probe(r).labels
+        if labels is not None and labels.independent:  # sets of each sample in an order of its own: none are pairs
+            drawn_with = stream(0, "independent", own).permutation(cell.n_sets)[drawn_with]
         independent = float(sizes.sum() ** 2 / (sizes**2).sum())
 
         def draw(counts: Counts) -> Drawn:
@@ -213,8 +217,9 @@ class _ShareOfAll(_OfPictures):
     """A share of all pictures, whose reader is not corrected; also of a model that paints one picture."""
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """Of every prompt."""
-        return replace(super().measure(r, cell, answers), sets=None)
+        """Of every prompt that has a picture."""
+        there = np.unique(cell.set_code[~_absent(answers)[cell.rows]]).size
+        return replace(super().measure(r, cell, answers), sets=None if there == cell.n_sets else there)
 
     @abstractmethod
     def holds(self, r: MetricRequest, answers: Answers) -> Floats:
@@ -222,13 +227,18 @@ class _ShareOfAll(_OfPictures):
 
     def kinds(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """Yes, and no."""
-        yes = self.holds(r, answers)[cell.rows]
-        return np.stack([yes, 1 - yes], axis=1)
+        yes, there = self.holds(r, answers)[cell.rows], ~_absent(answers)[cell.rows]
+        return np.where(there[:, None], np.stack([yes, 1 - yes], axis=1), 0.0)
 
     def number(self, r: MetricRequest, seen: Floats, confusion: Floats | None) -> Floats:
         """The share of those that do."""
         share: Floats = seen[:, 0] / seen.sum(axis=1)
         return share
+
+
+def _absent(answers: Answers) -> NDArray[np.bool_]:
+    """Rows of which a smaller sample has no picture, (dataset's images,)."""
+    return answers[0].more.get(ABSENT, np.zeros(len(answers[0].value))) > 0
 
 
 @register

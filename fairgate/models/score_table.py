@@ -37,7 +37,7 @@ class ScoreTable:
     path: Path
     prompts: tuple[str, ...]
     keys: NDArray[np.object_]  # (images,) name of each image, in the dataset's order
-    rows: Rows  # (images,) the table's row for each image
+    rows: Rows  # (images,) the table's row for each image, -1 where it has none
     _arrow: Any = field(repr=False)
     repeats: Floats = field(default_factory=lambda: np.empty(0), repr=False)  # (images,) further rows, the same again
 
@@ -49,6 +49,7 @@ class ScoreTable:
                 where=str(self.path),
                 remedy=did_you_mean(prompt, self.prompts) or f"its prompts: {quoted(self.prompts)}",
             )
+        self._require_whole()
         values = self._numbers(prompt)[self.rows]
         self._require(np.isfinite(values), f"column '{prompt}' is empty, NaN or infinite", "compute these scores again")
         if limits is not None:
@@ -65,10 +66,13 @@ class ScoreTable:
         """The columns that hold numbers."""
         return tuple(name for name in self.prompts if is_number(self._arrow.column(name).type))
 
-    def labels(self, attribute: str) -> NDArray[np.object_]:
-        """A column of text, or of whole numbers (such as seeds) as text, (images,), empty where a cell is. Raises
-        ScoresError: unknown, other numbers, giants."""
+    def labels(self, attribute: str, absent: str | None = None) -> NDArray[np.object_]:
+        """A column of text, or of whole numbers (such as seeds) as text, (images,), empty where a cell is, and `absent`
+        where an image has no row. Raises ScoresError: unknown, other numbers, giants; without `absent`, no row."""
         import pyarrow as pa
+
+        if absent is None:
+            self._require_whole()
 
         if attribute not in self.prompts:
             raise ScoresError(
@@ -85,7 +89,7 @@ class ScoreTable:
                 where=str(self.path),
                 remedy="write the label's name in every row, as the dataset names it",
             )
-        found = texts(column)[self.rows]
+        found = np.where(self.rows < 0, absent or "", texts(column)[self.rows])
         if odd := first_harmful(set(found.tolist())):
             raise ScoresError(
                 f"column '{attribute}' holds a label with control characters, or a very long one: '{odd}'.",
@@ -97,6 +101,10 @@ class ScoreTable:
     def names(self, rows: NDArray[Any]) -> str:
         """A few images' names, for a message."""
         return quoted(self.keys[rows])
+
+    def _require_whole(self) -> None:
+        if lost := self.keys[self.rows < 0].tolist():
+            raise _lacking(lost, "its names", self.keys.tolist(), str(self.path))
 
     def _require(self, good: NDArray[np.bool_], fault: str, remedy: str) -> None:
         bad = np.flatnonzero(~good)
@@ -133,14 +141,20 @@ def declared_logit_scale(options: Mapping[str, str], uri: str) -> float | None:
 
 
 def read_table(
-    path: Path, index: ImageIndex, *, once: bool = True, columns: Mapping[str, str] = AS_NAMED
+    path: Path,
+    index: ImageIndex,
+    *,
+    once: bool = True,
+    whole: bool = True,
+    columns: Mapping[str, str] = AS_NAMED,
 ) -> ScoreTable:
     """Open a table and match its rows to the dataset's images, one to one. Raises ScoresError.
 
     Unless each image is to be there `once`, rows that are the same in every cell count once; `repeats` counts these.
+    Unless the table is `whole`, images may have no row: who reads a column says what these have.
     """
     with opened_table(path, len(index.set_id), columns=columns) as arrow:
-        return _matched(path, arrow, index, once)
+        return _matched(path, arrow, index, once, whole)
 
 
 def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
@@ -182,14 +196,15 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
         return ScoreTable(path, columns, named, boxes, arrow), [labels[box] for box in boxes.tolist()], rows
 
 
-def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool) -> ScoreTable:
+def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool, whole: bool) -> ScoreTable:
     keys, found, keyed_by = named_images(arrow, index)
     prompts, again = tuple(name for name in arrow.column_names if name not in keyed_by), Counter[str]()
     if not once and (doubled := set(doubled_names(found))):
         distinct, again = _distinct(arrow, found, doubled)
         arrow, found = arrow.take(distinct), [found[row] for row in distinct]
     repeats = np.array([again[key] for key in keys], dtype=np.float64)
-    return ScoreTable(path, prompts, np.array(keys, dtype=object), _rows_of(keys, found, keyed_by), arrow, repeats)
+    rows = _rows_of(keys, found, keyed_by, whole)
+    return ScoreTable(path, prompts, np.array(keys, dtype=object), rows, arrow, repeats)
 
 
 def _distinct(arrow: Any, found: list[str], doubled: set[str]) -> tuple[list[int], Counter[str]]:
@@ -256,8 +271,9 @@ def _texts(column: Any, name: str) -> list[str]:
     return list(found)
 
 
-def _rows_of(keys: list[str], found: list[str], keyed_by: list[str]) -> Rows:
-    """Row of the table for each image; raises ScoresError unless the two lists of names are equal as sets."""
+def _rows_of(keys: list[str], found: list[str], keyed_by: list[str], whole: bool = True) -> Rows:
+    """Row of the table for each image; raises ScoresError unless the two lists of names are equal as sets, or, of a
+    table that is not `whole`, for names that the dataset lacks."""
     by = " and ".join(f"`{name}`" for name in keyed_by)
     if doubled := doubled_names(keys):
         problem = f"the table matches by {by}, and images of the dataset share one: {quoted(doubled)}."
@@ -265,14 +281,20 @@ def _rows_of(keys: list[str], found: list[str], keyed_by: list[str]) -> Rows:
     if doubled := doubled_names(found):
         problem = f"images are more than once in the table, by {by}: {quoted(doubled)}."
         raise ScoresError(problem, remedy="keep one row an image")
-    for left, right, problem in (
-        (keys, found, "the table lacks {} of the dataset's images"),
-        (found, keys, "the table scores {} images that the dataset does not have"),
-    ):
-        if absent := sorted(set(left).difference(right)):
-            raise ScoresError(
-                f"{problem.format(len(absent))}, by {by}: {quoted(absent)}.",
-                remedy=f"score exactly the dataset's images, named as it names them (such as {quoted(keys[:1])})",
-            )
+    if whole and (absent := sorted(set(keys).difference(found))):
+        raise _lacking(absent, by, keys)
+    if foreign := sorted(set(found).difference(keys)):
+        raise ScoresError(
+            f"the table scores {len(foreign)} images that the dataset does not have, by {by}: {quoted(foreign)}.",
+            remedy=_NAMED_ALIKE.format(quoted(keys[:1])),
+        )
     row_of = {name: row for row, name in enumerate(found)}
-    return np.array([row_of[name] for name in keys], dtype=np.int64)
+    return np.array([row_of.get(name, -1) for name in keys], dtype=np.int64)
+
+
+_NAMED_ALIKE = "score exactly the dataset's images, named as it names them (such as {})"
+
+
+def _lacking(absent: list[str], by: str, keys: list[str], where: str | None = None) -> ScoresError:
+    problem = f"the table lacks {len(absent)} of the dataset's images, by {by}: {quoted(absent)}."
+    return ScoresError(problem, where=where, remedy=_NAMED_ALIKE.format(quoted(keys[:1])))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, sha256_file
@@ -156,10 +157,10 @@ class LabelTables(TableFamily):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"predict"})
 
     def open(self, request: Request) -> PrecomputedLabels:
-        """Open a table. Raises ScoresError: unreadable, images missing, doubled or foreign."""
+        """Open a table. Raises ScoresError: unreadable, images doubled or foreign; missing ones when they are read."""
         path, columns = self.table(request, None)
         fingerprint = digest({"file": sha256_file(path)} | named_columns(columns))
-        table = read_table(path, request.source.index, once=False, columns=columns)
+        table = read_table(path, request.source.index, once=False, whole=False, columns=columns)
         return PrecomputedLabels(request.uri, fingerprint, table)
 
 
@@ -176,6 +177,10 @@ class PrecomputedLabels(Precomputed):
     def repeats(self) -> Floats:
         """Rows of every image that are its row again, (images,)."""
         return self.table.repeats
+
+    def labels(self, attribute: str, absent: str) -> NDArray[np.object_]:
+        """The attribute's column, (images,), with `absent` for images without a row. Raises ScoresError."""
+        return self.table.labels(attribute, absent)
 
     def predict(self, attribute: str) -> Predicted:
         """The attribute's column, and its confidence where the table has it. Raises ScoresError."""

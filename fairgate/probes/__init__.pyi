@@ -19,6 +19,7 @@ from .contract import Probe as Probe
 from .contract import RankingQuery as RankingQuery
 from .contract import dataset_has as dataset_has
 from .contract import register as register
+from .generation import ABSENT as ABSENT
 from .generation import PICTURE as PICTURE
 from .generation import REFUSAL as REFUSAL
 from .generation import REPEAT as REPEAT

@@ -27,6 +27,8 @@ REFUSED = "refused"
 """What a table of labels has where the generator made no picture."""
 REFUSAL = "abstained"
 """Further number of a row, if any has it: whether the generator refused, which is no picture."""
+ABSENT = "absent"
+"""Further number of a row, if any has it: whether a smaller sample has no picture of it; it is left out."""
 REPEAT = "repeat"
 """Further number of a row: whether it lists a picture of its subject again, which counts once."""
 
@@ -51,6 +53,12 @@ class TableLabels(SuiteSection):
         default=None,
         description="Column that tells how a picture was made, such as its seed: rows of a subject with the same value "
         "are one picture, listed again, and count once.",
+    )
+    independent: bool = Field(
+        default=False,
+        exclude_if=lambda independent: not independent,
+        description="The samples that are compared are not paired by row, and may differ in size: a smaller one lacks "
+        "the last rows of a subject. Left out, every row needs a picture.",
     )
 
     @model_serializer(mode="wrap")
@@ -122,8 +130,8 @@ class GenerationProbe(Probe):
             raise ValueError("give a `reader` (of a generator's pictures) or `labels` (of a table), one of them")
         if self.shows is not None and self.reader is None:
             raise ValueError("`shows` is a question to the `reader`, and a table of labels has none")
-        if UNREADABLE in self.groups or len(set(self.groups)) < len(self.groups):
-            raise ValueError(f"groups are different names, and none is '{UNREADABLE}': {list(self.groups)}")
+        if {UNREADABLE, ABSENT} & {*self.groups} or len(set(self.groups)) < len(self.groups):
+            raise ValueError(f"groups are different names, none '{UNREADABLE}' or '{ABSENT}': {list(self.groups)}")
         if self.measured is not None:
             _require_confusion(self.measured, self.groups)
         return self
@@ -180,6 +188,10 @@ class GenerationProbe(Probe):
                 more[SHOWN] = np.where(refused, 0.0, shown)
         else:
             perceived, refused, pictures = self._labelled(cast(models.PredictingModel, model))
+            absent = perceived == ABSENT
+            if absent.any():
+                _require_last(absent, rows, model.uri)
+                more[ABSENT] = absent.astype(np.float64)
             if self.labels is not None and self.labels.repeat is not None:
                 more[REPEAT] = self._repeats(cast(models.PredictingModel, model), self.labels.repeat, rows, perceived)
         if refused.any():
@@ -226,8 +238,8 @@ class GenerationProbe(Probe):
     def _labelled(self, model: models.PredictingModel) -> tuple[NDArray[Any], NDArray[np.bool_], list[str] | None]:
         """The group of every picture, whether there is none, and what tells pictures apart."""
         assert self.labels is not None
-        given = [str(label) for label in model.predict(self.labels.attribute).labels]
-        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE, REFUSED}):
+        given = self._cells(model, self.labels.attribute)
+        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE, REFUSED, ABSENT}):
             raise ModelError(
                 f"the labels of '{self.labels.attribute}' hold {listed(unknown)}, which are no groups of the probe.",
                 where=model.uri,
@@ -236,8 +248,28 @@ class GenerationProbe(Probe):
             )
         perceived: NDArray[Any] = np.array([label or UNREADABLE for label in given], dtype=object)
         refused = (perceived == REFUSED) & (REFUSED not in self.groups)
-        column, someone = self.labels.picture, perceived != UNREADABLE
-        return perceived, refused, None if column is None else _filled(model, "picture", column, ~refused & someone)
+        column, someone = self.labels.picture, ~np.isin(perceived.astype(str), (UNREADABLE, ABSENT))
+        if column is None:
+            return perceived, refused, None
+        pictures = self._filled(model, "picture", column, ~refused & someone)
+        return perceived, refused, ["" if picture == ABSENT else picture for picture in pictures]
+
+    def _cells(self, model: models.PredictingModel, column: str) -> list[str]:
+        """A column's cells, (rows,). A row that the table lacks is an error, unless samples are independent."""
+        if self.labels is not None and self.labels.independent and hasattr(model, "labels"):
+            return [str(label) for label in model.labels(column, ABSENT)]
+        return [str(label) for label in model.predict(column).labels]
+
+    def _filled(self, model: models.PredictingModel, key: str, column: str, needed: NDArray[np.bool_]) -> list[str]:
+        """A column without an empty cell in the rows that are `needed`, (rows,). Raises ModelError."""
+        cells = self._cells(model, column)
+        if empty := [row for row in np.flatnonzero(needed).tolist() if not cells[row]]:
+            raise ModelError(
+                f"row {empty[0] + 1:,} has no '{column}'.",
+                where=model.uri,
+                remedy=f"fill the column in every row, or leave `{key}` out of the probe",
+            )
+        return cells
 
     def _repeats(
         self, model: models.PredictingModel, column: str, rows: Rows, perceived: NDArray[Any]
@@ -245,8 +277,8 @@ class GenerationProbe(Probe):
         """Whether each row lists a picture again, (images,). Raises ModelError if it has another label then."""
         first: dict[tuple[str, str], int] = {}
         everywhere = np.ones(len(perceived), dtype=bool)
-        made = zip(map(str, rows.subject), _filled(model, "repeat", column, everywhere), strict=True)
-        of = [first.setdefault(key, row) for row, key in enumerate(made)]
+        made = zip(map(str, rows.subject), self._filled(model, "repeat", column, everywhere), strict=True)
+        of = [row if key[1] == ABSENT else first.setdefault(key, row) for row, key in enumerate(made)]
         if odd := [row for row, before in enumerate(of) if perceived[row] != perceived[before]]:
             raise ModelError(
                 f"rows {of[odd[0]] + 1:,} and {odd[0] + 1:,} are one picture by '{column}', and have different labels.",
@@ -256,16 +288,18 @@ class GenerationProbe(Probe):
         return np.array([before < row for row, before in enumerate(of)], dtype=np.float64)
 
 
-def _filled(model: models.PredictingModel, key: str, column: str, needed: NDArray[np.bool_]) -> list[str]:
-    """A column without an empty cell in the rows that are `needed`, (rows,). Raises ModelError."""
-    cells = [str(label) for label in model.predict(column).labels]
-    if empty := [row for row in np.flatnonzero(needed).tolist() if not cells[row]]:
-        raise ModelError(
-            f"row {empty[0] + 1:,} has no '{column}'.",
-            where=model.uri,
-            remedy=f"fill the column in every row, or leave `{key}` out of the probe",
-        )
-    return cells
+def _require_last(absent: NDArray[np.bool_], rows: Rows, where: str) -> None:
+    """Raises ModelError unless the rows that a sample lacks are the last ones of their subjects, as those of a smaller
+    sample are: a row that is taken out of the middle was chosen."""
+    for subject in dict.fromkeys(rows.subject.tolist()):
+        lost = absent[rows.subject == subject]
+        if (lost[:-1] > lost[1:]).any():
+            raise ModelError(
+                f"rows of '{subject}' are missing before others that have a picture.",
+                where=where,
+                remedy="number the pictures of a smaller sample from the first row of the subject on; write `refused` "
+                "where the generator made no picture",
+            )
 
 
 def _require_confusion(measured: Mapping[str, Mapping[str, int]], groups: Sequence[str]) -> None:

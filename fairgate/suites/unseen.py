@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import SuiteError, listed
 from fairgate.metrics import GroupedRows
-from fairgate.probes import REFUSAL, DatasetFacts, GenerationProbe, Probe, ProbeScores
+from fairgate.probes import ABSENT, REFUSAL, DatasetFacts, GenerationProbe, Probe, ProbeScores
 from fairgate.records import CheckResult, GroupResult
 from fairgate.suites.load import LoadedSuite
 
@@ -92,6 +92,11 @@ def unseen_in_answers(
                 remedy = "read the answers, and put the question, or the phrases of `abstain`, in other words"
                 warnings.append(SuiteError(problem, where=where, remedy=remedy))
             warnings += _refused(loaded, name, probe, answers)
+            if ABSENT in answers.more:
+                absent, rows = int(answers.more[ABSENT].sum()), len(answers.value)
+                problem = f"the sample of '{name}' lacks {absent:,} of {rows:,} rows, which no share counts."
+                remedy = "compare samples of one size, as far as the generators have them"
+                warnings.append(SuiteError(problem, where=where, remedy=remedy))
             unnamed = [
                 f"'{option}'"
                 for option, given in probe.given(index, answers).items()

@@ -360,6 +360,76 @@ def judged_labels(root: Path, text: str) -> Any:
     return gate.evaluate(prepared, settings, command="").record
 
 
+SAMPLES = """\
+schema: 1
+suite: jobs
+dataset: jobs
+model: labels:now.csv
+baseline: "model:labels:before.csv"
+probes:
+  painted:
+    kind: generation
+    labels: {attribute: seen, groups: [man, woman], independent: true}
+decision: {draws: 500}
+checks:
+  - {id: readable, probe: painted, metric: readable, at_least: 0.5}
+  - {id: men, probe: painted, metric: perceived_share, group: man, by: subject, no_worse_than: baseline, margin: 0.3}
+  - {id: women, probe: painted, metric: perceived_share, group: woman, by: subject,
+     no_worse_than: baseline, margin: 0.3}
+  - {id: many, probe: painted, metric: perceived_share, group: woman, by: subject, at_least: 0.3}
+"""
+
+
+def sample(root: Path, name: str, seen: Mapping[str, Sequence[str]]) -> None:
+    """The pictures of every word, from its first row on: who is seen in each."""
+    rows = [f"{word}-{seed},only,{who}" for word in WORDS for seed, who in enumerate(seen[word])]
+    (root / name).write_text("\n".join(["set_id,member,seen", *rows]) + "\n", encoding="utf-8")
+
+
+def half(count: int) -> list[str]:
+    return ["man" if at * 2 < count else "woman" for at in range(count)]
+
+
+def test_samples_of_different_sizes_are_compared_and_a_smaller_one_is_less_evidence(jobs: Path) -> None:
+    """Of the first word half of the rows are missing in the candidate's, of the second in the baseline's. Both list men
+    first: rows at the same place are no pairs, which would make a difference look certain."""
+    first, second = WORDS
+    sample(jobs, "before.csv", {first: half(SEEDS), second: half(74)})
+    sample(jobs, "now.csv", {first: half(74), second: half(SEEDS)})
+    record = judged_labels(jobs, SAMPLES)
+    checks = {check.item: check for check in record.checks}
+    assert {check.verdict for check in checks.values()} == {"pass"}, [check.reason for check in record.checks]
+    assert checks[f"women[{first}]"].value == checks[f"women[{second}]"].value == 0.5
+    assert checks["readable"].value == 1
+    error = np.sqrt(0.25 / 74 + 0.25 / SEEDS)  # of the difference of two independent shares
+    for word in WORDS:
+        change = checks[f"women[{word}]"]
+        assert change.delta_lo is not None
+        assert change.delta_hi is not None
+        assert change.delta_hi - change.delta_lo == pytest.approx(2 * 1.645 * error, rel=0.2)
+    assert any(f"lacks {SEEDS - 74} of {2 * SEEDS} rows" in line for line in record.warnings)
+    sample(jobs, "now.csv", {first: half(74), second: ["man"] * SEEDS})
+    checks = {check.item: check for check in judged_labels(jobs, SAMPLES).checks}
+    assert checks[f"women[{second}]"].verdict == "fail"
+    (low, high), (least, most) = (limits(checks[f"many[{word}]"]) for word in WORDS)
+    assert high - low > most - least
+
+
+def test_rows_that_a_sample_lacks_never_help_it(jobs: Path) -> None:
+    """Ten pictures decide nothing; a row that is missing between others, and any without the key, is no verdict."""
+    first, second = WORDS
+    sample(jobs, "before.csv", {word: half(SEEDS) for word in WORDS})
+    sample(jobs, "now.csv", {first: ["woman", "man"] * 5, second: half(SEEDS)})
+    checks = {check.item: check for check in judged_labels(jobs, SAMPLES).checks}
+    assert {checks[f"{id_}[{first}]"].verdict for id_ in ("men", "women", "many")} == {"inconclusive"}
+    lines = (jobs / "before.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (jobs / "now.csv").write_text("".join(lines[:5] + lines[6:]), encoding="utf-8")
+    assert "are missing before others" in judged_labels(jobs, SAMPLES).checks[0].reason
+    sample(jobs, "now.csv", {first: half(SEEDS - 1), second: half(SEEDS)})
+    strict = judged_labels(jobs, SAMPLES.replace(", independent: true", "")).checks[0]
+    assert (strict.verdict, "lacks 1 of the dataset's images" in strict.reason) == ("error", True)
+
+
 def test_a_watched_check_of_a_generator_needs_a_painted_group_that_is_compared(jobs: Path) -> None:
     table(jobs, [("man" if seed % 2 else "woman", f"{seed}.png") for seed in range(SEEDS)])
     watched = LABELLED.replace("decide: interval}", "decide: interval, tier: watch}")

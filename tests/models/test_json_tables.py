@@ -67,7 +67,9 @@ def test_images_that_are_left_out_or_foreign_are_named(tmp_path: Path, pictures:
     with pytest.raises(ScoresError, match="lacks the answers of 1 images: '9'"):
         opened("answers:a.jsonl", pictures, tmp_path).answer(["Who?"] * 10, 8)
     with pytest.raises(ScoresError, match="lacks 1 of the dataset's images, by `id`: '9'"):
-        opened("labels:a.jsonl", pictures, tmp_path)
+        opened("numbers:a.jsonl", pictures, tmp_path)
+    with pytest.raises(ScoresError, match="lacks 1 of the dataset's images, by its names: '9'"):
+        opened("labels:a.jsonl", pictures, tmp_path).predict("answer")
     lines(tmp_path / "a.jsonl", [{"id": row, "answer": "x"} for row in range(1, 11)])
     with pytest.raises(ScoresError, match="answers for 10 images that the dataset lacks, by `id`"):
         opened("answers:a.jsonl", pictures, tmp_path)
