@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fairgate.formulas.metrics import fairness, found_at_k, set_deviation, set_std
-from fairgate.formulas.statistics import Unavailable, median_interval, weighted_median
+from fairgate.formulas.statistics import Unavailable, median_interval, weighted_median, without_zeros
 from fairgate.ground.errors import ScoresError, SuiteError
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import (
@@ -64,7 +64,7 @@ def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
         now = sums.sum(axis=0) / counts.sum(axis=0)
     return measure_groups(
         cell,
-        partial(means_of_draws, sums=sums, counts=counts),
+        partial(means_of_draws, sums=without_zeros(sums), counts=without_zeros(counts)),
         now,
         badness,
         "min",

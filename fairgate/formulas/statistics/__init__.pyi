@@ -28,3 +28,4 @@ from .resampling import median_interval as median_interval
 from .resampling import set_count_chunks as set_count_chunks
 from .resampling import set_counts as set_counts
 from .resampling import weighted_median as weighted_median
+from .resampling import without_zeros as without_zeros

@@ -22,7 +22,7 @@ from scipy.special import bdtr, bdtri, ndtr, ndtri
 
 from fairgate.formulas.statistics import answers
 from fairgate.formulas.statistics.family import Evidence, Side, critical, normal_score, student_t
-from fairgate.formulas.statistics.resampling import FloatArray, Source, weight_pieces
+from fairgate.formulas.statistics.resampling import FloatArray, Source, weight_pieces, without_zeros
 
 SPARSE = 8
 """A group is sparse where fewer sets depart from its commonest difference: a draw misses all 8 once in 3000."""
@@ -257,7 +257,7 @@ def _drawn(
     present = ~np.isnan(difference)
     complete = bool(present.all())
     centred = np.where(present, (difference - mean) / error, 0.0)
-    columns = np.concatenate([centred, centred**2] + ([] if complete else [present]), axis=1)
+    columns = without_zeros(np.concatenate([centred, centred**2] + ([] if complete else [present]), axis=1))
     groups = mean.size
     t = np.empty((draws, groups))
     start = 0

@@ -8,7 +8,6 @@ contrast carries the noise of all of them.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from fairgate.formulas.statistics._limits import SKEWED, SPARSE, departures, hid
 from fairgate.formulas.statistics.family import Evidence, Side, normal_score, student_t
 from fairgate.formulas.statistics.paired import PairedComparison
 from fairgate.formulas.statistics.paired_result import Design
-from fairgate.formulas.statistics.resampling import FloatArray, weight_pieces
+from fairgate.formulas.statistics.resampling import FloatArray, resampled_sums
 from fairgate.ground.errors import StatisticsError
 
 _LEVELS = 200
@@ -58,13 +57,14 @@ class _Sparse:
         return p
 
 
-def contrast_evidence(samples: Sequence[FloatArray], *, alpha: float, draws: int, rng: np.random.Generator) -> Evidence:
+def contrast_evidence(samples: Sequence[FloatArray], resampled: Sequence[FloatArray], *, alpha: float) -> Evidence:
     """Evidence on each group's mean less the mean of all groups' means, from samples (images of the group,).
 
+    `resampled` holds, for each group, the sums of its centred values and of their squares in each resample, (draws, 2).
     Two images per group at least. Where a group has too few to show alpha, no contrast is judged: each leans on all
     groups.
     """
-    groups = len(samples)
+    groups, draws = len(samples), len(resampled[0])
     n = np.array([sample.size for sample in samples])
     means = np.array([np.clip(sample.mean(), sample.min(), sample.max()) for sample in samples])
     mean = means - np.clip(means.mean(), means.min(), means.max())
@@ -73,7 +73,7 @@ def contrast_evidence(samples: Sequence[FloatArray], *, alpha: float, draws: int
     sparse = (departing < SPARSE) & (departing < n - 1)
     variance, third, freedom = _moments(samples, contrast, ~sparse)
     error = np.sqrt(variance)
-    t = np.empty((draws, 0)) if sparse.all() else _drawn(samples, contrast, ~sparse, draws, rng)
+    t = np.empty((draws, 0)) if sparse.all() else _drawn(resampled, n, contrast, ~sparse)
     hides = _Sparse(
         error, freedom, float((~sparse).mean()), departing[sparse], n[sparse], np.abs(contrast[:, sparse]) * largest
     )
@@ -119,26 +119,16 @@ def _moments(
 
 
 def _drawn(
-    samples: Sequence[FloatArray],
-    contrast: FloatArray,
-    dense: NDArray[np.bool_],
-    draws: int,
-    rng: np.random.Generator,
+    resampled: Sequence[FloatArray], n: NDArray[np.int64], contrast: FloatArray, dense: NDArray[np.bool_]
 ) -> FloatArray:
     """The t of every contrast in each resample of the images (draws, groups), infinite where it shows no spread."""
     places = np.flatnonzero(dense)
-    moved, variance = np.empty((draws, places.size)), np.empty((draws, places.size))
-    for column, group in enumerate(places.tolist()):
-        sample = samples[group]
-        centred = sample - sample.mean()
-        columns = np.stack([centred, centred**2], axis=1)
-        sums = np.concatenate([weights @ columns for weights in weight_pieces(sample.size, draws, rng)])
-        drawn = sums / sample.size
-        moved[:, column] = drawn[:, 0]
-        variance[:, column] = np.maximum(drawn[:, 1] - drawn[:, 0] ** 2, 0.0) / (sample.size - 1)
+    drawn = np.stack([resampled[group] / n[group] for group in places.tolist()], axis=1)
+    moved, squares = drawn[..., 0], drawn[..., 1]
+    variance = np.maximum(squares - moved**2, 0.0) / (n[places] - 1)
     weights = contrast[:, places]
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = (moved @ weights.T) / np.sqrt(variance @ (weights**2).T)
+        t: FloatArray = (moved @ weights.T) / np.sqrt(variance @ (weights**2).T)
     t[~np.isfinite(t)] = np.inf
     return t
 
@@ -168,12 +158,21 @@ def compare_images(
     """
     changes = image_changes(candidate, baseline, labels, groups=groups, units=units)
     now = _of_units(np.asarray(candidate, dtype=np.float64), np.asarray(labels), groups, units, centred=True)
-    same = copy.deepcopy(rng)  # both in the same resamples
+    sides = [[design.sign * sample for sample in samples] for samples in (changes, now)]
+    both = [_centred_sums([side[group] for side in sides], draws, rng) for group in range(groups)]
     evidence, own = (
-        contrast_evidence([design.sign * sample for sample in samples], alpha=design.alpha, draws=draws, rng=source)
-        for samples, source in ((changes, rng), (now, same))
+        contrast_evidence(side, [resampled[at] for resampled in both], alpha=design.alpha)
+        for at, side in enumerate(sides)
     )
     return PairedComparison(design, evidence, "max-t bootstrap", draws, None if design.harm == "either" else own)
+
+
+def _centred_sums(samples: Sequence[FloatArray], draws: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Of samples of the same images (images,), the sums of centred values and of their squares in each resample of the
+    images, (draws, 2) each."""
+    centred = [sample - sample.mean() for sample in samples]
+    table = np.stack([column for values in centred for column in (values, values**2)], axis=1)
+    return np.split(resampled_sums(table, draws, rng), len(samples), axis=1)
 
 
 def _of_units(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,12 @@ Counts: TypeAlias = NDArray[np.int32]
 
 CHUNK = 4_000_000
 """Entries of one temporary array: 32 MB of float64."""
+
+_SPARSE = 20
+"""Columns are sparse if at most one in so many entries is not 0: from there on, their product takes less time."""
+
+_FEW = 8
+"""Rows per pattern from which on patterns are drawn instead of rows."""
 
 _BLOCK = 1 << 18
 """Entries counted and multiplied at once: 2 MB, which the processor's cache holds. Half the time of a whole chunk."""
@@ -94,6 +100,28 @@ def weight_pieces(n_sets: int, draws: int, rng: Source) -> Iterator[FloatArray]:
             yield rng.rows(n_sets, draws)[rows].astype(np.float64)
         else:
             yield _counted(n_sets, rows.stop - rows.start, rng).astype(np.float64)
+
+
+def resampled_sums(table: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
+    """Sums of a table (rows, columns) over rows drawn with replacement, as many as there are, (draws, columns).
+
+    If few rows differ, as of right-or-wrong answers, how often each pattern is drawn is drawn at once: the distribution
+    is the same, and the time does not grow with the rows.
+    """
+    patterns, counts = np.unique(table, axis=0, return_counts=True)
+    if len(patterns) * _FEW <= len(table):
+        return np.asarray(rng.multinomial(len(table), counts / len(table), size=draws) @ patterns)
+    return np.concatenate([weights @ table for weights in weight_pieces(len(table), draws, rng)])
+
+
+def without_zeros(columns: FloatArray) -> Any:
+    """Columns (sets, k) for products `weights @ columns`, as a sparse matrix if most entries are 0: of single images,
+    each is in one group of many, and the product then costs the images alone."""
+    if np.count_nonzero(columns) * _SPARSE > columns.size:
+        return columns
+    from scipy.sparse import csr_array  # is not needed by most suites
+
+    return csr_array(columns)
 
 
 def _counted(n_sets: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:

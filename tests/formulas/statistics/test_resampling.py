@@ -17,6 +17,7 @@ from fairgate.formulas.statistics import (
     set_counts,
     weighted_median,
 )
+from fairgate.formulas.statistics.resampling import resampled_sums, weight_pieces, without_zeros
 from fairgate.ground.errors import StatisticsError
 from fairgate.ground.randomness import stream
 
@@ -121,3 +122,37 @@ def test_what_cannot_be_resampled_is_refused(call, problem: str, remedy: str) ->
         call(stream(0, "refused"))
     assert caught.value.where
     assert remedy in caught.value.remedy
+
+
+def test_patterns_that_are_drawn_at_once_give_the_distribution_of_their_rows() -> None:
+    """300 answers of three kinds: means, variances and covariances of sums agree within five Monte-Carlo errors."""
+    rng, draws = stream(0, "patterns"), 20_000
+    table = np.repeat(np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.25]]), (30, 250, 20), axis=0)
+    at_once = resampled_sums(table, draws, rng)
+    row_by_row = np.concatenate([weights @ table for weights in weight_pieces(len(table), draws, rng)])
+    for drawn in (at_once, row_by_row):
+        off = drawn - table.sum(axis=0)
+        spread = len(table) * np.cov(table.T, bias=True)
+        assert np.abs(off.mean(axis=0)).max() < 5 * np.sqrt(spread.diagonal().max() / draws)
+        variances = spread.diagonal()
+        error = np.sqrt((np.outer(variances, variances) + spread**2) / draws)
+        assert (np.abs(np.cov(off.T) - spread) < 5 * error).all()
+    quantiles = [0.01, 0.1, 0.5, 0.9, 0.99]
+    apart = np.quantile(at_once, quantiles, axis=0) - np.quantile(row_by_row, quantiles, axis=0)
+    assert (np.abs(apart) < 0.2 * row_by_row.std(axis=0)).all()
+
+
+def test_rows_that_all_differ_are_drawn_as_they_are() -> None:
+    table = stream(1, "rows").normal(size=(50, 2))
+    wanted = set_counts(50, 100, stream(2, "draws")) @ table
+    assert resampled_sums(table, 100, stream(2, "draws")) == pytest.approx(wanted)
+
+
+def test_a_sparse_product_is_the_dense_one() -> None:
+    columns = np.zeros((400, 60))
+    columns[np.arange(400), np.arange(400) % 60] = stream(3, "columns").normal(size=400)
+    weights = set_counts(400, 30, stream(4, "draws")).astype(np.float64)
+    thin = without_zeros(columns)
+    assert not isinstance(thin, np.ndarray)
+    assert weights @ thin == pytest.approx(weights @ columns)
+    assert isinstance(without_zeros(columns + 1.0), np.ndarray)
