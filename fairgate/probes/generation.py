@@ -61,6 +61,11 @@ class TableLabels(SuiteSection):
         "the last rows of a subject. Left out, every row needs a picture.",
     )
 
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """What the cells of a row are that a smaller sample lacks; nothing where every row needs a picture."""
+        return (ABSENT,) if self.independent else ()
+
     @model_serializer(mode="wrap")
     def _only_a_repeat_that_is_named(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A suite without one has the digest that it had before there was this key."""
@@ -130,8 +135,10 @@ class GenerationProbe(Probe):
             raise ValueError("give a `reader` (of a generator's pictures) or `labels` (of a table), one of them")
         if self.shows is not None and self.reader is None:
             raise ValueError("`shows` is a question to the `reader`, and a table of labels has none")
-        if {UNREADABLE, ABSENT} & {*self.groups} or len(set(self.groups)) < len(self.groups):
-            raise ValueError(f"groups are different names, none '{UNREADABLE}' or '{ABSENT}': {list(self.groups)}")
+        if UNREADABLE in self.groups or len(set(self.groups)) < len(self.groups):
+            raise ValueError(f"groups are different names, and none is '{UNREADABLE}': {list(self.groups)}")
+        if self.labels is not None and self.labels.independent and ABSENT in self.groups:
+            raise ValueError(f"of `independent` samples no group is called '{ABSENT}'")
         if self.measured is not None:
             _require_confusion(self.measured, self.groups)
         return self
@@ -188,7 +195,7 @@ class GenerationProbe(Probe):
                 more[SHOWN] = np.where(refused, 0.0, shown)
         else:
             perceived, refused, pictures = self._labelled(cast(models.PredictingModel, model))
-            absent = perceived == ABSENT
+            absent = np.isin(perceived.astype(str), self.labels.absent if self.labels else ())
             if absent.any():
                 _require_last(absent, rows, model.uri)
                 more[ABSENT] = absent.astype(np.float64)
@@ -239,7 +246,7 @@ class GenerationProbe(Probe):
         """The group of every picture, whether there is none, and what tells pictures apart."""
         assert self.labels is not None
         given = self._cells(model, self.labels.attribute)
-        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE, REFUSED, ABSENT}):
+        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE, REFUSED, *self.labels.absent}):
             raise ModelError(
                 f"the labels of '{self.labels.attribute}' hold {listed(unknown)}, which are no groups of the probe.",
                 where=model.uri,
@@ -248,11 +255,12 @@ class GenerationProbe(Probe):
             )
         perceived: NDArray[Any] = np.array([label or UNREADABLE for label in given], dtype=object)
         refused = (perceived == REFUSED) & (REFUSED not in self.groups)
-        column, someone = self.labels.picture, ~np.isin(perceived.astype(str), (UNREADABLE, ABSENT))
+        column, absent = self.labels.picture, self.labels.absent
+        someone = ~np.isin(perceived.astype(str), (UNREADABLE, *absent))
         if column is None:
             return perceived, refused, None
         pictures = self._filled(model, "picture", column, ~refused & someone)
-        return perceived, refused, ["" if picture == ABSENT else picture for picture in pictures]
+        return perceived, refused, ["" if picture in absent else picture for picture in pictures]
 
     def _cells(self, model: models.PredictingModel, column: str) -> list[str]:
         """A column's cells, (rows,). A row that the table lacks is an error, unless samples are independent."""
@@ -278,7 +286,8 @@ class GenerationProbe(Probe):
         first: dict[tuple[str, str], int] = {}
         everywhere = np.ones(len(perceived), dtype=bool)
         made = zip(map(str, rows.subject), self._filled(model, "repeat", column, everywhere), strict=True)
-        of = [row if key[1] == ABSENT else first.setdefault(key, row) for row, key in enumerate(made)]
+        absent = self.labels.absent if self.labels else ()
+        of = [row if key[1] in absent else first.setdefault(key, row) for row, key in enumerate(made)]
         if odd := [row for row, before in enumerate(of) if perceived[row] != perceived[before]]:
             raise ModelError(
                 f"rows {of[odd[0]] + 1:,} and {odd[0] + 1:,} are one picture by '{column}', and have different labels.",

@@ -617,6 +617,7 @@ def test_tables_that_do_not_fit_the_probe_give_no_verdict(jobs: Path) -> None:
     for cells, wanted in (
         ([("men", "a")] * SEEDS, "hold men"),
         ([("man", "")] * SEEDS, "has no 'file'"),
+        ([("absent", "a")] * SEEDS, "hold absent"),
     ):
         table(jobs, cells)
         found = run(jobs, LABELLED)
