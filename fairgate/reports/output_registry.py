@@ -21,6 +21,8 @@ OUTPUTS: Final = REGISTERED.with_modules(
         "page": "fairgate.reports.run_page",  # last: it waits for the history in MLflow
         "card": "fairgate.reports.model_card",
         "annex": "fairgate.reports.annex",
+        "slack": "fairgate.reports.chat_message",
+        "teams": "fairgate.reports.chat_message",
         "badge": "fairgate.reports.badge",
         "badge_endpoint": "fairgate.reports.badge",
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -19,6 +19,7 @@ from fairgate.reports import run_drawings as drawings
 from fairgate.reports.contact_sheet import ContactSheet, contact_sheets
 from fairgate.reports.data_table import Table
 from fairgate.reports.outputs import Output, Painted, PictureSource, register
+from fairgate.reports.page_filter import PageFilter, filter_of
 from fairgate.reports.standalone_page import data_uri, render_page
 
 MAX_BYTES: Final = 5_000_000
@@ -89,9 +90,11 @@ def _render(
         {table.key: table for table in tables},
         charts.sparks_of(record, history, shown),
         limits.group_rows,
+        filter_of(shown),
     )
     failed, excused = views.of(failing, limits.failing), views.of(waived[: limits.waived], limits.waived)
     page = {
+        "filter": views.choices,
         "failing": failed,
         "waived": excused,
         "more_waived": len(waived) - len(excused),
@@ -116,6 +119,7 @@ class _Views:
     tables: dict[tuple[str, ...], Table]
     sparks: Mapping[str, charts.Spark]
     rows_left: int
+    choices: PageFilter
     places: Iterator[int] = field(default_factory=partial(count, 1))
     shown_at: dict[str, str] = field(default_factory=dict)
 
@@ -133,12 +137,24 @@ class _Views:
         grouped = len(check.groups) <= min(self.rows_left, _GROUPS_IN_A_CHECK)
         self.rows_left -= len(check.groups) if grouped else 0
         return view | {
-            "groups": drawings.groups_table(check, words.unit_of(self.record)) if grouped else None,
+            "groups": self._groups(check) if grouped else None,
             "heat": drawings.heat_map(check, self.key) if grouped else None,
             "sets": [self._set(check, worst, anchor) for worst in shown_sets(check)],
             "confusion": self.tables.pop((check.probe, check.subject or ""), None) if failing else None,
             "history": self.sparks.get(check.item),
         }
+
+    def _groups(self, check: CheckResult) -> Table | None:
+        """The table of a check's groups, each row of which the filter finds."""
+        table = drawings.groups_table(check, words.unit_of(self.record))
+        if table is None:
+            return None
+        return replace(
+            table,
+            lines=[
+                replace(line, look=f"{line.look} {self.choices.of_group(line.name)}".strip()) for line in table.lines
+            ],
+        )
 
     def _set(self, check: CheckResult, worst: WorstSet, anchor: str) -> dict[str, Any]:
         """What the template draws of a worst set: its members in the order of groups, each with its picture or why it

@@ -17,6 +17,7 @@ from fairgate.ground.errors import clean
 from fairgate.ground.markdown import web_address
 from fairgate.reports import formatting, next_steps, run_remarks, sentences
 from fairgate.reports.data_table import table_id
+from fairgate.reports.page_filter import filter_rules
 from fairgate.version import __version__
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def page_policy(name: str, admit: Mapping[str, str] = _NOTHING) -> str:
 
 def _own(name: str) -> tuple[str, str]:
     """A page's style sheet, on top of the one that all share, and its script."""
-    return _text("base.css") + _text(f"{name}.css"), _text(f"{name}.js")
+    rules = filter_rules() if name == "run" else ""
+    return _text("base.css") + _text(f"{name}.css") + rules, _text(f"{name}.js")
 
 
 def data_uri(kind: str, data: bytes) -> str:

@@ -30,6 +30,7 @@ from jinja2 import UndefinedError
 
 from fairgate.records import Coverage, Misclassification, RunRecord
 from fairgate.reports import read_results, render_html, standalone_page, write_results
+from fairgate.reports.page_filter import filter_of, filter_rules
 
 VOID = {"meta", "img", "line", "rect", "circle", "path"}
 
@@ -374,3 +375,24 @@ def test_a_variable_that_a_page_forgets_is_an_error_and_no_import_of_the_words()
     for forgotten in ("Counter", "Final", "check", "clean", "escape", "json", "math", "record"):
         with pytest.raises(UndefinedError):
             templates.from_string(f"{{{{ {forgotten} }}}}").render()
+
+
+def test_the_filter_shows_the_checks_and_the_rows_of_what_is_chosen(record: RunRecord) -> None:
+    page = _Reader(render_html(record, example_pictures))
+    classes = [(tag, str(attributes.get("class") or "").split()) for tag, attributes in page.tags]
+    choices = filter_of([*record.checks])
+    shown = [of for tag, of in classes if tag in ("article", "details") and "k" in of]
+    assert len(shown) == len(record.checks)
+    assert all(sum(name[0] == "k" and name[1:].isdigit() for name in of) == 1 for of in shown)
+    rows = [name for tag, of in classes if tag == "tr" and "g" in of for name in of if name[0] == "g" and name != "g"]
+    assert {choices.groups[int(name[1:])] for name in rows} == {
+        g.group for check in record.checks for g in check.groups
+    }
+    rules = filter_rules()
+    assert "#by-check option:nth-child(3):checked) .k:not(.k1) " in rules, "the first option is all"
+    assert "#by-group option:nth-child(2):checked) :is(.k:not(.h0), tr.g:not(.g0)) " in rules
+    assert [attributes["id"] for attributes in page.of("select")] == ["by-check", "by-group"]
+
+
+def test_a_page_of_one_check_without_groups_has_no_filter() -> None:
+    assert not _Reader(render_html(example_record([fairness_check(None, 0.9)]), None)).of("select")

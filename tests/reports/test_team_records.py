@@ -92,7 +92,7 @@ def test_a_waived_check_is_counted_apart_and_never_among_the_passed(team: RunRec
     assert "skew[nurse]" not in passed
     assert "Waived or watched: 1 check" in comment
     page = render_html(team, None)
-    named = re.compile(r'<details class="row (\w+)".*?class="name">(\S+) <span class="subject">(\w+)<', re.DOTALL)
+    named = re.compile(r'<details class="row (\w+) .*?class="name">(\S+) <span class="subject">(\w+)<', re.DOTALL)
     rows = named.findall(page)
     assert [row for row in rows if row[0] == "waived"] == [("waived", "skew", "nurse")]
     assert ("pass", "skew", "nurse") not in rows

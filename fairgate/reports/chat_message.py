@@ -1,0 +1,106 @@
+"""A run as a message for Slack (Block Kit) and for Teams (an Adaptive Card), as a webhook of theirs takes it.
+
+https://docs.slack.dev/reference/block-kit, https://adaptivecards.io/explorer (1.4). Foreign text is plain text there:
+it mentions nobody and links to nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from fairgate.ground.errors import clean
+from fairgate.ground.markdown import web_address
+from fairgate.records import RunRecord
+from fairgate.reports import formatting as words
+from fairgate.reports.next_steps import Step, next_steps
+from fairgate.reports.outputs import Output, OutputContext, register
+from fairgate.reports.run_remarks import approval_command, approvals_needed, cause_lines, notices
+from fairgate.reports.sentences import sentence
+
+_FINDINGS: Final = 5
+_STEPS: Final = 3
+_LONGEST: Final = 150
+"""Characters of a header that Slack takes."""
+_BLOCK: Final = 2900
+"""Characters of a block: Slack takes 3,000."""
+
+
+def message_lines(record: RunRecord) -> tuple[str, list[str], list[str]]:
+    """The headline, the findings and what to do next, of many the first few; no single picture is named."""
+    suite, symbol = clean(record.suite, 60), words.SYMBOL[words.headline_verdict(record)]
+    headline = clean(f"{symbol} {suite}: {words.verdict_words(record)}", _LONGEST)
+    failing, _, _ = words.by_outcome(words.reading_order(record.checks))
+    findings = [f"{words.SYMBOL[check.verdict]} {sentence(check, record)}" for check in failing]
+    if words.common_cause(record) is not None:  # the headline has it
+        return headline, [clean(line, 600) for line in cause_lines(record)], []
+    findings = words.at_most(findings, _FINDINGS, "and {} more in the report")
+    findings += [f"needs approval: {text}" for text in approvals_needed(record, _STEPS)]
+    findings += [f"to review: {text}" for text in notices(record, _STEPS)]
+    steps = [" ".join([f"{step.what}:", *step.lines]) if step.lines else step.what for step in _short(record)]
+    if (command := approval_command(record)) is not None:
+        steps.append(f"once it is reviewed, on the default branch: {command}")
+    return headline, findings or [f"{words.totals(record)}; {words.coverage_words(record)}"], steps
+
+
+def _short(record: RunRecord) -> list[Step]:
+    """The steps without the lines of a suite file, which are in the comment."""
+    return [step for step in next_steps(record, names=False) if len(step.lines) < 2][:_STEPS]
+
+
+def render_slack(record: RunRecord, report_url: str | None = None) -> str:
+    """The payload of a Slack webhook: a header, the findings, what next, a link to the report."""
+    headline, findings, steps = message_lines(record)
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(headline)}]
+    for lines in filter(None, (findings, [f"Next: {step}" for step in steps])):
+        blocks.append({"type": "section", "text": _plain("\n".join(lines))})
+    if (address := web_address(report_url)) is not None:
+        button = {"type": "button", "text": _plain("Report"), "url": address}
+        blocks.append({"type": "actions", "elements": [button]})
+    return _json({"text": _escaped(headline), "blocks": blocks})
+
+
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text if len(text) <= _BLOCK else f"{text[: _BLOCK - 1]}…", "emoji": False}
+
+
+def _escaped(text: str) -> str:
+    """Text of a notification, in which Slack reads `<!channel>`, `&` and links."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def render_teams(record: RunRecord, report_url: str | None = None) -> str:
+    """The payload of a Teams webhook: an Adaptive Card of runs of text, which read no Markdown."""
+    headline, findings, steps = message_lines(record)
+    body = [_text(headline, weight="Bolder", size="Medium"), *map(_text, findings)]
+    body += [_text(f"Next: {step}", isSubtle=True) for step in steps]
+    card: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+    }
+    if (address := web_address(report_url)) is not None:
+        card["actions"] = [{"type": "Action.OpenUrl", "title": "Report", "url": address}]
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+    return _json({"type": "message", "attachments": [attachment]})
+
+
+def _text(text: str, **look: Any) -> dict[str, Any]:
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text[:_BLOCK], **look}]}
+
+
+def _json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _slack(record: RunRecord, context: OutputContext) -> bytes:
+    return render_slack(record, context.report_url).encode()
+
+
+def _teams(record: RunRecord, context: OutputContext) -> bytes:
+    return render_teams(record, context.report_url).encode()
+
+
+register(Output("slack", "slack.json", ("message",), _slack))
+register(Output("teams", "teams.json", ("message",), _teams))
