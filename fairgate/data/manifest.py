@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from fairgate.ground.errors import DatasetError, first_harmful, harmless
+from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import read_bounded, require_regular
 
 MANIFEST_FILE = "manifest.json"
@@ -157,7 +158,7 @@ def read_manifest(folder: Path) -> Manifest:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise DatasetError(
-            f"the dataset's manifest is not valid: {first['msg']}.",
+            f"the dataset's manifest is not valid: {fault_words(first)}.",
             where=f"{path}: {place}",
             remedy=f"{PULL}; manifests are written by fairgate and not by hand",
         ) from error

@@ -19,6 +19,7 @@ from fairgate.data.rows import SetReader, Tally, check_attributes, require_disti
 from fairgate.data.shards import ShardWriter, writing
 from fairgate.data.verify import Problem
 from fairgate.ground.errors import DatasetError, did_you_mean
+from fairgate.ground.faults import fault_words
 from fairgate.version import __version__
 
 ROOT = Path("datasets")
@@ -251,7 +252,7 @@ def _plain_recipe(recipe: Mapping[str, object]) -> dict[str, JsonValue]:
     except ValidationError as error:
         first = error.errors()[0]
         raise DatasetError(
-            f"the recipe cannot be recorded: {first['msg']}.",
+            f"the recipe cannot be recorded: {fault_words(first)}.",
             where=f"recipe: {first['loc'][0] if first['loc'] else ''}",
             remedy="describe it with text, numbers, lists and mappings",
         ) from error

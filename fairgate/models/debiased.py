@@ -26,6 +26,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from fairgate.ground.errors import ModelError, listed
+from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest, read_bounded
 from fairgate.models.checkpoints import MAX_SIDE, Checkpoint, Device, Embeddings, Encoder, require_file, resolve
 from fairgate.models.contract import Capability, Floats, ImageSource, Request, register
@@ -320,7 +321,9 @@ def read_mitigation(path: Path) -> Mitigation:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         at = ".".join(map(str, first["loc"])) or "the file"
-        raise ModelError(f"it is no mitigation ({at}: {first['msg']}).", where=str(path), remedy=remedy) from error
+        raise ModelError(
+            f"it is no mitigation ({at}: {fault_words(first)}).", where=str(path), remedy=remedy
+        ) from error
 
 
 def _quoted(texts: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
 from fairgate.ground.errors import DatasetError
+from fairgate.ground.faults import fault_words
 from fairgate.probes.answer_matcher import ABSTAINED, UNREADABLE, AnswerMatcher, misread
 from fairgate.probes.answers import Rows
 from fairgate.probes.settings import SuiteSection, Text
@@ -129,7 +130,7 @@ def _read(rows: CaptionedRows, make: Callable[[CaptionItem], T]) -> list[T]:
             known[caption] = make(CaptionItem.model_validate_json(caption))
         except ValueError as error:
             first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
-            problem = str(error) if first is None else f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            problem = str(error) if first is None else f"{'.'.join(map(str, first['loc']))}: {fault_words(first)}"
             raise DatasetError(
                 f"the caption is no question with options ({problem}).",
                 where=f"set '{rows.set_id[row]}', member '{rows.member[row]}'",

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import BaselineError, clean, disk_errors
+from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import read_bounded, require_regular
 from fairgate.records import SCHEMA_VERSION, SCORES, STRICTNESS, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
@@ -114,11 +115,11 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _first_faults(error: ValidationError, shown: int = 3) -> str:
-    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    faults = error.errors(include_url=False, include_input=False)
     lines = []
     for fault in faults[:shown]:
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
-        lines.append(f"{path.lstrip('.')[:120]}: {fault['msg']}")
+        lines.append(f"{path.lstrip('.')[:120]}: {fault_words(fault)}")
     more = f" (and {len(faults) - shown} more)" if len(faults) > shown else ""
     return f"the results file is not a run record: {'; '.join(lines)}{more}."
 

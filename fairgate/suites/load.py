@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fairgate.ground.errors import SuiteError, suggestion
+from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest
 from fairgate.ground.yaml_source import Loc, Source, parse_source, read_source
 from fairgate.metrics import METRICS, Metric, MetricSpec
@@ -128,7 +129,7 @@ def _suite_error(error: ValidationError, source: Source) -> SuiteError:
         return SuiteError(
             f"'{place}' is missing{more}.", where=source.where(loc), remedy=f"add the key '{loc[-1] if loc else ''}'"
         )
-    message = re.sub(r"^Value error, ", "", first["msg"])
+    message = fault_words(first)
     remedy = "see the JSON schema (`fairgate suite schema`) or an example in fairness_suites/"
     if loc[-1:] == ("metric",):
         remedy = suggestion(str(first.get("input")), METRICS, "a package that adds the metric may not be installed")
@@ -237,7 +238,7 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         raise refuse(
-            f"gives {check.metric} a `{key}` that it cannot take: {first['msg']}.", f"set `{key}`", key
+            f"gives {check.metric} a `{key}` that it cannot take: {fault_words(first)}.", f"set `{key}`", key
         ) from error
     if refusal is not None:
         raise refuse(*refusal)

@@ -144,7 +144,12 @@ def test_the_schema_of_suites_and_the_fixture_offer_them(toy: Toy) -> None:
             "remove `first`",
         ),
         ("below: 0.7, at_least", "belov: 0.7, at_least", "unknown key 'belov'", "did you mean 'below'"),
-        ("metric: sound_sets, below: 0.7, at", "metric: sound_set, at", "Input should be 'fairness'", "'sound_sets'"),
+        (
+            "metric: sound_sets, below: 0.7, at",
+            "metric: sound_set, at",
+            "'sound_set' is none of the known names",
+            "'sound_sets'",
+        ),
         ("metric: sound_sets, below: 0.7, at", "metric: recall_at_k, k: 1, at", "on a contrast probe", "a retrieval"),
         ("metric: sound_sets, below: 0.7, at", "metric: accuracy, at", "no image is right or wrong", "`group_gap`"),
         (

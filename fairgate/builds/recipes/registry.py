@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from fairgate.builds.recipes.contract import REGISTERED, Recipe
 from fairgate.ground.errors import RecipeError, did_you_mean, suggestion
+from fairgate.ground.faults import fault_words
 
 _OWN = (
     "occupations",
@@ -46,7 +47,7 @@ def open_recipe(name: str, settings: Mapping[str, Any], *, where: str = "setting
         place = ".".join(str(part) for part in first["loc"])
         hint = did_you_mean(place, recipe.Settings.model_fields) if first["type"] == "extra_forbidden" else None
         raise RecipeError(
-            f"recipe '{name}' does not take {place or 'this'}: {first['msg']}.",
+            f"recipe '{name}' does not take {place or 'this'}: {fault_words(first)}.",
             where=f"{where}: {place}",
             remedy=hint or f"settings: {', '.join(recipe.Settings.model_fields)}",
         ) from error

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from fairgate.data import Hash, Manifest, Text
 from fairgate.ground.atomic import remove
 from fairgate.ground.errors import DatasetError, disk_errors
+from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest, read_bounded, require_regular, sha256_bytes
 
 SCHEMA_VERSION: Final = 1
@@ -155,7 +156,9 @@ def read_record(path: Path, manifest: Manifest) -> Record:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
             raise DatasetError(
-                f"the review's line is not valid: {first['msg']}.", where=f"{path}:{number}: {place}", remedy=_RESTORE
+                f"the review's line is not valid: {fault_words(first)}.",
+                where=f"{path}:{number}: {place}",
+                remedy=_RESTORE,
             ) from error
         _require_of(line, manifest, record, f"{path}:{number}")
         record.add(line)

@@ -16,6 +16,7 @@ from fairgate.builds.review.marks import INSTRUCTIONS, QUALITIES, SCENES, Record
 from fairgate.builds.review.sample import has_sets
 from fairgate.data import Dataset, Manifest
 from fairgate.ground.errors import DatasetError
+from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest, read_bounded, sha256_bytes
 from fairgate.ground.markdown import escape, table
 from fairgate.ground.number_format import ABSENT
@@ -192,7 +193,7 @@ def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
         groups = _groups(drops)
     except (OSError, ValueError, KeyError, csv.Error) as error:
         said = getattr(error, "strerror", None) or error
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else said
+        reason = fault_words(error.errors()[0]) if isinstance(error, ValidationError) else said
         where = str(getattr(error, "filename", None) or folder)
         raise DatasetError(f"the build's yields cannot be read: {reason}.", where=where, remedy=remedy) from error
     if yields.images != manifest.n_rows:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.faults import fault_words
 
 MERGE = "merge the adapter where it was trained (merge_and_unload), and save the whole model"
 _NOTES = frozenset(
@@ -100,7 +101,7 @@ def read_lora_config(config: Mapping[str, Any], where: str) -> LoraConfig:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ModelError(
-            f"the config is none of a LoRA ({'.'.join(map(str, first['loc']))[:100]}: {first['msg']}).",
+            f"the config is none of a LoRA ({'.'.join(map(str, first['loc']))[:100]}: {fault_words(first)}).",
             where=where,
             remedy="save the adapter again with peft",
         ) from error

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, Json, ValidationError
 
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ModelError, clean
+from fairgate.ground.faults import fault_words
 from fairgate.models.checkpoints import MAX_SIDE
 from fairgate.models.contract import ImageSource
 
@@ -118,7 +119,7 @@ def read_head(path: Path) -> Head:
         notes = _Notes.model_validate(said)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise _no_head(path, f"its `{first['loc'][0]}` is {first['input']!r:.60}: {first['msg']}") from error
+        raise _no_head(path, f"its `{first['loc'][0]}` is {first['input']!r:.60}: {fault_words(first)}") from error
     found = Head(**notes.model_dump(), tensors=tensors)
     if found.labels is not None and "weight" in tensors and len(found.labels) != found.outputs:
         raise _no_head(path, f"it names {len(found.labels)} labels for {found.outputs} outputs")

@@ -18,6 +18,7 @@ from fairgate import gate
 from fairgate.data import Dataset, open_dataset, releases_folder
 from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import SettingsError
+from fairgate.ground.faults import fault_words
 from fairgate.ground.plugins import Registry
 from fairgate.metrics import Floats, Limits
 from fairgate.models import Capability, EmbeddingCache, open_scorer, require_capability
@@ -124,7 +125,7 @@ class Study(BaseModel):
             first = error.errors()[0]
             option = f"--{str(first['loc'][0]).replace('_', '-')}" if first["loc"] else cls.name
             remedy = f"fairgate study {cls.name} --help lists what options take"
-            raise SettingsError(f"{first['msg']}.", where=option, remedy=remedy) from error
+            raise SettingsError(f"{fault_words(first)}.", where=option, remedy=remedy) from error
 
     def run(self, place: StudyPlace) -> StudyContents:
         """Measure every table and figure."""

@@ -258,7 +258,7 @@ def test_the_card_tells_the_yield_per_subject_reason_and_group(built, tmp_path):
     ("yields", "drops", "told"),
     [
         (YIELDS | {"images": 47}, DROPS, "the yields are of 47 images, and the dataset has 48"),
-        ({"images": 48}, DROPS, "Field required"),
+        ({"images": 48}, DROPS, "it is missing"),
         (YIELDS, "a,b\n1,2\n", "attribute"),
         (YIELDS, DROPS + "x,y,gender,woman,z,many\n", "many"),
     ],
