@@ -40,16 +40,11 @@ print(json.dumps({
 """
 
 
-_INSTALL: Final = "pip install datasets; a new repository has its releases in fairness_data/"
-
-
 def look_at_machine(device: str, cache: Path | None, root: Path = Path()) -> list[Finding]:
     """Python and packages, what the device resolves to, and whether embeddings can be cached."""
     what = f"Python {platform.python_version()}, fairgate {__version__}, {platform.system()} {platform.machine()}"
     python = ok("python", what, where=sys.executable)
-    shadowed = shadowed_library(root)
-    packages = _packages() if shadowed is None else [*_packages(), warning("packages", shadowed, "datasets/", _INSTALL)]
-    return [python, *packages, *_device(device), look_at_cache(cache, root)]
+    return [python, *_packages(), *look_at_names(root), *_device(device), look_at_cache(cache, root)]
 
 
 def cache_of(choice: str | None) -> Path | None:
@@ -57,6 +52,13 @@ def cache_of(choice: str | None) -> Path | None:
     if choice == "off":
         return None
     return Path(choice) if choice else default_cache(os.environ)
+
+
+def look_at_names(root: Path) -> list[Finding]:
+    """Whether a folder of the repository takes the place of a library."""
+    shadowed = shadowed_library(root)
+    remedy = "pip install datasets; a new repository has its releases in fairness_data/"
+    return [] if shadowed is None else [warning("packages", shadowed, "datasets/", remedy)]
 
 
 def _packages() -> list[Finding]:

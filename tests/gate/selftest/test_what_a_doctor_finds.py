@@ -29,6 +29,7 @@ from fairgate.gate.selftest.machine import (
     look_at_git,
     look_at_machine,
     look_at_mlflow,
+    look_at_names,
 )
 from fairgate.gate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.gate.selftest.run import SelfTestOptions, examine
@@ -343,6 +344,13 @@ def test_dvc_tells_what_is_not_pulled_not_pushed_and_has_no_remote(tmp_path: Pat
     assert "dvc pull" in (only(look_at_dvc(tmp_path), "trouble").remedy or "")
     (tmp_path / "datasets.dvc").write_text("no yaml: [", encoding="utf-8")
     assert "DVC could not tell" in only(look_at_dvc(tmp_path), "trouble").what
+
+
+def test_a_folder_that_python_takes_for_a_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "datasets").mkdir()
+    assert look_at_names(tmp_path) == []  # the library is installed
+    monkeypatch.setattr("fairgate.data.releases.metadata.distributions", lambda **_: iter(()))
+    assert "pip install datasets" in (only(look_at_names(tmp_path), "warning").remedy or "")
 
 
 # git, MLflow

@@ -163,6 +163,18 @@ def test_an_image_classifier_in_training_is_judged_as_one(root: Path, tmp_path: 
     assert trainer.state.log_history[0]["fairgate/classes/useful/all"] == 0.5
 
 
+def test_a_folder_that_shadows_the_library_datasets_is_told_before_the_training(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Trainer:
+        def add_callback(self, callback: object) -> None:
+            """Takes it."""
+
+    monkeypatch.setattr("fairgate.data.releases.metadata.distributions", lambda **_: iter(()))
+    integrations.TrainerFairness(Trainer(), "training", root=root)
+    assert "Python takes the folder datasets/ for the library" in caplog.text
+
+
 @pytest.mark.parametrize(("wanted", "steps"), [("stop", 1), ("warn", 2)])
 def test_a_closed_gate_ends_a_training_only_where_that_is_asked_for(
     wanted: Any, steps: int, root: Path, tmp_path: Path
