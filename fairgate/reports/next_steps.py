@@ -110,7 +110,10 @@ def _accept(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
         until = (datetime.fromisoformat(record.created_at) + _WAIVED).date()
     except (ValueError, OverflowError):
         return
-    named = [check for check in rest if _COPIED.fullmatch(f"{check.id}{check.about or ''}")]
+    if late := [check for check in rest if check.waiver is not None]:
+        names = ", ".join(clean(check.item, 120) for check in late[:_CHECKS])
+        yield Step(f"to extend an expired waiver, first merge a later `until` by a pull request of its own: {names}")
+    named = [check for check in rest if check.waiver is None and _COPIED.fullmatch(f"{check.id}{check.about or ''}")]
     if named:
         lines = list(dict.fromkeys(_waiver(check, until.isoformat()) for check in named))[:_CHECKS]
         suite = clean(record.suite, 80)

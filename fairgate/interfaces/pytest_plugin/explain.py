@@ -41,12 +41,12 @@ def explain_check(check: CheckResult, record: RunRecord | None = None) -> list[s
 
 
 def worst_set_line(worst: WorstSet) -> str:
-    """`worst set doctor-0012: light × male 0.91, dark × female 0.22 (nurse)`."""
+    """`worst set doctor-0012: light × male 0.91, dark × female 0.22 (nurse)`, or `worst image`, if it is alone."""
     members = ", ".join(
         f"{member.group} {number(member.value)}" + (f" ({member.predicted})" if member.predicted else "")
         for member in worst.members
     )
-    return f"worst set {worst.set_id}: {members}"
+    return f"worst {'image' if len(worst.members) == 1 else 'set'} {worst.set_id}: {members}"
 
 
 def _safe(line: str) -> str:

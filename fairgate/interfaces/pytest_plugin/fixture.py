@@ -11,7 +11,7 @@ from fairgate.ground.number_format import number
 from fairgate.interfaces.pytest_plugin.explain import explain_check, worst_set_line
 from fairgate.metrics import METRICS, Metric
 from fairgate.records import CheckResult
-from fairgate.reports import no_interval_words, null_words, tie_words
+from fairgate.reports import no_interval_words, null_words, share_words, tie_words
 from fairgate.suites import Check, Settings
 
 
@@ -19,11 +19,12 @@ class Measured(float):
     """A number whose repr, which pytest shows when an assertion fails, has its interval, its sets and the worst set."""
 
     result: CheckResult
+    unit: str
 
-    def __new__(cls, result: CheckResult) -> Measured:
-        """The value of a check's result."""
+    def __new__(cls, result: CheckResult, unit: str = "set") -> Measured:
+        """The value of a check's result, and whether it is made of images or of sets."""
         self = super().__new__(cls, result.value if result.value is not None else float("nan"))
-        self.result = result
+        self.result, self.unit = result, unit
         return self
 
     def __repr__(self) -> str:
@@ -31,7 +32,8 @@ class Measured(float):
         where = f" for {result.subject}" if result.subject else ""
         interval = no_interval_words(result) or f"[{number(result.lo)}, {number(result.hi)}]"
         notes = "".join(f"; {words}" for words in (null_words(result), tie_words(result)) if words)
-        text = f"{result.metric_with_k}{where} = {number(result.value)} {interval} over {result.n_sets} sets{notes}"
+        over = share_words(result.n_sets, self.unit)
+        text = f"{result.metric_with_k}{where} = {number(result.value)} {interval} over {over}{notes}"
         return f"{text}; {worst_set_line(result.worst_sets[0])}" if result.worst_sets else text
 
 
@@ -42,6 +44,12 @@ class Fairness:
         self._prepared = prepared
         self._settings = settings
         self._scored: gate.Scored | None = None
+
+    @property
+    def unit(self) -> str:
+        """What numbers are made of: images that are sets of their own, or sets."""
+        data = self._prepared.dataset.manifest
+        return "image" if not data.counterfactual and data.n_sets == data.n_rows else "set"
 
     def probe(self, name: str) -> ScoredProbe:
         """One of the suite's probes, over all subjects."""
@@ -146,7 +154,7 @@ class ScoredProbe:
         rule["at_least" if spec.better == "higher" else "at_most"] = (
             spec.highest if spec.better == "higher" else spec.lowest
         )
-        return Measured(self._fairness.check(rule, self._subject))
+        return Measured(self._fairness.check(rule, self._subject), self._fairness.unit)
 
 
 def _aliases() -> list[str]:
