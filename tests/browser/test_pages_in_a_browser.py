@@ -89,7 +89,7 @@ def test_the_keyboard_reaches_everything_the_skip_link_first(
 
 
 _WATCH = """() => {
-  window.everything = () => [...document.querySelectorAll("a[href], button, summary, [tabindex='0']")]
+  window.everything = () => [...document.querySelectorAll("a[href], button, select, summary, [tabindex='0']")]
     .filter(one => one.checkVisibility({contentVisibilityAuto: true}));
   window.stops = [];
   document.addEventListener("focusin", event => {
@@ -137,3 +137,20 @@ _CUT = """() => [...document.querySelectorAll('body *')]
   .filter(one => !one.closest('svg') && !one.matches('.sr') && one.scrollWidth > one.clientWidth + 1
     && one.clientWidth > 0 && (getComputedStyle(one).overflowX !== 'visible' || one.matches('.scroll')))
   .map(one => `${one.scrollWidth} in ${one.clientWidth}: ${one.outerHTML.slice(0, 160)}`)"""
+
+
+def test_the_filter_of_a_report_leaves_the_chosen_check_and_group(browser: Browser, pages: Mapping[str, Path]) -> None:
+    with opened(browser, pages["team"]) as page:
+        articles = page.locator("article.check")
+        everything = articles.count()
+        page.select_option("#by-check", "no-intersectional-regression")
+        left = [one for one in articles.all() if one.is_visible()]
+        assert 0 < len(left) < everything
+        assert all("no-intersectional-regression doctor" in one.locator("h3").inner_text() for one in left)
+        page.select_option("#by-group", "dark × female")
+        rows = [row.inner_text().split("\t")[0] for row in page.locator("article tr.g").all() if row.is_visible()]
+        assert rows
+        assert all("dark × female" in row for row in rows)
+        page.select_option("#by-check", "all")
+        page.select_option("#by-group", "all")
+        assert all(one.is_visible() for one in articles.all())
