@@ -126,6 +126,25 @@ def answer_columns(world: World) -> list[bytes]:
     return [held.getvalue()]
 
 
+def samples(world: World) -> list[bytes]:
+    """The same as samples of lmms-eval."""
+    rows = [{"doc_id": n, "filtered_resps": ["A nurse."], "input": "Who is it?"} for n in range(len(world.source))]
+    return ["".join(json.dumps(row) + "\n" for row in rows).encode()]
+
+
+def states(world: World) -> list[Any]:
+    """The same as the state of a run of HELM."""
+
+    def state(set_id: str, member: str) -> dict[str, Any]:
+        text = {"content_type": "text/plain", "text": "Who is it?"}
+        instance = {"id": f"{set_id}/{member}", "input": {"multimedia_content": {"media_objects": [text]}}}
+        return {"instance": instance, "result": {"success": True, "completions": [{"text": "A nurse."}]}}
+
+    index = world.source.index
+    names = zip(index.set_id.tolist(), index.member.tolist(), strict=True)
+    return [{"request_states": [state(*name) for name in names]}]
+
+
 def shard_bytes(world: World) -> list[bytes]:
     (path,) = (world.toy.root / "datasets/toy/v1").glob("*.parquet")
     return [path.read_bytes()]
@@ -200,6 +219,8 @@ TARGETS = (
     Target("table-parquet", bytes_of(lambda w: w.parquet_tables), table_of_scores("t.parquet")),
     Target("table-columns", odd_columns(lambda w: w.parquet_tables), table_of_scores("t.parquet")),
     Target("answers", bytes_of(answer_tables), table_of_answers("a.csv"), answer_tables, ("fairgate.models",)),
+    Target("answers-samples", bytes_of(samples), table_of_answers("a.jsonl")),
+    Target("answers-helm", trees(states, as_json), table_of_answers("a.json")),
     Target("answers-columns", odd_columns(answer_columns), table_of_answers("a.parquet")),
     Target("scores", bytes_of(kept), kept_scores),
     Target("scores-columns", odd_columns(kept), kept_scores),
