@@ -30,17 +30,19 @@ def message_lines(record: RunRecord) -> tuple[str, list[str], list[str]]:
     """The headline, the findings and what to do next, of many the first few; no single picture is named."""
     suite, symbol = clean(record.suite, 60), words.SYMBOL[words.headline_verdict(record)]
     headline = clean(f"{symbol} {suite}: {words.verdict_words(record)}", _LONGEST)
+    noted = [clean(f"note: {record.dataset.notice}", 600)] if record.dataset.notice else []
     failing, _, _ = words.by_outcome(words.reading_order(record.checks))
     findings = [f"{words.SYMBOL[check.verdict]} {sentence(check, record)}" for check in failing]
     if words.common_cause(record) is not None:  # the headline has it
-        return headline, [clean(line, 600) for line in cause_lines(record)], []
+        return headline, [clean(line, 600) for line in cause_lines(record)] + noted, []
     findings = words.at_most(findings, _FINDINGS, "and {} more in the report")
     findings += [f"needs approval: {text}" for text in approvals_needed(record, _STEPS)]
-    findings += [f"to review: {text}" for text in notices(record, _STEPS)]
+    findings += [*noted, *(f"to review: {text}" for text in notices(record, _STEPS))]
     steps = [" ".join([f"{step.what}:", *step.lines]) if step.lines else step.what for step in _short(record)]
     if (command := approval_command(record)) is not None:
         steps.append(f"once it is reviewed, on the default branch: {command}")
-    return headline, findings or [f"{words.totals(record)}; {words.coverage_words(record)}"], steps
+    passed = [] if failing else [f"{words.totals(record)}; {words.coverage_words(record)}"]
+    return headline, passed + findings, steps
 
 
 def _short(record: RunRecord) -> list[Step]:

@@ -50,6 +50,14 @@ def test_a_message_has_the_verdict_then_the_finding_then_what_to_do() -> None:
         assert "doctor-0000" not in text, "aggregates only"
 
 
+def test_demonstration_data_are_called_so_wherever_they_are_shown() -> None:
+    for check in (gap_check("doctor", "fail"), fairness_check(None, 0.9), failed_computation()):
+        record = example_record([check])
+        assert record.dataset.notice
+        for text in read(record).values():
+            assert f"note: {record.dataset.notice}" in text
+
+
 def test_a_pass_has_its_totals_and_an_approval_its_command() -> None:
     asked = NeededApproval(kind="dataset", what="this change judges on v2", before="a" * 64, now="b" * 64)
     record = example_record([fairness_check(None, 0.9)], needs_approval=[asked])
