@@ -80,7 +80,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(
     ended = judged(warm, (*USUAL, "--mlflow", "off"), folder, trouble(folder / "cache"))
     assert ended.output.count("cannot be written: embeddings are not kept") == 1 or trouble is full
     assert said in ended.output
-    assert "--fairness-cache" in ended.output
+    assert "--cache" in ended.output
     results = Path("report/results.json")
     assert but_for_times(folder / results) == but_for_times(peaceful / results)
 

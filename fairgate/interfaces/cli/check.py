@@ -72,6 +72,8 @@ def gated(prepared: gate.Prepared, settings: suites.Settings, *, first_baseline:
     console = wide_console(120)
     with progress_line() as progress:
         evaluation = gate.evaluate(prepared, settings, progress=progress)
+    if evaluation.record.exit_code == records.NO_VERDICT:  # at once: a server that is told may not answer
+        typer.echo(reports.inert(f"{evaluation.record.suite}: {reports.verdict_words(evaluation.record)}"))
     console.print(reports.terminal_table(evaluation.record, console.width))
     try:
         evaluation = gate.publish(evaluation, prepared, settings)

@@ -101,5 +101,5 @@ def test_what_is_wrong_with_the_model_is_said_before_anything_is_logged(
 
     monkeypatch.setattr(gate, "publish", logged)
     run("check", "jobs", "--root", str(toy.root), "--model", "scores:absent.csv?values=logit", *OFF)
-    (told,) = [at for at, text in enumerate(said) if "the file does not exist" in text]
-    assert told < said.index("logged")
+    told = [at for at, text in enumerate(said) if "the file does not exist" in text]
+    assert told[0] < said.index("logged") < told[-1], "at once, and last where a reader looks"
