@@ -194,8 +194,9 @@ def check_arrays(
 
     `scores` and `baseline` are (images,), higher is better for a person: 1 for a right answer and 0 for a wrong one, or
     P(true label). `groups` are the perceived groups, (images,), or several such columns by name. A group fails that
-    lost more than `margin` (in the scores' unit), one in fewer than `min_sets` images is not judged. That `scores` rank
-    images as the baseline's do is checked too: one number for everybody treats all alike.
+    lost more than `margin` (in the scores' unit), one in fewer than `min_sets` images is not judged. The mean of all
+    images is compared too; of numbers beyond 0 and 1, whether they rank images as the baseline's do: one number for
+    everybody treats all alike.
 
     Raises SettingsError for arrays of other shapes or values that are not finite.
     """

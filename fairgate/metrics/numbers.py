@@ -62,6 +62,31 @@ class MeanNumber(KnownMean):
 
 
 @register
+class RightShare(KnownMean):
+    """Share of right answers, or mean probability of the right one."""
+
+    spec = _spec(
+        name="right_share",
+        meaning="mean of numbers that are 1 for a right answer and 0 for a wrong one, or the probability of the right "
+        "one; with `over`, of the worst group",
+        better="higher",
+        per_group="maybe",
+        utility=True,
+        averaged=True,
+        display="share right",
+        plain="share right",
+    )
+
+    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
+        """The number itself."""
+        return answer.value
+
+    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
+        """One of two answers, each time: no more is known of those that were possible."""
+        return 0.5
+
+
+@register
 class EffectSize(OfWorstGroup):
     """Cohen's d of every group over everybody else: a check is held to the largest size."""
 

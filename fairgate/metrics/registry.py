@@ -39,7 +39,7 @@ _FAMILIES = (
     ("generated", "perceived_share"),
     ("generated_targets", "target_distance", "target_skew", "painted_entropy"),
     ("generated", "readable", "subject_shown", "refusal_rate"),
-    ("numbers", "mean_number", "effect_size", "effect_p", "number_agreement"),
+    ("numbers", "mean_number", "right_share", "effect_size", "effect_p", "number_agreement"),
 )
 """The module of each family, with its metrics, in the order in which reports and pages list them."""
 

@@ -48,6 +48,8 @@ def test_by_hand() -> None:
     mean = measured("mean_number", numbers, groups)
     assert (mean.group_values.tolist(), mean.value) == ([2.0, 1.0], 1.0)
     assert measured("mean_number", numbers, groups, wanted="lower").value == 2.0
+    right = measured("right_share", [1.0, 0.5, 0.0, 1.0], groups)
+    assert (right.group_values.tolist(), right.value) == ([0.75, 0.5], 0.5)
     effect = measured("effect_size", numbers, groups)
     assert effect.group_values == pytest.approx([(5 / 3) ** -0.5, -((5 / 3) ** -0.5)], rel=1e-12)
     assert effect.value == pytest.approx((5 / 3) ** -0.5, rel=1e-12)  # variance (0.25 + 2.25 + 2.25 + 0.25) / 3

@@ -34,9 +34,27 @@ def test_arrays_of_a_harmless_change_pass_and_those_in_which_a_crossing_lost_fai
     assert [group.group for group in failed.failing_groups] == ["female × dark"]
 
 
-def test_one_number_for_everybody_fails_and_a_small_group_is_not_judged(before: Any) -> None:
+def test_right_and_wrong_answers_pass_if_as_many_are_right_and_fail_if_a_group_lost() -> None:
+    """1,500 answers, 90% right, of which 10% turn: no fewer are right, in no group."""
+    rng = np.random.default_rng(3)
+    gender = np.array(["female", "male"])[np.arange(1500) % 2]
+    before = (rng.random(1500) < 0.9).astype(int)
+    right, wrong = np.flatnonzero(before == 1), np.flatnonzero(before == 0)
+    harmless = before.copy()
+    harmless[rng.choice(right, 70, replace=False)] = 0
+    harmless[rng.choice(wrong, 80, replace=False)] = 1
+    run = fairgate.check_arrays(harmless, gender, baseline=before, margin=0.05)
+    assert run.ok, run.record.checks
+    biased = before.copy()
+    biased[rng.choice(right[gender[right] == "female"], 90, replace=False)] = 0
+    run = fairgate.check_arrays(biased, gender, baseline=before, margin=0.05)
+    (failed,) = [check for check in run.record.closing if check.id == "no-group-loses"]
+    assert [group.group for group in failed.failing_groups] == ["female"]
+
+
+def test_one_rating_for_everybody_fails_and_a_small_group_is_not_judged(before: Any) -> None:
     groups = np.where(np.arange(IMAGES) < 10, "few", "many")
-    run = fairgate.check_arrays(np.ones(IMAGES), groups, baseline=before)
+    run = fairgate.check_arrays(np.full(IMAGES, 5.0), groups, baseline=5 * before)
     assert {check.id: check.verdict for check in run.record.checks} == {
         "still-useful": "fail",
         "no-group-loses": "inconclusive",
