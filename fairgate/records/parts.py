@@ -63,9 +63,7 @@ class DatasetInfo(RecordPart):
     @classmethod
     def _in_plain_words(cls, notice: str | None) -> str | None:
         """Releases of the demonstration data, which do not change, call it by an older name."""
-        return notice and notice.replace(
-            "fairgate's embedded world, a test instrument", "fairgate's demonstration data"
-        )
+        return notice and notice.replace("fairgate's embedded world", "fairgate's demonstration data")
 
 
 class ModelInfo(RecordPart):
