@@ -7,6 +7,7 @@ it mentions nobody and links to nothing.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 from fairgate.ground.errors import clean
@@ -18,6 +19,7 @@ from fairgate.reports.outputs import Output, OutputContext, register
 from fairgate.reports.run_remarks import approval_command, approvals_needed, cause_lines, notices
 from fairgate.reports.sentences import sentence
 
+_QUOTED: Final = re.compile(r"'[^'\n]{1,300}'")
 _FINDINGS: Final = 5
 _STEPS: Final = 3
 _LONGEST: Final = 150
@@ -29,12 +31,15 @@ _BLOCK: Final = 2900
 def message_lines(record: RunRecord) -> tuple[str, list[str], list[str]]:
     """The headline, the findings and what to do next, of many the first few; no single picture is named."""
     suite, symbol = clean(record.suite, 60), words.SYMBOL[words.headline_verdict(record)]
-    headline = clean(f"{symbol} {suite}: {words.verdict_words(record)}", _LONGEST)
+    headline = clean(f"{symbol} {suite}: {_nameless(words.verdict_words(record))}", _LONGEST)
     noted = [clean(f"note: {record.dataset.notice}", 600)] if record.dataset.notice else []
     failing, _, _ = words.by_outcome(words.reading_order(record.checks))
-    findings = [f"{words.SYMBOL[check.verdict]} {sentence(check, record)}" for check in failing]
+    findings = [
+        f"{words.SYMBOL[check.verdict]} {(_nameless if check.verdict == 'error' else str)(sentence(check, record))}"
+        for check in failing
+    ]
     if words.common_cause(record) is not None:  # the headline has it
-        return headline, [clean(line, 600) for line in cause_lines(record)] + noted, []
+        return headline, [clean(_nameless(line), 600) for line in cause_lines(record)] + noted, []
     findings = words.at_most(findings, _FINDINGS, "and {} more in the report")
     findings += [f"needs approval: {text}" for text in approvals_needed(record, _STEPS)]
     findings += [*noted, *(f"to review: {text}" for text in notices(record, _STEPS))]
@@ -43,6 +48,11 @@ def message_lines(record: RunRecord) -> tuple[str, list[str], list[str]]:
         steps.append(f"once it is reviewed, on the default branch: {command}")
     passed = [] if failing else [f"{words.totals(record)}; {words.coverage_words(record)}"]
     return headline, passed + findings, steps
+
+
+def _nameless(reason: str) -> str:
+    """An error's reason without what it quotes, such as the file of a picture."""
+    return _QUOTED.sub("'…'", reason)
 
 
 def _short(record: RunRecord) -> list[Step]:

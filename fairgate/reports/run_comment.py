@@ -237,7 +237,8 @@ def _about(record: RunRecord, detail: _Detail) -> str:
         f"{decided.draws:,} draws, seed {decided.seed}",
         f"- fairgate {escape(record.environment.fairgate, 24)}, {escape(words.moment(record.created_at), 40)}",
     ]
-    again = fenced(record.command) if len(record.command) <= 8 * detail.clip else ""
+    command = run_remarks.reproduce_command(record)
+    again = fenced(command) if command and len(command) <= 8 * detail.clip else ""
     return folded("Model, baseline, dataset, and the command to reproduce", "\n".join(lines) + f"\n\n{again}".rstrip())
 
 

@@ -4,6 +4,7 @@ baselines, warnings."""
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -33,6 +34,8 @@ _WOULD: Final[dict[Verdict, str]] = {
 }
 _REASON: Final = 300
 _NOTICE: Final = 600
+_SUITE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
+_COMMAND: Final = 4000
 _JSON: Final = re.compile(r"[{}\[\]\"]")
 
 DECIDERS: Final[dict[Decider, str]] = {
@@ -70,10 +73,23 @@ def approvals_needed(record: RunRecord, most: int) -> list[str]:
 
 
 def approval_command(record: RunRecord, report: str = "REPORT") -> str | None:
-    """The command that writes the approvals that a run needs, from its `report` folder; None if it needs none."""
+    """The command that writes the approvals that a run needs, from its `report` folder; None if it needs none. A record
+    that was forged puts no other command there."""
     if not record.needs_approval:
         return None
-    return f"fairgate approve {clean(record.suite, 80)} --from {report} --reason TEXT"
+    suite = record.suite if _SUITE.fullmatch(record.suite) else "SUITE"
+    return f"fairgate approve {suite} --from {report} --reason TEXT"
+
+
+def reproduce_command(record: RunRecord) -> str:
+    """The command that repeats a run, every word quoted; empty for what is no command of fairgate's, as in a record
+    that was forged."""
+    try:
+        words = shlex.split(record.command)
+    except ValueError:
+        return ""
+    own = words[:1] == ["fairgate"] or (words[:1] == ["pytest"] and words[1:2] == ["--fairness-suite"])
+    return clean(shlex.join(words), _COMMAND) if own else ""
 
 
 def remarks(record: RunRecord) -> list[Remark]:

