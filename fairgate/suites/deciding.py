@@ -17,6 +17,8 @@ from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
 
+_NO_LIMITS = Limits(None, None, "no interval was asked for")
+
 Null = Mapping[str, NullSkew]
 Scores = Mapping[str, ProbeScores]
 
@@ -29,6 +31,8 @@ def decide(
     others: Mapping[Against, Scores],
     null: Null,
     tempered: Mapping[Against, Scores] | None = None,
+    *,
+    intervals: bool = True,
 ) -> list[CheckResult]:
     """Measure, compare and decide every planned check; `null` holds the fair ranker's value by check item.
 
@@ -36,11 +40,12 @@ def decide(
     are only watched are one of their own. `tempered` holds the
     candidate's scores at the temperature that gives a probe the baseline's (or anchor's) mean answer entropy;
     regressions of P(true) metrics on these probes are decided at both temperatures, in the same family, and the
-    stricter verdict counts.
+    stricter verdict counts. Without `intervals`, values of regressions have none, which decide nothing there and take
+    most of the time: for simulations, which read verdicts alone.
 
     A check that cannot be measured is an error that says why, and is no part of the family.
     """
-    table = _Table(Cells(index), suite, candidate, others, tempered or {})
+    table = _Table(Cells(index), suite, candidate, others, tempered or {}, intervals)
     assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
     for check in planned:
         try:
@@ -71,6 +76,7 @@ class _Table:
     candidate: Scores
     others: Mapping[Against, Scores]
     tempered: Mapping[Against, Scores]
+    intervals: bool
     resamples: dict[str | None, Resamples] = field(default_factory=dict)
 
     def assess(self, planned: PlannedCheck) -> tuple[Assessed, list[CheckComparison]]:
@@ -91,8 +97,9 @@ class _Table:
         # A test of means resamples by itself; other statistics are compared in these draws.
         both = [*candidates, before] if candidates and before is not None and now.by_draws else [now]
         sets = self._sets(planned.subject, cell)
-        drawn = resample(both, cell.n_sets, rule.draws, sets)
-        limits, ties = self._limits(planned, cell, now, drawn[0]), now.ties
+        wanted = self.intervals or planned.check.no_worse_than is None
+        drawn = resample(both, cell.n_sets, rule.draws, sets) if wanted or now.by_draws else []
+        limits, ties = self._limits(planned, cell, now, drawn[0]) if wanted else _NO_LIMITS, now.ties
         assessed = Assessed(planned, cell, answers, now, before, limits, None, None if ties is None else ties())
         compared = []
         for at, measured in enumerate(candidates):
@@ -110,7 +117,7 @@ class _Table:
         assessed = replace(
             assessed, paired=paired, only_tempered=only_tempered, only_own=stricter(*reversed(results))[1]
         )
-        if not only_tempered:
+        if not only_tempered or assessed.limits is _NO_LIMITS:
             return assessed
         planned, cell, now, rule = assessed.planned, assessed.cell, parts[1].now, self.suite.decision
         drawn = resample([now], cell.n_sets, rule.draws, self._sets(planned.subject, cell))[0]

@@ -27,12 +27,14 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> tuple[gate.Prepared, gat
 
 
 def decided(
-    scored: tuple[gate.Prepared, gate.Scored], tempered: Mapping[str, ProbeScores] | None
+    scored: tuple[gate.Prepared, gate.Scored], tempered: Mapping[str, ProbeScores] | None, *, intervals: bool = True
 ) -> dict[str, CheckResult]:
     prepared, runs = scored
     suite = prepared.loaded.suite
     others, at_theirs = {"baseline": runs.answers[0].others["baseline"]}, {"baseline": tempered or {}}
-    results = decide(prepared.planned, prepared.dataset.index, suite, runs.scores, others, {}, at_theirs)
+    results = decide(
+        prepared.planned, prepared.dataset.index, suite, runs.scores, others, {}, at_theirs, intervals=intervals
+    )
     return {one.item: one for one in results}
 
 
@@ -67,6 +69,20 @@ def test_metrics_that_no_temperature_moves_and_bounds_are_left_alone(
         assert both[item].value == alone[item].value
         assert both[item].verdict == alone[item].verdict
         assert not both[item].only_tempered
+
+
+@pytest.mark.parametrize("fall", [0.0, 0.5])
+def test_without_intervals_of_values_every_comparison_and_bound_is_decided_as_with_them(
+    scored: tuple[gate.Prepared, gate.Scored], fall: float
+) -> None:
+    def told(check: CheckResult) -> tuple[object, ...]:
+        groups = [(group.group, group.verdict, group.delta, group.delta_lo, group.delta_hi) for group in check.groups]
+        return check.verdict, check.delta, check.delta_lo, check.delta_hi, check.p_adjusted, check.sets_needed, groups
+
+    tempered = planted(scored, fall)
+    whole, quick = decided(scored, tempered), decided(scored, tempered, intervals=False)
+    assert {item: told(check) for item, check in quick.items()} == {item: told(check) for item, check in whole.items()}
+    assert {check.lo for check in quick.values() if check.rule == "no_worse_than"} == {None}
 
 
 def test_the_same_scores_at_both_temperatures_change_no_verdict(scored: tuple[gate.Prepared, gate.Scored]) -> None:

@@ -135,7 +135,7 @@ class Simulation:
                 for answers in (candidate, *tempered.values())
             )
             tempered = dict(zip(against, lost, strict=True))
-        return decide(planned, seen, suite, candidate, others, self._prepared.null, tempered)
+        return decide(planned, seen, suite, candidate, others, self._prepared.null, tempered, intervals=False)
 
 
 def _of(scores: Scores, rows: NDArray[np.int64]) -> Scores:

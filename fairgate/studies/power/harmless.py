@@ -98,7 +98,7 @@ def _harm(prepared: gate.Prepared, base: Scores, scores: Scores) -> str:
     planned = [check for check in prepared.planned if check.against == "baseline"]
     tempered: dict[Against, Scores] = {"baseline": gate.at_temperature_of(base, planned, scores)}
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    results = decide(planned, index, suite, scores, {"baseline": base}, prepared.null, tempered)
+    results = decide(planned, index, suite, scores, {"baseline": base}, prepared.null, tempered, intervals=False)
     failing = {c.item: ", ".join(group.group for group in c.failing_groups) for c in results if c.verdict == "fail"}
     return ", ".join(f"{item} ({groups})" if groups else item for item, groups in failing.items())
 
