@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from fairgate import data, models, probes, suites
 from fairgate.gate import baselines
@@ -56,7 +57,7 @@ def _text(
         return draft.of_detections(boxes=release.index.boxes() is not None)
     if "measure" in can:
         _refuse(labels or several, "a table of numbers has no labels, and no views.", model, "leave out these options")
-        return draft.of_numbers(getattr(opened, "columns", ()))
+        return draft.of_numbers(getattr(opened, "columns", ()), cast("models.MeasuringModel", opened).measure)
     if "answer" in can and "log_probabilities" not in can:
         return _of_words(draft, release, opened, model, labels=labels, several=several)
     if "predict" in can and "log_probabilities" not in can:

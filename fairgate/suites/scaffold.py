@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fairgate.ground.errors import SettingsError, SuiteError, listed
 from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
 from fairgate.probes import ABSTAINED, AnswerMatcher, DatasetFacts, Item, filled, with_article
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FEWEST = 30
 """Fewest sets of a group that a check is about, the `min_sets` of a suite that names none: no verdict on fewer."""
@@ -24,6 +30,8 @@ TOLERATES = (0.03, 0.04, 0.05)
 """Margins that a suite tries, the smallest that its images can decide; a wider one only if somebody names it."""
 _MOST, _COVERED = 20, 0.9
 """Options of a question at most, and the share of answers that begin with yes or no if these are its options."""
+_SMALL_EFFECT = 0.2
+"""Standard deviations that the mean of a group may lose: Cohen's d is called small up to here."""
 _YES_NO = ("yes", "no")
 _UNNAMED = "The question that the table answers"
 _SEARCHED = ("{subject}", "a photo of {a_subject}")
@@ -107,15 +115,21 @@ class SuiteDraft:
         by = ", by: subject" if compared.by_subject and len(self.dataset.subjects) > 1 else ""
         return self._rendered("new_detection_suite.yaml.j2", compared, boxes=boxes, by=by)
 
-    def of_numbers(self, columns: Sequence[str]) -> str:
-        """For a table of numbers, one probe for each of its columns. Raises SettingsError for one without any."""
+    def of_numbers(self, columns: Sequence[str], numbers: Callable[[str], NDArray[np.float64]]) -> str:
+        """For a table of numbers, one probe for each of its columns, whose `numbers`, (images,), give the margin of a
+        group's mean its unit. Raises SettingsError for one without any."""
         if not 1 <= len(columns) <= _MOST:
             raise SettingsError(
                 f"the table has {len(columns)} columns of numbers, and not 1 to {_MOST}.",
                 where=self.model,
                 remedy="keep the columns that are to be judged, beside the one that names the images",
             )
-        probes = [(slug(column) if len(columns) > 1 else "numbers", column) for column in columns]
+        margins = [f"{_SMALL_EFFECT * float(np.std(numbers(column))):.2g}" for column in columns]
+        names = [slug(column) if len(columns) > 1 else "numbers" for column in columns]
+        probes = [
+            (name, column, np.format_float_positional(float(margin), trim="0"))
+            for name, column, margin in zip(names, columns, margins, strict=True)
+        ]
         return self._rendered("new_number_suite.yaml.j2", self._compared(), probes=probes)
 
     def of_items(self, items: Sequence[Item]) -> str:

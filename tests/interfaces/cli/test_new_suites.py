@@ -482,6 +482,8 @@ def test_a_suite_of_numbers_has_a_probe_for_each_column(tmp_path: Path) -> None:
     assert {name: probe.column for name, probe in suite.probes.items()} == {  # type: ignore[attr-defined]
         **{"warmth": "warmth", "skill-mean": "Skill (mean)"},
     }
+    margins = [check.margin for check in suite.checks if check.metric == "mean_number" and check.over]
+    assert margins == pytest.approx(0.2 * np.std(numbers, axis=0), rel=0.05), "a lead that becomes a lag is seen there"
     (tmp_path / "n.csv").write_text("\n".join(["set_id,member", *(f"{n:03d},0" for n in range(80))]), encoding="utf-8")
     code, output = new(tmp_path, "second", "--dataset", "people", "--model", "numbers:n.csv")
     assert (code, "0 columns of numbers" in output) == (4, True), output
