@@ -27,13 +27,18 @@ _WORDS: Final = {
     "finite_number": "a finite number is expected",
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false is expected"),
     **dict.fromkeys(("list_type", "tuple_type"), "a list is expected"),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping of keys is expected"),
+    **dict.fromkeys(
+        ("dict_type", "model_type", "model_attributes_type", "dataclass_type"), "a mapping of keys is expected"
+    ),
     "too_short": "its number of entries is {actual_length}, and at least {min_length} is expected",
     "too_long": "its number of entries is {actual_length}, and at most {max_length} is allowed",
     "greater_than_equal": "at least {ge} is expected",
     "greater_than": "more than {gt} is expected",
     "less_than_equal": "at most {le} is allowed",
     "less_than": "less than {lt} is expected",
+    **dict.fromkeys(("path_type", "path_not_file", "path_not_directory"), "a path is expected"),
+    "none_required": "no value is expected",
+    "union_tag_not_found": "it has no {discriminator}",
     **dict.fromkeys(("date_type", "date_parsing", "date_from_datetime_parsing"), "a date is expected, YYYY-MM-DD"),
 }
 
@@ -47,14 +52,17 @@ def fault_words(fault: Mapping[str, Any]) -> str:
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(str(context.get("pattern")), "the text has another form than is expected")
-    if kind in ("literal_error", "enum"):
-        expected = str(context.get("expected"))
-        named = f"'{fault['input']:.60}'" if isinstance(fault.get("input"), str) else "it"
+    if kind in ("literal_error", "enum", "union_tag_invalid"):
+        expected = str(context.get("expected", context.get("expected_tags")))
+        given = context.get("tag", fault.get("input"))
+        named = f"'{given:.60}'" if isinstance(given, str) else "it"
         return f"{expected} is expected" if len(expected) <= _MOST else f"{named} is none of the known names"
     if kind in _WORDS:
         return _WORDS[kind].format_map({name: _short(value) for name, value in context.items()})
-    message: str = fault["msg"].removeprefix("Value error, ")
-    return message.replace("Input should be ", "expected: ")
+    if kind == "value_error":  # fairgate's own words
+        message: str = fault["msg"].removeprefix("Value error, ")
+        return message
+    return "another value is expected"
 
 
 def _short(value: Any) -> Any:

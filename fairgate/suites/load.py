@@ -133,6 +133,8 @@ def _suite_error(error: ValidationError, source: Source) -> SuiteError:
     remedy = "see the JSON schema (`fairgate suite schema`) or an example in fairness_suites/"
     if loc[-1:] == ("metric",):
         remedy = suggestion(str(first.get("input")), METRICS, "a package that adds the metric may not be installed")
+    if first["type"] == "union_tag_not_found":
+        remedy = f"add the key 'kind'; known kinds: {', '.join(PROBES)}"
     if first["type"] == "union_tag_invalid":
         kind, loc = str(first["ctx"]["tag"]), (*loc, "kind")
         message = f"'{kind}' is no kind of probe; known kinds: {', '.join(PROBES)}"

@@ -11,6 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from fairgate.ground.faults import fault_words
 
 
+class _Circle(BaseModel):
+    kind: Literal["circle"]
+
+
+class _Square(BaseModel):
+    kind: Literal["square"]
+
+
 class _Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=8)] = "a"
@@ -21,6 +29,8 @@ class _Asked(BaseModel):
     seeds: list[int] = Field(default=[1], min_length=1)
     until: date = date(2026, 3, 1)
     odd: int = 1
+    even: Annotated[int, Field(multiple_of=2)] = 2
+    shape: Annotated[_Circle | _Square, Field(discriminator="kind")] = _Circle(kind="circle")
 
     @field_validator("odd")
     @classmethod
@@ -49,6 +59,10 @@ class _Asked(BaseModel):
         ({"surprise": 1}, "there is no such key"),
         ({"odd": 2}, "odd numbers have a middle, and this one has none"),
         ({"odd": "two"}, "a whole number is expected"),
+        ({"shape": {}}, "it has no 'kind'"),
+        ({"shape": {"kind": "line"}}, "'circle', 'square' is expected"),
+        ({"shape": 3}, "a mapping of keys is expected"),
+        ({"even": 3}, "another value is expected"),
     ],
 )
 def test_a_fault_says_what_was_expected_without_a_pattern_or_a_type(given: dict[str, Any], words: str) -> None:

@@ -95,6 +95,7 @@ def test_a_repository_without_suites_says_so(tmp_path: Path) -> None:
         ("a photo of a {label}", "a photo of {label!r}", "a name in braces and nothing more", "JSON schema"),
         ("a photo of a {label}", "a photo of {label.__class__}", "unknown placeholder", "JSON schema"),
         ("dataset: toy", "dataset: ../../etc/passwd", "dataset", "JSON schema"),
+        ("kind: retrieval\n    ", "", "it has no 'kind'", "known kinds: zero_shot"),
         ("kind: retrieval", "kind: os.system", "no kind of probe", "may not be installed"),
         ("  - {id: useful", "  - {id: fairness\n  - {id: useful", "not valid YAML", "fix"),
         ("suite: jobs", "suite: jobs\nsuite: jobs", "is given twice", "keep one"),
