@@ -36,12 +36,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def fenced(*lines: str) -> str:
+def fenced(*lines: str, language: str = "sh") -> str:
     """A code block that the lines cannot end."""
     shown = "\n".join(map(clean, lines))
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}sh\n{shown}\n{fence}"
+    return f"{fence}{language}\n{shown}\n{fence}"
 
 
 def folded(summary: str, body: str) -> str:

@@ -70,6 +70,11 @@ def with_interval(text: str, lo: float | None, hi: float | None) -> str:
     return f"{text} {interval(lo, hi)}".rstrip()
 
 
+def share_words(count: int, noun: str) -> str:
+    """`1 set`, `1,200 sets`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def p_value(value: float | None) -> str:
     """A p-value: three decimals, `<0.001` below them."""
     return "<0.001" if value is not None and value < 0.001 else number(value)

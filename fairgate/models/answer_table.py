@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fairgate.data import is_text, texts
 from fairgate.ground.errors import ScoresError, did_you_mean
 from fairgate.ground.hashing import digest, sha256_file
+from fairgate.ground.number_format import share_words
 from fairgate.models.contract import Capability, Floats, ImageIndex, Request, register
 from fairgate.models.family import Precomputed, TableFamily, named_columns
 from fairgate.models.json_table import ID
@@ -76,7 +77,7 @@ class PrecomputedAnswers(Precomputed):
                 did_you_mean(lost[0][1], prompts_there) if self.prompted and lost[0][1] not in prompts_there else None
             )
             raise ScoresError(
-                f"the table lacks the answers{about} of {len(lost):,} images: {named}.",
+                f"the table lacks the answers{about} of {share_words(len(lost), 'image')}: {named}.",
                 where=str(self.path),
                 remedy=(f"{other} the table's column `prompt` has the question to the letter; or " if other else "")
                 + "answer for every image that is asked; the probe's `unasked` names groups that are not, such as "
@@ -118,7 +119,8 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
         by = " and ".join(f"`{name}`" for name in keyed_by)
         if foreign := sorted(set(found).difference(place)):
             raise ScoresError(
-                f"the table answers for {len(foreign)} images that the dataset lacks, by {by}: {quoted(foreign)}.",
+                f"the table answers for {share_words(len(foreign), 'image')} that the dataset lacks, by {by}: "
+                f"{quoted(foreign)}.",
                 remedy=f"name images as the dataset does (such as {quoted(keys[:1])})",
             )
         prompted = "prompt" in arrow.column_names and not of_its_own

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairgate.data import is_text, numbers, texts
 from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful
+from fairgate.ground.number_format import share_words
 from fairgate.models.contract import Floats, ImageIndex, Rows
 from fairgate.models.json_table import ID
 from fairgate.models.table_files import (
@@ -109,7 +110,8 @@ class ScoreTable:
     def _require(self, good: NDArray[np.bool_], fault: str, remedy: str) -> None:
         bad = np.flatnonzero(~good)
         if bad.size:
-            raise ScoresError(f"{fault} for {bad.size} images: {self.names(bad)}.", where=str(self.path), remedy=remedy)
+            problem = f"{fault} for {share_words(bad.size, 'image')}: {self.names(bad)}."
+            raise ScoresError(problem, where=str(self.path), remedy=remedy)
 
     def _numbers(self, prompt: str) -> Floats:
 
@@ -285,7 +287,8 @@ def _rows_of(keys: list[str], found: list[str], keyed_by: list[str], whole: bool
         raise _lacking(absent, by, keys)
     if foreign := sorted(set(found).difference(keys)):
         raise ScoresError(
-            f"the table scores {len(foreign)} images that the dataset does not have, by {by}: {quoted(foreign)}.",
+            f"the table scores {share_words(len(foreign), 'image')} that the dataset does not have, by {by}: "
+            f"{quoted(foreign)}.",
             remedy=_NAMED_ALIKE.format(quoted(keys[:1])),
         )
     row_of = {name: row for row, name in enumerate(found)}

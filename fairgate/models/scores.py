@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, sha256_file
+from fairgate.ground.number_format import share_words
 from fairgate.models.checkpoints import read_options
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Predicted, Request, log_softmax, register
 from fairgate.models.distinct import equal_columns
@@ -129,7 +130,8 @@ class PrecomputedScores:
             silent = np.flatnonzero(self._columns(prompts).sum(axis=1) == 0)
             if silent.size:
                 raise ScoresError(
-                    f"{silent.size} images have probability 0 for every prompt of the suite, such as "
+                    f"{share_words(silent.size, 'image')} {'has' if silent.size == 1 else 'have'} probability 0 for "
+                    "every prompt of the suite, such as "
                     f"{self.table.names(silent)}.",
                     where=self.uri,
                     remedy="record logits or cosines instead: probabilities this small were rounded away",

@@ -49,6 +49,11 @@ class RecordPart(BaseModel):
         return _readable(given)
 
 
+def plain_notice(notice: str) -> str:
+    """A dataset's notice; releases of the demonstration data, which do not change, call it by an older name."""
+    return notice.replace("fairgate's embedded world", "fairgate's demonstration data")
+
+
 class DatasetInfo(RecordPart):
     """The release that was scored. `fingerprint` names its content, not its files."""
 
@@ -62,8 +67,8 @@ class DatasetInfo(RecordPart):
     @field_validator("notice")
     @classmethod
     def _in_plain_words(cls, notice: str | None) -> str | None:
-        """Releases of the demonstration data, which do not change, call it by an older name."""
-        return notice and notice.replace("fairgate's embedded world", "fairgate's demonstration data")
+        """As `plain_notice` has it."""
+        return notice and plain_notice(notice)
 
 
 class ModelInfo(RecordPart):

@@ -20,7 +20,6 @@ from .formatting import SYMBOL as SYMBOL
 from .formatting import common_cause as common_cause
 from .formatting import no_interval_words as no_interval_words
 from .formatting import null_words as null_words
-from .formatting import share_words as share_words
 from .formatting import tie_words as tie_words
 from .formatting import totals as totals
 from .formatting import unit_of as unit_of

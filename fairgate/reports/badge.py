@@ -7,8 +7,9 @@ import json
 from typing import Final
 
 from fairgate.ground.errors import clean
+from fairgate.ground.number_format import share_words
 from fairgate.records import RunRecord, Verdict
-from fairgate.reports.formatting import COUNTED, headline_verdict, share_words, tally, uncomputed_words
+from fairgate.reports.formatting import COUNTED, headline_verdict, tally, uncomputed_words
 from fairgate.reports.outputs import Output, register
 
 _COLOURS: Final[dict[Verdict, str]] = {

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import boundless, number, signed, with_interval
+from fairgate.ground.number_format import boundless, number, share_words, signed, with_interval
 from fairgate.records import CheckResult, GroupResult, PastValue, RunRecord
-from fairgate.reports.formatting import COMMIT, grouped, moment, reference, share_words
+from fairgate.reports.formatting import COMMIT, grouped, moment, reference
 
 
 @dataclass(frozen=True, slots=True)

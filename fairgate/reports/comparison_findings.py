@@ -8,7 +8,7 @@ from typing import Final
 from scipy.special import bdtrc
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import interval, number, percent_of, signed
+from fairgate.ground.number_format import interval, number, percent_of, share_words, signed
 from fairgate.records import (
     CROSS,
     Agreement,
@@ -21,7 +21,7 @@ from fairgate.records import (
     RetrievalAudit,
     TakenFor,
 )
-from fairgate.reports.formatting import grouped, share_words
+from fairgate.reports.formatting import grouped
 
 NOTABLE: Final = 0.02
 """A shift of a probability that is smaller is no finding, however clear."""

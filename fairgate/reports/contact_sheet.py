@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairgate.ground.errors import clean
-from fairgate.reports.formatting import share_words
+from fairgate.ground.number_format import share_words
 from fairgate.reports.outputs import Painted
 from fairgate.reports.standalone_page import data_uri
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, Literal, TypeVar
 
 from fairgate.ground.errors import clean, harmless
-from fairgate.ground.number_format import ABSENT, number
+from fairgate.ground.number_format import ABSENT, number, share_words
 from fairgate.records import (
     SHUT,
     Against,
@@ -176,11 +176,6 @@ def subjects_of(record: RunRecord) -> set[str]:
     return named | {confusion.subject for confusion in record.confusions}
 
 
-def share_words(count: int, noun: str) -> str:
-    """`1 set`, `1,200 sets`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
     """Items by key, both in the order in which they occur."""
     groups: dict[_K, list[_T]] = {}
@@ -211,7 +206,7 @@ def why_absent(record: RunRecord, check: CheckResult, field: str) -> str:
         if field == "p_adjusted":
             return f"not tested against the {other}"
         infinite = check.status == "infinite" or check.baseline is not None
-        return "infinite" if field == "delta" and infinite else f"nothing finite in the {other}"
+        return "infinite" if field == "delta" and infinite else f"the {other} has no number"
     return "not measured"
 
 
@@ -309,15 +304,16 @@ def uncomputed_words(record: RunRecord) -> str:
 def coverage_words(record: RunRecord) -> str:
     """Expected against scored, in one line."""
     got, single = record.coverage, unit_of(record) == "image"
-    prompts, images = share_words(got.prompts, "prompt"), share_words(got.scored_images, "image")
+    images, prompts = share_words(got.scored_images, "image"), share_words(got.prompts, "prompt") if got.prompts else ""
     everything = share_words(got.expected_images, "image")
     unasked = "".join(
         f"; {name} asks {got.expected_images - out:,} of {everything}" for name, out in got.unasked.items()
     )
     if got.complete and single:
-        return f"all {images} scored ({prompts}){unasked}"
+        return f"all {images} scored{f' ({prompts})' if prompts else ''}{unasked}"
     if got.complete:
-        return f"all {share_words(got.scored_sets, 'set')} scored ({images}, {prompts}){unasked}"
+        scored = ", ".join(filter(None, (images, prompts)))
+        return f"all {share_words(got.scored_sets, 'set')} scored ({scored}){unasked}"
     sets = "" if single else f"{got.scored_sets:,} of {share_words(got.expected_sets, 'set')}, "
     return f"incomplete: {sets}{got.scored_images:,} of {everything} scored{unasked}"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number
+from fairgate.ground.number_format import number, share_words
 from fairgate.records import History, Move, Point, Series
 from fairgate.reports import history_text as words
 from fairgate.reports.charts import Tick, percent, scale_for, upright
-from fairgate.reports.formatting import metric_words, share_words
+from fairgate.reports.formatting import metric_words
 from fairgate.reports.standalone_page import render_page
 
 if TYPE_CHECKING:

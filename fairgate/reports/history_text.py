@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number, signed, with_interval
+from fairgate.ground.number_format import number, share_words, signed, with_interval
 from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports.data_table import text_table
-from fairgate.reports.formatting import at_most, grouped, metric_words, share_words
+from fairgate.reports.formatting import at_most, grouped, metric_words
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from fairgate.ground.errors import clean
+from fairgate.ground.errors import clean, listed
+from fairgate.ground.number_format import share_words
 from fairgate.records import CheckResult, RunRecord
-from fairgate.reports.formatting import reading_order, share_words, spec_of, unit_of
+from fairgate.reports.formatting import at_most, reading_order, spec_of, unit_of
 from fairgate.reports.run_remarks import unmerged_waiver
-from fairgate.reports.sentences import listed
+from fairgate.reports.sentences import reaching_over
 
-_PICTURES, _CHECKS = 4, 3
+_PICTURES, _CHECKS, _WAIVERS = 4, 3, 12
 _WAIVED: Final = timedelta(days=90)
 _COPIED: Final = re.compile(r"[\w ./:@?=&%,+'×~-]{0,400}")
 """What a line to copy may hold of foreign text: it is shown as it is, so that it can be run."""
@@ -30,14 +31,18 @@ class Step:
 
     what: str
     lines: tuple[str, ...] = ()
+    language: str = "sh"
 
 
 def next_steps(record: RunRecord, *, names: bool = True) -> list[Step]:
     """What to do next about checks that close the gate, the most useful first; `approval_command` is for the rest.
-    Without `names`, no single picture is named: a comment has aggregates only."""
+    Without `names`, no single picture is named: a comment has aggregates only. A record without a command is of arrays:
+    there is no report, no suite and no checkpoint for a step."""
     closing = reading_order(record.closing)
     failed = [check for check in closing if check.verdict in ("fail", "inconclusive")]
-    steps = (_look(failed, record, names), _compare(failed, record), _settle(failed, record), _accept(failed, record))
+    steps = [_settle(failed, record)]
+    if record.command:
+        steps = [_look(failed, record, names), _compare(failed, record), *steps, _accept(failed, record)]
     return [*_remedies(closing), *(step for several in steps for step in several)]
 
 
@@ -81,10 +86,12 @@ def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
                 advice.append("or fewer with `views: 16` in its probe")
         if small := check.small_groups:
             wanted = check.min_sets or 0
-            few = listed(small, lambda group: f"{wanted - group.n_sets:,} of {clean(group.group, 80)}")  # noqa: B023
-            advice.append(f"add at least so many {unit}s: {few}")
+            few = [f"{share_words(wanted - group.n_sets, unit)} of {clean(group.group, 80)}" for group in small]
+            advice.append(f"add at least {listed(few, more='more groups')}")
         elif check.min_sets is not None and not check.groups and check.n_sets < check.min_sets:
             advice.append(f"add at least {share_words(check.min_sets - check.n_sets, unit)}")
+        elif over := reaching_over(check):
+            advice.append(f"score more {unit}s ({over})")
         if advice:
             yield Step(f"to settle {name}: {', '.join(advice)}")
     missing = next((check for check in failed if check.verdict == "inconclusive" and check.delta is None), None)
@@ -103,24 +110,29 @@ def _accept(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
     """The waiver that accepts the loss for a time, merged before the change is; nothing of checks that have one."""
     waived = [check for check in failed if unmerged_waiver(check, record)]
     if waived:
-        names = ", ".join(clean(check.item, 120) for check in waived[:_CHECKS])
-        yield Step(f"merge the waiver first, by a pull request of its own, and then this change: {names}")
+        yield Step(f"merge the waiver first, by a pull request of its own, and then this change: {_names(waived)}")
     rest = [check for check in failed if check.verdict == "fail" and check not in waived]
     try:
         until = (datetime.fromisoformat(record.created_at) + _WAIVED).date()
     except (ValueError, OverflowError):
         return
     if late := [check for check in rest if check.waiver is not None]:
-        names = ", ".join(clean(check.item, 120) for check in late[:_CHECKS])
-        yield Step(f"to extend an expired waiver, first merge a later `until` by a pull request of its own: {names}")
+        what = "to extend an expired waiver, first merge a later `until` by a pull request of its own"
+        yield Step(f"{what}: {_names(late)}")
     named = [check for check in rest if check.waiver is None and _COPIED.fullmatch(f"{check.id}{check.about or ''}")]
     if named:
-        lines = list(dict.fromkeys(_waiver(check, until.isoformat()) for check in named))[:_CHECKS]
+        lines = list(dict.fromkeys(_waiver(check, until.isoformat()) for check in named))
+        lines = at_most(lines, _WAIVERS, "  # and {} more: every failed check needs a waiver")
         suite = clean(record.suite, 80)
         yield Step(
             f"to accept it on purpose, first merge this into fairness_suites/{suite}.yaml by a pull request of its own",
             ("waivers:", *lines),
+            "yaml",
         )
+
+
+def _names(checks: Sequence[CheckResult]) -> str:
+    return listed([clean(check.item, 120) for check in checks], _WAIVERS)
 
 
 def _waiver(check: CheckResult, until: str) -> str:

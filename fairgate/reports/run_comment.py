@@ -11,12 +11,13 @@ from typing import Final
 
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.markdown import escape, fenced, folded, table, web_address
+from fairgate.ground.number_format import share_words
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports import formatting as words
 from fairgate.reports import run_remarks
 from fairgate.reports.ci import github_annotations
 from fairgate.reports.data_table import markdown_table
-from fairgate.reports.next_steps import next_steps
+from fairgate.reports.next_steps import Step, next_steps
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import checks_table, groups_table
 from fairgate.reports.sentences import sentence
@@ -92,7 +93,7 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         "" if words.common_cause(record) else _rows(failing, record, detail.rows, detail),
         _waived(waived, record, detail),
         _groups([*failing, *waived], record, detail),
-        _folded_rows(f"{words.share_words(len(passing), 'check')} passed", passing, record, detail.passing, detail),
+        _folded_rows(f"{share_words(len(passing), 'check')} passed", passing, record, detail.passing, detail),
         _about(record, detail),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -127,7 +128,7 @@ def _definition(record: RunRecord, detail: _Detail) -> str:
     cells = [run_remarks.change_cells(change, detail.clip) for change in changes[: detail.changes]]
     text += f"\n\n{table(('what', 'before', 'now'), [[*map(escape, row)] for row in cells])}"
     more = len(changes) - detail.changes
-    return f"{text}\n\n<sub>{more:,} more changes are in results.json.</sub>" if more > 0 else text
+    return f"{text}\n\n<sub>results.json has {more:,} more.</sub>" if more > 0 else text
 
 
 def _remarks(record: RunRecord, detail: _Detail) -> str:
@@ -135,7 +136,7 @@ def _remarks(record: RunRecord, detail: _Detail) -> str:
         f"- {'⚠ ' if remark.level == 'warning' else ''}{escape(remark.text, detail.clip)}"
         for remark in run_remarks.remarks(record)
     ]
-    return "\n".join(words.at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
+    return "\n".join(words.at_most(lines, detail.remarks, "- and {} more")) if detail.remarks else ""
 
 
 def _link(report_url: str | None) -> str:
@@ -157,15 +158,17 @@ def _next(record: RunRecord, detail: _Detail) -> str:
     if words.common_cause(record) is not None:  # its remedy is above
         return ""
     blocks = [
-        "\n\n".join([escape(f"{step.what[0].upper()}{step.what[1:]}", 8 * detail.clip), *_copied(step.lines, detail)])
+        "\n\n".join([escape(f"{step.what[0].upper()}{step.what[1:]}", 8 * detail.clip), *_copied(step, detail)])
         for step in next_steps(record, names=False)[: detail.notices]
     ]
     return "\n\n".join(["**What next**", *blocks]) if blocks else ""
 
 
-def _copied(lines: Sequence[str], detail: _Detail) -> list[str]:
+def _copied(step: Step, detail: _Detail) -> list[str]:
     """Lines to copy as a block, unless they are longer than this level of detail allows."""
-    return [fenced(*lines)] if lines and sum(map(len, lines)) <= 8 * detail.clip else []
+    if sum(map(len, step.lines)) > 8 * detail.clip:
+        return ["(report.html has the lines.)"]
+    return [fenced(*step.lines, language=step.language)] if step.lines else []
 
 
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
@@ -189,9 +192,7 @@ def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -
     if not waived:
         return ""
     numbers = _folded_rows("Numbers of the waived and watched checks", waived, record, detail.rows, detail)
-    return "\n".join(
-        [f"**Waived or watched: {words.share_words(len(waived), 'check')}**", "", *lines, "", numbers]
-    ).rstrip()
+    return "\n".join([f"**Waived or watched: {share_words(len(waived), 'check')}**", "", *lines, "", numbers]).rstrip()
 
 
 def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
@@ -199,7 +200,7 @@ def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: 
         return ""
     text = markdown_table(checks_table(checks, words.unit_of(record)), detail.clip, limit)
     legend = " “–”: not measured, or not tested against a baseline." if "| – |" in text else ""
-    more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
+    more = f" results.json has {len(checks) - limit:,} more." if len(checks) > limit else ""
     notes = "".join(f" {escape(text, detail.clip)}." for text in run_remarks.table_notes(checks[:limit]))
     note = f"<sub>Intervals in brackets.{legend}{notes}{more}</sub>"
     return f"{text}\n\n{note}"
@@ -239,7 +240,8 @@ def _about(record: RunRecord, detail: _Detail) -> str:
     ]
     command = run_remarks.reproduce_command(record)
     again = fenced(command) if command and len(command) <= 8 * detail.clip else ""
-    return folded("Model, baseline, dataset, and the command to reproduce", "\n".join(lines) + f"\n\n{again}".rstrip())
+    title = f"Model, baseline, dataset{', and the command to reproduce' if again else ''}"
+    return folded(title, "\n".join(lines) + f"\n\n{again}".rstrip())
 
 
 def _reference(info: BaselineInfo | None, detail: _Detail) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number
+from fairgate.ground.number_format import number, share_words
 from fairgate.records import CheckResult, Decider, DefinitionChange, RunRecord, Verdict, item_name
 from fairgate.reports.formatting import (
     COMMIT,
@@ -20,7 +20,6 @@ from fairgate.reports.formatting import (
     no_interval_words,
     null_words,
     reading_order,
-    share_words,
     tie_words,
 )
 from fairgate.reports.sentences import sentence
@@ -62,11 +61,12 @@ def notices(record: RunRecord, most: int) -> list[str]:
     return at_most(lines, most, "and {} more to review, in results.json")
 
 
-def approvals_needed(record: RunRecord, most: int) -> list[str]:
+def approvals_needed(record: RunRecord, most: int, *, digests: bool = True) -> list[str]:
     """What the default branch has to approve before the gate opens, cleaned but not escaped: each change with its kind
-    and the digests that an approval binds; of more than `most`, a last line counts the rest."""
+    and, with `digests`, what an approval binds; of more than `most`, a last line counts the rest."""
     lines = [
-        f"{approval.kind}: {clean(approval.what, _NOTICE)} ({clean(approval.before[:12])} → {clean(approval.now[:12])})"
+        f"{approval.kind}: {clean(approval.what, _NOTICE)}"
+        + (f" ({clean(approval.before[:12])} → {clean(approval.now[:12])})" if digests else "")
         for approval in record.needs_approval
     ]
     return at_most(lines, most, "and {} more to approve, in results.json")
@@ -96,7 +96,7 @@ def remarks(record: RunRecord) -> list[Remark]:
     """Remarks on the whole run, warnings first; `definition_words` has the changes of the gate's definition."""
     late = [check for check in record.checks if check.verdict != "pass" and check.waiver and check.waiver.expired]
     lines = [f"{clean(check.item, 120)}: {excuse_words(check)}" for check in reading_order(late)]
-    lines = at_most(lines, _MOST_WAIVERS, "and {} more expired waivers")
+    lines = at_most(lines, _MOST_WAIVERS, "and {} more that expired")
     noted = [Remark("warning", text) for text in lines]
     noted += [Remark("warning", clean(text, _REASON)) for text in record.warnings]
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):

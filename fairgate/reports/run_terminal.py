@@ -82,7 +82,7 @@ def terminal_summary(
         for check in waived
         if check.verdict != "pass"
     ]
-    lines += words.at_most(excused, _WAIVED, "  and {} more waived checks in the table")
+    lines += words.at_most(excused, _WAIVED, "  and {} more, waived or watched, in the table")
     lines += [f"note: {clean(text)}" for text in run_remarks.table_notes(record.checks)]
     shown = next((check for check in [*failing, *waived] if check.worst_sets), None)
     cause = words.common_cause(record)
@@ -123,7 +123,7 @@ def _next(record: RunRecord) -> list[str]:
 def _failures(failing: Sequence[CheckResult], record: RunRecord, report: Path | None) -> list[str]:
     """What needs an approval, and what closes the gate, in a sentence each; of many, the first few. If one error
     prevented all checks, it alone."""
-    lines = [f"needs approval: {text}" for text in run_remarks.approvals_needed(record, _NOTICES)]
+    lines = [f"needs approval: {text}" for text in run_remarks.approvals_needed(record, _NOTICES, digests=False)]
     folder = "REPORT" if report is None else shlex.quote(clean(str(report)))
     if (command := run_remarks.approval_command(record, folder)) is not None:
         named = " (REPORT is this run's report folder)" if report is None else ""

@@ -12,14 +12,13 @@ from itertools import groupby
 from typing import Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import boundless, gap_words, number, signed, with_interval
+from fairgate.ground.number_format import boundless, gap_words, number, share_words, signed, with_interval
 from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     compared_with,
     measured_words,
     null_words,
     reference,
-    share_words,
     spec_of,
     tie_words,
     unit_of,
@@ -134,23 +133,25 @@ def _over(check: CheckResult) -> str:
 
 def _bounded(check: CheckResult) -> str:
     """`accuracy is 0.550 [0.420, 0.670] for dark × female, 0.600 for light × male; required at least 0.750`."""
-    measured = with_interval(number(check.value, check.status), check.lo, check.hi)
     required = f"required {'at least' if check.rule == 'at_least' else 'at most'} {number(check.bound)}"
     required += " in size" if _sized(check) else ""
-    if check.verdict == "inconclusive" and None not in (check.lo, check.hi, check.bound) and not check.small_groups:
-        required += "; the interval reaches over the bound"
+    if over := reaching_over(check):
+        required += f"; {over}"
     failing, worst = worst_first(check, check.failing_groups), check.worst
     metric = measured_words(check)
     if not failing and check.verdict == "fail" and worst is not None and worst.value == check.value:
         failing = [worst]  # a record from before groups had verdicts of their own
-    if failing and failing[0].value == check.value:
+    if failing and _same(check, failing[0]):
         first, *rest = failing
+        of_group = check if first.value == check.value else first  # a size has no sign, and its group's number has
+        measured = with_interval(number(of_group.value, of_group.status), of_group.lo, of_group.hi)
 
         def say(group: GroupResult) -> str:
             return f"{number(group.value, group.status)} for {clean(group.group, 80)}"
 
         others = listed(rest, say, NAMED - 1)
         return f"{metric} is {measured} for {clean(first.group, 80)}{f', {others}' if others else ''}; {required}"
+    measured = with_interval(number(check.value, check.status), check.lo, check.hi)
     words = f"{metric}{_over(check)} is {measured}; {required}"
     if failing:  # the value is an average over subjects, whose worst groups differ
         own = listed(failing, lambda group: f"{clean(group.group, 80)} {number(group.value, group.status)}")
@@ -160,10 +161,33 @@ def _bounded(check: CheckResult) -> str:
     return words
 
 
+def _same(check: CheckResult, group: GroupResult) -> bool:
+    """Whether the check's number is the group's, or its size."""
+    sized = _sized(check) and None not in (check.value, group.value)
+    return abs(group.value or 0.0) == abs(check.value or 0.0) if sized else group.value == check.value
+
+
+def reaching_over(check: CheckResult) -> str:
+    """That the interval of an undecided check, or of its undecided groups, has the bound inside; nothing if not, or if
+    groups are too small for a verdict anyway."""
+    if check.verdict != "inconclusive" or check.rule == "no_worse_than" or check.small_groups:
+        return ""
+
+    def inside(part: CheckResult | GroupResult) -> bool:
+        if part.lo is None or part.hi is None or check.bound is None:
+            return False
+        return part.lo < check.bound < part.hi or (_sized(check) and part.lo < -check.bound < part.hi)
+
+    if inside(check):
+        return "the interval reaches over the bound"
+    names = listed([group for group in check.undecided_groups if inside(group)], lambda group: clean(group.group, 80))
+    return f"the interval of {names} reaches over the bound" if names else ""
+
+
 def _regression(check: CheckResult, record: RunRecord) -> str:
     other, worst = reference(check), check.worst
     metric, spec = measured_words(check), spec_of(check)
-    relative = spec is not None and spec.relative
+    relative, size = spec is not None and spec.relative, "size of " if _sized(check) else ""
     delta = check.delta if worst is None or worst.delta is None else worst.delta
     if delta is None:
         lacks = compared_with(check, record) is None
@@ -173,43 +197,65 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
     if not named and worst is not None and worst.delta is not None:
         named = [worst]
     if relative:
-        others = "its set-mates" if record.dataset.counterfactual else "the mean of all groups"
-        ends = {id(group): _both_ends(group, "" if at else others, other) for at, group in enumerate(named)}
+        others = _others(check, record)
+        ends = {id(group): _both_ends(check, group, "" if at else others) for at, group in enumerate(named)}
         change = listed(named, lambda group: f"{clean(group.group, 80)} {ends[id(group)]}")
         if not named:
             change = f"the worst group's gap to {others} moved by {signed(delta)}"
     elif named:
         change = listed(named, lambda group: f"of {clean(group.group, 80)} {_moved(check, group)}")
-        change = f"{metric} {change}{',' if len(named) > 1 else ''} against the {other}"
+        change = f"{size}{metric} {change}{',' if len(named) > 1 else ''} against the {other}"
     else:  # one number of all groups, whose worst may have been another in the baseline
         now = "" if check.worst_group is None else f" of the worst group, now {clean(check.worst_group, 80)},"
-        change = f"{metric}{now} {_moved(check, check)} against the {other}"
+        change = f"{size}{metric}{now} {_moved(check, check)} against the {other}"
     theirs = f"at the {other}'s label temperature, " if check.only_tempered else ""
     return f"{theirs}{change}; margin {number(check.bound)}{_unsettled(check, record, worst)}"
 
 
-def _both_ends(group: GroupResult, others: str, other: str) -> str:
-    """A group's gap to the others before and now; the change alone, of a record without both."""
-    since = "in the anchor" if other == "anchor" else "before"
+def _others(check: CheckResult, record: RunRecord) -> str:
+    """What a gap is to. A group that is too small is not part of the mean, unless all are."""
+    if record.dataset.counterfactual:
+        return "its set-mates"
+    judged = 0 < len(check.small_groups) < len(check.groups)
+    return "the mean of the groups that are judged" if judged else "the mean of all groups"
+
+
+def _both_ends(check: CheckResult, group: GroupResult, others: str) -> str:
+    """A group's gap to the others before and now; the change alone, of a record without both, and also if it is not
+    the difference of the two."""
+    anchored = reference(check) == "anchor"
+    moved = f"moved by {signed(group.delta)} in its gap{f' to {others}' if others else ''}"
     if group.baseline is None or group.value is None:
-        to = f" to {others}" if others else ""
-        return f"moved by {signed(group.delta)} in its gap{to}{'' if since == 'before' else ' since the anchor'}"
-    return f"{gap_words(group.baseline, others)} {since} and {gap_words(group.value)} now"
+        return f"{moved}{' since the anchor' if anchored else ''}"
+    since = "in the anchor" if anchored else "before"
+    if abs(group.value - group.baseline - (group.delta or 0.0)) < _ROUND_OFF:
+        return f"{gap_words(group.baseline, others)} {since} and {gap_words(group.value)} now"
+    compared, apart = _apart(check)
+    return f"{moved} {compared} ({gap_words(group.baseline)} {since} and {gap_words(group.value)} now {apart})"
+
+
+def _apart(check: CheckResult) -> tuple[str, str]:
+    """What a change is of that is not the difference of the two values beside it, and what these are of."""
+    spec = spec_of(check)
+    if spec is None or not spec.tempered:
+        return "in what both runs have", "over all"
+    own, theirs = "at the model's own label temperature", f"at the {reference(check)}'s label temperature"
+    return (own, theirs) if check.only_tempered else (theirs, own)
 
 
 def _moved(check: CheckResult, part: CheckResult | GroupResult) -> str:
-    """`fell by 0.052 (0.852 to 0.800)`; of a number that goes by its size, whether it moved away from 0."""
+    """`fell by 0.052 (0.852 to 0.800)`; of a number that goes by its size, how far that did."""
     delta, before, now, sized = part.delta or 0.0, part.baseline, part.value, _sized(check)
-    ends = ""
+    ends, turned = "", ""
     if before is not None and now is not None:
         whole = abs(now) - abs(before) if sized else now - before
-        alike = abs(whole - delta) < _ROUND_OFF  # else only a part of the images is in both runs
-        whole_words = f"{number(before)} before and {number(now)} now over all"
-        ends = f" ({number(before)} to {number(now)})" if alike else f" in what both runs have ({whole_words})"
+        ends = f" ({number(before)} to {number(now)})"
+        turned = ", its sign did" if sized and before * now < 0 else ""
+        if abs(whole - delta) >= _ROUND_OFF:
+            compared, apart = _apart(check)
+            ends = f" {compared} ({number(before)} before and {number(now)} now {apart})"
     if delta == 0:
-        return f"did not change{ends}"
-    if sized:
-        return f"moved {number(abs(delta))} {'away from' if delta > 0 else 'towards'} 0{ends}"
+        return f"did not change{turned}{ends}"
     return f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}{ends}"
 
 

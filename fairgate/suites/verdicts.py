@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairgate.formulas.statistics import PairedResult
-from fairgate.ground.number_format import gap_words, three_decimals
+from fairgate.ground.number_format import gap_words, share_words, three_decimals
 from fairgate.metrics import Cell, Floats, Measure
 from fairgate.records import Verdict, over_views
 from fairgate.suites.compare import Assessed
@@ -284,7 +284,8 @@ def _too_small(cell: Cell, now: Measure, wanted: int) -> str:
 def _listed(positions: Sequence[int], say: Callable[[int], str], start: str = ", ") -> str:
     """The first few in words, and how many more there are."""
     more = len(positions) - _NAMED
-    shown = [say(position) for position in positions[:_NAMED]] + ([f"and {more} more groups"] if more > 0 else [])
+    shown = [say(position) for position in positions[:_NAMED]]
+    shown += [f"and {share_words(more, 'more group')}"] if more > 0 else []
     return start + ", ".join(shown) if shown else ""
 
 
@@ -306,4 +307,4 @@ def _metric(planned: PlannedCheck) -> str:
 
 
 def _count(number: int, cell: Cell) -> str:
-    return f"{number:,} {cell.unit.removesuffix('s') if number == 1 else cell.unit}"
+    return share_words(number, cell.unit.removesuffix("s"))

@@ -83,7 +83,7 @@ def test_a_harmless_change_passes_and_a_group_that_loses_fails_in_every_number(r
 def test_numbers_that_are_missing_are_no_verdict(root: Path) -> None:
     rated(root, "before.jsonl", seed=1)
     rated(root, "now.jsonl", seed=2, changed={7: None})
-    assert "NaN or infinite for 1 images: '007.jpg'" in judged(root)["useful"].reason
+    assert "NaN or infinite for 1 image: '007.jpg'" in judged(root)["useful"].reason
     rated(root, "now.jsonl", seed=2, changed={7: "0.3"})
     assert "does not hold numbers (such as" in judged(root)["useful"].reason
     rated(root, "now.jsonl", seed=2)

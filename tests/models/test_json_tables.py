@@ -64,7 +64,7 @@ def test_images_are_found_by_any_name_that_the_dataset_has(
 
 def test_images_that_are_left_out_or_foreign_are_named(tmp_path: Path, pictures: Pictures) -> None:
     lines(tmp_path / "a.jsonl", [{"id": row, "answer": "x"} for row in range(9)])
-    with pytest.raises(ScoresError, match="lacks the answers of 1 images: '9'"):
+    with pytest.raises(ScoresError, match="lacks the answers of 1 image: '9'"):
         opened("answers:a.jsonl", pictures, tmp_path).answer(["Who?"] * 10, 8)
     with pytest.raises(ScoresError, match="lacks 1 of the dataset's images, by `id`: '9'"):
         opened("numbers:a.jsonl", pictures, tmp_path)
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_table_is_refused(text: str, problem: str, tmp_path: P
 def test_a_number_that_is_none_is_refused_where_it_is(number: str, tmp_path: Path, pictures: Pictures) -> None:
     rows = [f'{{"id": {row}, "a man": {number if row == 3 else 0.5}}}' for row in range(10)]
     (tmp_path / "s.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    with pytest.raises(ScoresError, match="NaN or infinite for 1 images: '3'"):
+    with pytest.raises(ScoresError, match="NaN or infinite for 1 image: '3'"):
         opened("scores:s.jsonl?values=cosine", pictures, tmp_path).similarity([["a man"]])
 
 

@@ -99,7 +99,7 @@ def test_probabilities_are_renormalised_over_the_prompts_asked(tmp_path: Path, p
     np.testing.assert_allclose(found[0], [0.625, 0.375])
     np.testing.assert_allclose(found[4], [0.0, 1.0], atol=1e-300)
     assert np.isfinite(scorer.logits(PROMPTS)).all()
-    with pytest.raises(ScoresError, match=r"1 images have probability 0 .* '0002/dark'"):
+    with pytest.raises(ScoresError, match=r"1 image has probability 0 .* '0002/dark'"):
         scorer.log_probabilities(PROMPTS[:1])
 
 
@@ -200,7 +200,7 @@ def test_a_score_that_is_not_finite_is_named(bad: object, tmp_path: Path, pictur
     write(tmp_path / "s.csv", table)
     scorer = open_scorer("scores:s.csv?values=cosine", pictures, cache=None, base=tmp_path)
     assert np.isfinite(scorer.similarity([PROMPTS[:1]])).all()
-    with pytest.raises(ScoresError, match="'a photo of a nurse' is empty, NaN or infinite for 1 images: '0003/light'"):
+    with pytest.raises(ScoresError, match="'a photo of a nurse' is empty, NaN or infinite for 1 image: '0003/light'"):
         scorer.similarity([PROMPTS])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from example_records import (
     against_anchor,
@@ -57,7 +58,7 @@ def group(
 
 def bounded(**changes: object) -> CheckResult:
     """A bound on accuracy by group."""
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "id": "by-group",
         "subject": None,
         "metric": "accuracy",
@@ -66,15 +67,16 @@ def bounded(**changes: object) -> CheckResult:
         "rule": "at_least",
         "better": "higher",
         "value": 0.5,
-        "lo": 0.47,
-        "hi": 0.53,
         "bound": 0.75,
         "verdict": "fail",
         "n_sets": 1500,
         "min_sets": 30,
         "reason": "",
     }
-    return CheckResult(**(fields | changes))
+    fields |= changes
+    value = fields["value"]
+    limits = {} if value is None else {"lo": round(value - 0.03, 6), "hi": round(value + 0.03, 6)}
+    return CheckResult(**(limits | fields))
 
 
 def compared(groups: Sequence[GroupResult], verdict: Verdict = "fail", **changes: object) -> CheckResult:

@@ -243,7 +243,7 @@ def test_confusions_heat_maps_and_nulls_are_shown(page: _Reader) -> None:
 
 def test_an_absent_number_is_a_dash_with_its_reason_and_an_infinite_one_is_not_zero(page: _Reader) -> None:
     assert "– (could not be computed)" in page.text
-    assert "– (nothing finite in the baseline)" in page.text
+    assert "– (the baseline has no number)" in page.text
     assert "−∞" in page.text
 
 

@@ -133,8 +133,8 @@ def test_an_absent_number_has_a_reason() -> None:
     with_base, without = example_record(), example_record(baseline=None)
     check = fairness_check(None, 0.9)
     assert why_absent(without, check, "delta") == "no baseline"
-    assert why_absent(with_base, check, "baseline") == "nothing finite in the baseline"
-    assert why_absent(with_base, check, "delta") == "nothing finite in the baseline"
+    assert why_absent(with_base, check, "baseline") == "the baseline has no number"
+    assert why_absent(with_base, check, "delta") == "the baseline has no number"
     assert why_absent(with_base, check.model_copy(update={"status": "infinite"}), "delta") == "infinite"
     assert why_absent(with_base, check, "p_adjusted") == "not tested against the baseline"
     assert why_absent(with_base, check, "value") == "not measured"
@@ -143,6 +143,8 @@ def test_an_absent_number_has_a_reason() -> None:
 
 def test_single_images_are_counted_once() -> None:
     assert coverage_words(photographs_record()) == "all 72 images scored (2 prompts)"
+    asked_nothing = Coverage(expected_sets=72, scored_sets=72, expected_images=72, scored_images=72, prompts=0)
+    assert coverage_words(photographs_record(coverage=asked_nothing)) == "all 72 images scored"
     part = Coverage(
         expected_sets=72, scored_sets=0, expected_images=72, scored_images=70, prompts=2, missing=["2 of 72"]
     )
@@ -170,6 +172,7 @@ def test_one_error_behind_every_check_is_told_once_everywhere() -> None:
         assert "othing could be computed" in text
         assert text.count("the file is empty") == 1 + ("<h1>" in text), "a page has a title, too"
         assert "remedy: save it again" in text
+    assert "The check was not measured, and" in render_html(example_record(checks[:1]), None)
 
 
 def test_a_check_that_is_harder_with_the_baselines_tokenizer_says_so_in_every_output() -> None:
@@ -184,4 +187,6 @@ def test_the_command_that_approves_names_the_report_folder_where_there_is_one() 
     asked = NeededApproval(kind="dataset", what="this change judges on v2", before="a" * 64, now="b" * 64)
     record = example_record().model_copy(update={"needs_approval": [asked]})
     lines = "\n".join(terminal_summary(record, report=Path("a report")))
+    assert "aaaa" not in lines, "digests are in the comment and the page, where somebody reviews"
+    assert "aaaaaaaaaaaa" in render_comment(record)
     assert f"on the default branch: fairgate approve {record.suite} --from 'a report' --reason TEXT" in lines

@@ -143,9 +143,9 @@ def test_what_could_not_be_computed_is_not_waived() -> None:
 def test_many_waived_checks_are_cut_short_in_the_terminal() -> None:
     many = [waived(skew_check(f"s{i}", 0.78)) for i in range(9)]
     lines = terminal_summary(example_record([fairness_check(None, 0.9), *many]))
-    assert "  and 4 more waived checks in the table" in lines
+    assert "  and 4 more, waived or watched, in the table" in lines
     late = [waived(skew_check(f"s{i}", 0.78), until="2026-01-31") for i in range(9)]
-    assert remarks(example_record(late))[-1].text == "and 4 more expired waivers"
+    assert remarks(example_record(late))[-1].text == "and 4 more that expired"
 
 
 def test_lines_against_the_anchor_never_speak_of_the_baseline(team: RunRecord) -> None:
@@ -287,7 +287,7 @@ def test_a_comment_with_a_thousand_changes_of_the_gate_fits_and_counts_what_it_l
         assert len(text) <= limit
         assert "1,000 changes since the merge base" in text
         assert "4 failed, 1 waived" in text.lower()
-    assert "more changes are in results.json" in render_comment(record)
+    assert "results.json has " in render_comment(record)
     page = render_html(record, None)
     assert len(page.encode()) < 5_000_000
     assert "and 800 more in results.json" in page

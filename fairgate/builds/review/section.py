@@ -19,9 +19,8 @@ from fairgate.ground.errors import DatasetError
 from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest, read_bounded, sha256_bytes
 from fairgate.ground.markdown import escape, table
-from fairgate.ground.number_format import ABSENT
+from fairgate.ground.number_format import ABSENT, share_words
 from fairgate.records import DROPS_FILE, YIELD_FILE, BuildYield
-from fairgate.reports import share_words
 
 _MOST_SLICES: Final = 200
 _MOST_YIELDS: Final = 100

@@ -12,6 +12,7 @@ from fairgate import data
 from fairgate.ground.errors import DatasetError, harmless
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import print_facts, print_table, progress_bar
+from fairgate.records import plain_notice
 
 MIN_SETS = 30
 """The min_sets of a suite that names none."""
@@ -117,7 +118,7 @@ def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
         "recipe": str(manifest.recipe.get("name", manifest.recipe.get("kind", "see manifest.json"))),
         "licence": manifest.licence,
         "fingerprint": manifest.fingerprint,
-        "notice": manifest.notice,
+        "notice": manifest.notice and plain_notice(manifest.notice),
     }
     print_facts(facts)
     if not groups:

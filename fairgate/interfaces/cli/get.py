@@ -12,6 +12,7 @@ import typer
 
 from fairgate import data, suites
 from fairgate.data import published
+from fairgate.ground.number_format import share_words
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import INVALID, print_facts, print_table, progress_bar
 from fairgate.interfaces.cli.dataset_import import MIN_SETS, show_sizes
@@ -127,13 +128,17 @@ def _notice(dataset: published.Published, which: str, part: published.PublishedP
 def _compared(manifest: data.Manifest) -> list[str]:
     """How a release differs from what was published, by its recipe, and what was mended."""
     recipe = manifest.recipe
-    counts = {"images": manifest.n_rows, "sets": manifest.n_sets}
-    original = {what: recipe.get(f"published_{what}", count) for what, count in counts.items()}
-    notes = [f"{counts[what]:,} {what}; {of:,} were published" for what, of in original.items() if of != counts[what]]
+    counts = {"image": manifest.n_rows, "set": manifest.n_sets}
+    original = {what: recipe.get(f"published_{what}s", count) for what, count in counts.items()}
+    notes = [
+        f"{share_words(counts[what], what)}; {of:,} were published"
+        for what, of in original.items()
+        if of != counts[what]
+    ]
     if not notes and recipe.get("counts_as_published") is False:
         notes = ["groups have other sizes than in the published labels"]
     if repaired := recipe.get("ages_repaired"):
-        notes.append(f"{repaired:,} ages that a spreadsheet had made dates were mended")
+        notes.append(f"ages that a spreadsheet had made dates, and that were mended: {repaired:,}")
     return notes
 
 
@@ -152,9 +157,10 @@ def _tell(obtained: published.Obtained, root: Path) -> None:
     show_sizes(sizes, list(manifest.attributes), MIN_SETS, "--merge")
     for note in _compared(manifest):
         typer.echo(f"note: {note}", err=True)
-    kind = "counterfactual sets" if manifest.counterfactual else "sets"
+    kind = "counterfactual set" if manifest.counterfactual else "set"
     where = root / manifest.name / manifest.version
     if obtained.made:
-        typer.echo(f"{manifest.ref}: {manifest.n_rows:,} images in {manifest.n_sets:,} {kind}, in {where}")
+        size = f"{share_words(manifest.n_rows, 'image')} in {share_words(manifest.n_sets, kind)}"
+        typer.echo(f"{manifest.ref}: {size}, in {where}")
     else:
         typer.echo(f"{manifest.ref} is in {where} already, made of the same files: nothing was written")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number, signed
+from fairgate.ground.number_format import number, share_words, signed
 from fairgate.records import CheckResult, GroupResult, RunRecord, WorstSet
 from fairgate.reports import (
     SYMBOL,
@@ -12,7 +12,6 @@ from fairgate.reports import (
     no_interval_words,
     noted_sentence,
     null_words,
-    share_words,
     tie_words,
     unit_of,
 )
@@ -34,7 +33,7 @@ def explain_check(check: CheckResult, record: RunRecord | None = None) -> list[s
         shown = _shown(check)
         lines += ["", *(_group_line(check, group, unit) for group in shown)]
         if len(check.groups) > len(shown):
-            lines.append(f"  ... and {len(check.groups) - len(shown)} more groups in report.html")
+            lines.append(f"  ... and {share_words(len(check.groups) - len(shown), 'more group')} in report.html")
     if check.worst_sets:
         lines += ["", worst_set_line(check.worst_sets[0])]
     return lines

@@ -7,11 +7,11 @@ from typing import Any
 
 from fairgate import gate
 from fairgate.ground.errors import FairgateError, SuiteError, did_you_mean
-from fairgate.ground.number_format import number
+from fairgate.ground.number_format import number, share_words
 from fairgate.interfaces.pytest_plugin.explain import explain_check, worst_set_line
 from fairgate.metrics import METRICS, Metric
 from fairgate.records import CheckResult
-from fairgate.reports import no_interval_words, null_words, share_words, tie_words
+from fairgate.reports import no_interval_words, null_words, tie_words
 from fairgate.suites import Check, Settings
 
 

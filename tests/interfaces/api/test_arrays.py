@@ -11,6 +11,7 @@ from toy_repository import Toy
 
 import fairgate
 from fairgate.ground.errors import SettingsError, SuiteError
+from fairgate.reports import render_comment, terminal_summary
 
 IMAGES = 240
 GENDER = np.array(["female", "male"])[np.arange(IMAGES) % 2]
@@ -32,6 +33,18 @@ def test_arrays_of_a_harmless_change_pass_and_those_in_which_a_crossing_lost_fai
     assert repr(run) == "Run(arrays: fail, 1 failed, 1 passed)"
     (failed,) = run.record.closing
     assert [group.group for group in failed.failing_groups] == ["female × dark"]
+    told = "\n".join([*terminal_summary(run.record), render_comment(run.record), run._repr_html_()])
+    assert "arrays: fail" in told
+    for absent in (
+        "fairgate check",
+        "fairgate audit",
+        "pull request",
+        "fairness_suites/",
+        "Reproduce",
+        "to reproduce",
+        "reproduce: ",
+    ):
+        assert absent not in told, "the folder of the suite is gone"
 
 
 def test_right_and_wrong_answers_pass_if_as_many_are_right_and_fail_if_a_group_lost() -> None:

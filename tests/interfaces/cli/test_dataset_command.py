@@ -48,7 +48,7 @@ def _write(folder: Path) -> None:
         recipe={"name": "drawn"},
         licence="Apache-2.0",
         counterfactual=True,
-        notice="embedded world: a test instrument",
+        notice="Drawn portraits of fairgate's embedded world, a test instrument: no person is depicted",
     )
 
 
@@ -64,7 +64,8 @@ def test_show_tells_what_a_release_holds(run, root):
     assert result.exit_code == 0
     for told in ("people@v1", "6 rows in 3 counterfactual sets of 2 members", "doctor (6)", "Apache-2.0", "woman"):
         assert told in result.stdout
-    assert "embedded world: a test instrument" in result.stdout
+    told = " ".join(result.stdout.split())
+    assert "Drawn portraits of fairgate's demonstration data, a test instrument: no person is depicted" in told
 
 
 def test_show_of_an_unknown_dataset_exits_4_with_the_remedy_on_stderr(run, root):

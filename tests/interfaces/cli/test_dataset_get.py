@@ -59,8 +59,8 @@ def test_what_the_folder_lacks_of_the_published_data_and_what_was_mended_is_told
     Image.new("RGB", (8, 8)).save(folder / "val" / "1.jpg")
     result = run("fairface", "--from", folder, "--accept-licence")
     assert result.exit_code == 0, result.output
-    assert "note: 1 images; 10,954 were published" in result.stderr
-    assert "note: 1 ages that a spreadsheet had made dates were mended" in result.stderr
+    assert "note: 1 image; 10,954 were published" in result.stderr
+    assert "note: ages that a spreadsheet had made dates, and that were mended: 1\n" in result.stderr
     assert "group more coarsely (--merge)" in result.stdout
 
 
@@ -77,7 +77,7 @@ def test_with_it_the_release_is_made_and_what_was_left_out_is_counted(run, given
     result = run("utkface", "--from", given, "--accept-licence")
     assert result.exit_code == 0, result.output
     assert "left out: 1 (file name does not say age, gender and race)" in result.stderr
-    assert "utkface@v1: 1 images in 1 sets, in fairness_data/utkface/v1" in result.stdout
+    assert "utkface@v1: 1 image in 1 set, in fairness_data/utkface/v1" in result.stdout
     assert (tmp_path / "fairness_data" / "utkface" / "v1" / "manifest.json").is_file()
     assert "are in fewer than 30 sets" in result.stdout
     again = run("utkface", "--from", given, "--accept-licence")

@@ -30,6 +30,8 @@ def test_many_groups_are_cut_and_the_report_is_named() -> None:
     assert lines[0] == "fail: accuracy is 0.500"
     assert any(line.startswith("  > g3") and "[0.400, 0.600]" in line for line in lines)
     assert lines[-1] == "  ... and 3 more groups in report.html"
+    lines = explain_check(check.model_copy(update={"groups": groups[:13]}))
+    assert lines[-1] == "  ... and 1 more group in report.html"
 
 
 def test_numbers_are_written_as_in_reports() -> None:

@@ -1,0 +1,45 @@
+"""What to do next, in the terminal and the comment."""
+
+from __future__ import annotations
+
+import pytest
+import situations
+import yaml
+
+from fairgate.reports import render_comment
+from fairgate.reports.next_steps import next_steps
+
+
+@pytest.mark.parametrize(("failed", "written", "more"), [(8, 8, 0), (12, 12, 0), (14, 12, 2)])
+def test_every_failed_check_gets_its_waiver_and_of_many_the_rest_is_counted(
+    failed: int, written: int, more: int
+) -> None:
+    checks = [situations.bounded(id=f"check-{at}") for at in range(failed)]
+    (accept,) = [step for step in next_steps(situations.photographs(*checks)) if step.lines]
+    waivers = yaml.safe_load("\n".join(accept.lines))["waivers"]
+    assert [waiver["check"] for waiver in waivers] == [f"check-{at}" for at in range(written)]
+    assert (f"# and {more} more" in accept.lines[-1]) == bool(more)
+
+
+def test_a_waiver_in_a_comment_is_fenced_as_yaml_and_a_command_as_a_shells() -> None:
+    text = render_comment(situations.by_title()["Accuracy of one group fell"])
+    assert "```yaml\nwaivers:\n" in text
+    assert "```sh\nfairgate audit" in text
+
+
+def test_an_interval_that_reaches_over_a_bound_wants_more_images_of_the_groups_it_is_of() -> None:
+    over = situations.by_title()["A bound inside of the interval"]
+    assert [step.what for step in next_steps(over)] == [
+        "to settle by-group: score more images (the interval reaches over the bound)"
+    ]
+    groups = [situations.group("Black", None, 0.74, "inconclusive"), situations.group("White", None, 0.9, "pass")]
+    check = situations.bounded(groups=groups, value=0.9, worst_group="White", verdict="inconclusive")
+    (step,) = next_steps(situations.photographs(check))
+    assert step.what == "to settle by-group: score more images (the interval of Black reaches over the bound)"
+
+
+def test_a_comment_too_short_for_lines_to_copy_names_the_report_that_has_them() -> None:
+    checks = [situations.bounded(id=f"check-{at}") for at in range(14)]
+    text = render_comment(situations.photographs(*checks), max_chars=3_000)
+    assert "waivers:" not in text
+    assert "(report.html has the lines.)" in text
