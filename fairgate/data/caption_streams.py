@@ -17,6 +17,7 @@ from fairgate.data.labels import inside, read_labels, reading
 from fairgate.data.parquet_file import PICTURES, batch_texts, batches, encoded, is_text, open_parquet, parquet_reading
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.hashing import read_bounded
+from fairgate.ground.text import unique_keys
 
 ENDINGS = (".parquet", ".csv", ".csv.gz", ".jsonl")
 LONGEST_LINE = 1 << 24
@@ -122,7 +123,10 @@ def json_lines(path: Path, what: str, longest: int) -> Iterator[tuple[int, dict[
                 raise ValueError(f"line {number} has more than {longest:,} bytes")
             if not line.strip():
                 continue
-            fields = json.loads(line)
+            try:
+                fields = json.loads(line, object_pairs_hook=unique_keys)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {getattr(error, 'msg', error)}") from error
             if not isinstance(fields, dict):
                 raise ValueError(f"line {number} is no object")
             yield number, fields

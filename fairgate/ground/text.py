@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import IO
+from typing import IO, Any
 
 from fairgate.ground.errors import FairgateError
 
@@ -25,6 +26,15 @@ def csv_text(columns: Sequence[object], lines: Iterable[Sequence[object]]) -> st
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *lines])
     return text.getvalue()
+
+
+def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The `object_pairs_hook` of JSON from strangers. Raises ValueError for a key that is twice in one object."""
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        doubled = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key '{doubled:.60}' is twice in one object")
+    return entries
 
 
 SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}

@@ -16,11 +16,13 @@ from typing import Any
 
 from fairgate.data import json_lines
 from fairgate.ground.errors import ScoresError
+from fairgate.ground.text import unique_keys
 
 ENDINGS = (".jsonl", ".json")
 ID = "id"
 """The column that names images by what a framework calls them."""
 _LMMS_EVAL = {ID: "doc_id", "answer": "filtered_resps", "prompt": "input"}
+MAX_COLUMNS = 20_000
 _MAX_BYTES = 512 << 20
 _LONGEST_LINE = 1 << 24
 _MAX_CELLS = 32_000_000
@@ -32,7 +34,8 @@ def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str]]:
     """The columns of a file that hold text, numbers or truth values, and what a framework calls those that are read.
 
     A list of one is what is in it; a column with other cells is left out. Raises ScoresError for a file that is no
-    table, and for one of more than `most` rows; DatasetError and ValueError for text that is no JSON.
+    table, and for one of more than `most` rows or `MAX_COLUMNS`; DatasetError and ValueError for text that is no JSON,
+    or that names a key twice in one object.
     """
     import pyarrow as pa
 
@@ -41,6 +44,9 @@ def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str]]:
     columns: dict[str, list[object]] = {}
     count = 0
     for count, row in enumerate(islice(_rows(path), most + 1), 1):
+        if (wide := len(columns.keys() | row.keys())) > MAX_COLUMNS:
+            problem = f"the table has {wide:,} columns or more; at most {MAX_COLUMNS:,} are read."
+            raise ScoresError(problem, remedy="keep the columns of the suite's prompts")
         for name, value in row.items():
             columns.setdefault(name, []).extend([None] * (count - 1 - len(columns.get(name, ()))) + [_plain(value)])
         if count > most or len(columns) * count > _MAX_CELLS:
@@ -56,7 +62,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, object]]:
     if path.suffix.lower() == ".jsonl":
         yield from (fields for _, fields in json_lines(path, "the table", _LONGEST_LINE))
         return
-    content = json.loads(path.read_bytes())
+    content = json.loads(path.read_bytes(), object_pairs_hook=unique_keys)
     states = content.get("request_states") if isinstance(content, dict) else None
     rows = content if states is None else states
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

@@ -29,6 +29,8 @@ from fairgate.models.table_files import (
 )
 
 MAX_TEXTS = 20_000
+LARGEST = 1e100
+"""Sums of squares of larger numbers overflow, and an effect among them seems to be none."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class ScoreTable:
     repeats: Floats = field(default_factory=lambda: np.empty(0), repr=False)  # (images,) further rows, the same again
 
     def column(self, prompt: str, limits: tuple[float, float] | None) -> Floats:
-        """Scores of one prompt, (images,) float64. Raises ScoresError: unknown, not numbers, not finite, off limits."""
+        """Scores of one prompt, (images,) float64. Raises ScoresError: unknown, no numbers, not finite, off limits."""
         if prompt not in self.prompts:
             raise ScoresError(
                 f"the table has no column for the prompt '{prompt}'.",
@@ -53,6 +55,8 @@ class ScoreTable:
         self._require_whole()
         values = self._numbers(prompt)[self.rows]
         self._require(np.isfinite(values), f"column '{prompt}' is empty, NaN or infinite", "compute these scores again")
+        huge = f"column '{prompt}' is larger than {LARGEST:g} in size"
+        self._require(np.abs(values) <= LARGEST, huge, "compute these scores again, or write them in a larger unit")
         if limits is not None:
             low, high = limits
             self._require(
@@ -252,13 +256,15 @@ def _by_any_name(found: list[str], index: ImageIndex) -> tuple[list[str], list[s
     for names in (paths, members, sets, list(map(str, range(len(paths))))):
         if len(set(names)) == len(names) and wanted <= set(names):
             return names, found
-    ends = {name: _known_end(name, known) for name in wanted}
+    deepest = 1 + max((path.count("/") for path in known), default=0)
+    ends = {name: _known_end(name, known, deepest) for name in wanted}
     return paths, [ends[name] for name in found]
 
 
-def _known_end(path: str, known: set[str]) -> str:
-    """The longest end of a path, part by part, that is `known`; the path if none is."""
-    parts = path.split("/")
+def _known_end(path: str, known: set[str], deepest: int) -> str:
+    """The longest end of a path, part by part, that is `known`; the path if none is. `known` have `deepest` parts at
+    most."""
+    parts = path.rsplit("/", deepest)[-deepest:]
     return next((end for at in range(len(parts)) if (end := "/".join(parts[at:])) in known), path)
 
 

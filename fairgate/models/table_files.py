@@ -12,12 +12,11 @@ from typing import Any
 from fairgate.data import arrow_file, is_text, open_parquet
 from fairgate.ground.errors import DatasetError, ScoresError, did_you_mean, listed
 from fairgate.ground.text import find_separator
-from fairgate.models.json_table import ENDINGS, ID, read_json_table
+from fairgate.models.json_table import ENDINGS, ID, MAX_COLUMNS, read_json_table
 
 KEYS = ("set_id", "member")
 PATH_COLUMNS = ("image", "file", "path")
 LONGEST_NAME = 4096
-MAX_COLUMNS = 20_000
 MAX_CSV_BYTES = 2 << 30
 ROWS_PER_IMAGE = 10
 """So many are still read, to name the images that are doubled or foreign."""

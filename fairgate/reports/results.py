@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -16,6 +16,7 @@ from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import BaselineError, clean, disk_errors
 from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import read_bounded, require_regular
+from fairgate.ground.text import unique_keys
 from fairgate.records import SCHEMA_VERSION, SCORES, STRICTNESS, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
 from fairgate.reports.outputs import Output, register
@@ -86,7 +87,7 @@ def _parse(content: bytes, where: str) -> Any:
             content.decode("utf-8"),
             parse_constant=_not_finite,
             parse_float=_finite_float,
-            object_pairs_hook=_unique_keys,
+            object_pairs_hook=unique_keys,
         )
     except (ValueError, RecursionError) as error:  # not UTF-8, no JSON, or JSON that no run writes
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -104,14 +105,6 @@ def _finite_float(text: str) -> float:
     if not math.isfinite(value):
         _not_finite(text)
     return value
-
-
-def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) != len(pairs):
-        doubled = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
-        raise ValueError(f"the key '{doubled:.60}' is twice in one object")
-    return entries
 
 
 def _first_faults(error: ValidationError, shown: int = 3) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,9 @@ def test_questions_in_other_words_are_read_if_the_address_says_so(tmp_path: Path
         ('{"id": 0, "answer": null}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows"),
         ('{"id": 99999999999999999999999, "answer": "x"}\n', "cannot be read"),
         ('{"answer": "x"}\n', "no column says which image"),
+        ('{"id": 0, "answer": "x", "answer": "y"}\n', "line 1: the key 'answer' is twice in one object"),
+        ('{"id": 0, "answer": "x", "more": [{"a": 1, "a": 2}]}\n', "the key 'a' is twice"),
+        (json.dumps(dict.fromkeys(map(str, range(20_001)))), "has 20,001 columns or more; at most 20,000"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(text: str, problem: str, tmp_path: Path, pictures: Pictures) -> None:
@@ -104,6 +108,29 @@ def test_a_file_that_is_no_table_is_refused(text: str, problem: str, tmp_path: P
         opened("answers:a.jsonl", pictures, tmp_path)
     assert "a.jsonl" in str(caught.value.where)
     assert "UTF-8 CSV" not in str(caught.value.remedy)
+
+
+def test_names_of_many_slashes_are_matched_in_no_time(tmp_path: Path, pictures: Pictures) -> None:
+    """Each would take 4,000 joins of 4,000 parts, were every end of it tried: minutes for these."""
+    lines(tmp_path / "a.jsonl", [{"id": "/" * 4000 + str(row), "answer": "x"} for row in range(1000)])
+    start = time.process_time()
+    with pytest.raises(ScoresError, match="that the dataset lacks"):
+        opened("answers:a.jsonl", pictures, tmp_path)
+    assert time.process_time() - start < 5
+
+
+def test_a_list_of_rows_that_names_a_column_twice_is_refused(tmp_path: Path, pictures: Pictures) -> None:
+    (tmp_path / "a.json").write_text('[{"id": 0, "answer": "x", "id": 1}]', encoding="utf-8")
+    with pytest.raises(ScoresError, match="the key 'id' is twice in one object"):
+        opened("answers:a.json", pictures, tmp_path)
+
+
+@pytest.mark.parametrize("number", ["1e101", "-1e200"])
+def test_scores_whose_squares_overflow_are_refused(number: str, tmp_path: Path, pictures: Pictures) -> None:
+    rows = [f'{{"id": {row}, "a man": {number if row == 3 else 0.5}}}' for row in range(10)]
+    (tmp_path / "s.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    with pytest.raises(ScoresError, match=r"larger than 1e\+100 in size for 1 images: '3'"):
+        opened("scores:s.jsonl?values=logit", pictures, tmp_path).similarity([["a man"]])
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "null"])
