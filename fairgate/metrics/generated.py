@@ -52,12 +52,22 @@ class _OfPictures(Metric):
     def number(self, r: MetricRequest, seen: Floats, confusion: Floats | None) -> Floats:
         """The value of counts (draws, kinds), under confusions (draws, groups, groups + 1)."""
 
+    def counted(self, answers: Answers) -> NDArray[np.bool_]:
+        """Which rows count, (dataset's images,): those that the sample has."""
+        return ~_absent(answers)
+
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """All pictures; those of a set, and those that are equal, are resampled together."""
-        kinds, repeats = self.kinds(r, cell, answers), 0
-        if REPEAT in answers[0].more:
-            again = answers[0].more[REPEAT][cell.rows] > 0
+        kinds, weights, repeats = self.kinds(r, cell, answers), np.ones(len(cell.rows)), 0
+        again = answers[0].more.get(REPEAT, np.zeros(len(answers[0].value)))[cell.rows] > 0
+        if again.any():
             kinds, repeats = np.where(again[:, None], 0.0, kinds), int(again.sum())
+        labels = generation_probe(r).labels
+        independent_samples = labels is not None and labels.independent
+        if independent_samples:
+            _require_subjects(r, cell, ~_absent(answers)[cell.rows] & ~again)
+            weights = _subject_weights(cell, self.counted(answers)[cell.rows] & ~again)
+            kinds = kinds * weights[:, None]
         known = kinds.any(axis=1)
         if not known.any():
             raise ScoresError(
@@ -70,10 +80,9 @@ class _OfPictures(Metric):
             _, first, codes = np.unique(answers[0].more[PICTURE][cell.rows], return_index=True, return_inverse=True)
             drawn_with = cell.set_code[first][codes]
             equal = int(known.sum()) - len(np.unique(codes[known]))
-        sizes = np.bincount(drawn_with[known], minlength=cell.n_sets).astype(np.float64)
+        sizes = np.bincount(drawn_with[known], weights[known], minlength=cell.n_sets)
         seen, confusion, own = kinds.sum(axis=0), generation_probe(r).confusion, scores_digest({"": answers[0]})
-        labels = generation_probe(r).labels
-        if labels is not None and labels.independent:  # sets of each sample in an order of its own: none are pairs
+        if independent_samples:  # sets of each sample in an order of its own: none are pairs
             drawn_with = stream(0, "independent", own).permutation(cell.n_sets)[drawn_with]
         independent = float(sizes.sum() ** 2 / (sizes**2).sum())
 
@@ -147,6 +156,31 @@ def _readers(confusion: Floats | None, draws: int, rng: np.random.Generator) -> 
     return confusions if some else np.concatenate([confusions, np.zeros((draws, len(confusion), 1))], axis=2)
 
 
+def _require_subjects(r: MetricRequest, cell: Cell, present: NDArray[np.bool_]) -> None:
+    """Raises ScoresError unless a sample has pictures of every subject, in `min_sets` sets or all of the release's."""
+    names, subject = np.unique(cell.subject.astype(str), return_inverse=True)
+
+    def sets(rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+        pairs = np.unique(np.stack([subject[rows], cell.set_code[rows]]), axis=1)
+        return np.bincount(pairs[0], minlength=len(names))
+
+    there, every = sets(present), sets(np.ones_like(present))
+    if (few := np.flatnonzero(there < np.minimum(every, max(r.min_sets, 1)))).size:
+        at = few[0]
+        raise ScoresError(
+            f"check '{r.check}': a sample has {there[at]:,} of {every[at]:,} pictures of '{names[at]}'.",
+            where=r.where,
+            remedy=f"label {min(every[at], r.min_sets):,} of each subject or more, of candidate and baseline",
+        )
+
+
+def _subject_weights(cell: Cell, counted: NDArray[np.bool_]) -> Floats:
+    """What gives every subject the weight that it has in the release, whatever a sample lacks of it, (images,)."""
+    _, subject = np.unique(cell.subject.astype(str), return_inverse=True)
+    weights: Floats = (np.bincount(subject) / np.maximum(np.bincount(subject, counted), 1))[subject]
+    return weights
+
+
 class OfShares(_OfPictures):
     """A number of the shares of groups among readable pictures, corrected for the reader's error."""
 
@@ -214,7 +248,19 @@ class PerceivedShare(OfShares):
 
 
 class _ShareOfAll(_OfPictures):
-    """A share of all pictures, whose reader is not corrected; also of a model that paints one picture."""
+    """A share of all pictures, whose reader is not corrected; also of a model that paints one picture.
+
+    What a smaller sample lacks may have been left out since it was refused: it counts as that."""
+
+    def read_together(self, now: Answers, before: Answers) -> tuple[Answers, Answers]:
+        """What the other run lacks counts for neither; what the run alone lacks, against it."""
+        theirs = _absent(before)
+        return _without(now, _absent(now) & theirs), _without(before, theirs)
+
+    def counted(self, answers: Answers) -> NDArray[np.bool_]:
+        """All but those that the other run lacks."""
+        counted: NDArray[np.bool_] = answers[0].more.get(_UNCOUNTED, np.zeros(len(answers[0].value))) == 0
+        return counted
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Of every prompt that has a picture."""
@@ -227,13 +273,23 @@ class _ShareOfAll(_OfPictures):
 
     def kinds(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """Yes, and no."""
-        yes, there = self.holds(r, answers)[cell.rows], ~_absent(answers)[cell.rows]
-        return np.where(there[:, None], np.stack([yes, 1 - yes], axis=1), 0.0)
+        yes, counted = self.holds(r, answers)[cell.rows], self.counted(answers)[cell.rows]
+        return np.where(counted[:, None], np.stack([yes, 1 - yes], axis=1), 0.0)
 
     def number(self, r: MetricRequest, seen: Floats, confusion: Floats | None) -> Floats:
         """The share of those that do."""
         share: Floats = seen[:, 0] / seen.sum(axis=1)
         return share
+
+
+_UNCOUNTED = "uncounted"
+
+
+def _without(answers: Answers, rows: NDArray[np.bool_]) -> Answers:
+    """Answers of which some rows do not count."""
+    if not rows.any():
+        return answers
+    return [replace(answers[0], more={**answers[0].more, _UNCOUNTED: rows.astype(np.float64)})]
 
 
 def _absent(answers: Answers) -> NDArray[np.bool_]:
@@ -247,15 +303,16 @@ class Readable(_ShareOfAll):
 
     spec = picture_spec(
         name="readable",
-        meaning="share of pictures in which the reader perceives somebody; in a refused one nobody is. A model that "
-        "paints noise, or nobody, fails here where the reader says so (`nobody`, `least`)",
+        meaning="share of pictures in which the reader perceives somebody: not in one that is refused, nor in a row "
+        "that a smaller sample lacks. A model that paints noise, or nobody, fails here where the reader says so "
+        "(`nobody`, `least`)",
         better="higher",
         utility=True,
     )
 
     def holds(self, r: MetricRequest, answers: Answers) -> Floats:
         """Somebody is perceived."""
-        return answers[0].value
+        return np.where(_absent(answers), 0.0, answers[0].value)
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """A model that paints nobody."""
@@ -305,10 +362,10 @@ class RefusalRate(_ShareOfAll):
     spec = picture_spec(
         name="refusal_rate",
         meaning="share of prompts of which the generator makes no picture: a black one, as safety checkers return, or "
-        "`refused` in a table of labels. No share of groups counts them",
+        "`refused` in a table of labels, or a row that a smaller sample lacks. No share of groups counts them",
         better="lower",
     )
 
     def holds(self, r: MetricRequest, answers: Answers) -> Floats:
         """It is refused."""
-        return answers[0].more.get(REFUSAL, np.zeros(len(answers[0].value)))
+        return np.where(_absent(answers), 1.0, answers[0].more.get(REFUSAL, np.zeros(len(answers[0].value))))

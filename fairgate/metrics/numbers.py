@@ -93,8 +93,8 @@ class EffectSize(OfWorstGroup):
     spec = _spec(
         name="effect_size",
         meaning="Cohen's d: mean of a group less that of everybody else, in standard deviations of all (as in WEAT and "
-        "iEAT); of the group that departs farthest, either way. Against a baseline every group's size is compared "
-        "with its own",
+        "iEAT); of the group that departs farthest, either way. A few monstrous numbers widen the deviation and hide "
+        "an effect: bound `mean_number` too. Against a baseline every group's size is compared with its own",
         better="lower",
         highest=math.inf,
         per_group="yes",
@@ -120,7 +120,7 @@ class EffectP(Metric):
         name="effect_p",
         meaning="permutation p of Cohen's d: how often some group departs from everybody else as far as this one if "
         "numbers change places by chance (two-sided, corrected over all groups); of the group with the lowest. Few "
-        "images have a high p: bound `effect_size` too",
+        "images have a high p, and a few monstrous numbers hide an effect: bound `effect_size` and `mean_number` too",
         better="higher",
         per_group="yes",
         of_one=True,
@@ -218,9 +218,10 @@ def _ranks(values: Floats) -> Floats:
 
 
 def _told_apart(r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
-    """The numbers of the cell's images. Raises MetricError if all are the same."""
+    """The numbers of the cell's images. Raises MetricError if all are the same, or so near that squares of differences
+    underflow."""
     value = answers[0].value[cell.rows]
-    if np.ptp(value) <= 1e-12 * np.abs(value).max():
+    if np.ptp(value) <= max(1e-12 * np.abs(value).max(), 1e-100):
         raise MetricError(
             f"every image has the same number, {value[0]:.4g}: no group departs, and nothing is measured.",
             where=f"probe '{r.probe}'",

@@ -52,11 +52,17 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
     """Measure a check on its images.
 
     Groups in fewer than `r.min_sets` sets are measured like the others, and the value is not taken from them. Raises
-    MetricError, naming the metric, for a value that its spec excludes and a `paired` that is not (sets, groups).
+    MetricError, naming the metric, for NaN, a value that its spec excludes and a `paired` that is not (sets, groups).
     """
     metric = METRICS[r.metric]
     with METRICS.blaming(r.metric):
         measured = metric.measure(r, cell, answers)
+    if np.isnan(measured.value):
+        raise MetricError(
+            f"the metric '{r.metric}' gives no number (NaN).",
+            where=r.where or f"probe '{r.probe}'",
+            remedy="look at the answers that it reads",
+        )
     lowest, highest = metric.spec.lowest, metric.spec.highest
     if np.isfinite(measured.value) and not lowest - _ROUND_OFF <= measured.value <= highest + _ROUND_OFF:
         raise MetricError(

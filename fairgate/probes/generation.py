@@ -28,7 +28,7 @@ REFUSED = "refused"
 REFUSAL = "abstained"
 """Further number of a row, if any has it: whether the generator refused, which is no picture."""
 ABSENT = "absent"
-"""Further number of a row, if any has it: whether a smaller sample has no picture of it; it is left out."""
+"""Further number of a row, if any has it: whether a smaller sample has no picture of it."""
 REPEAT = "repeat"
 """Further number of a row: whether it lists a picture of its subject again, which counts once."""
 
@@ -58,7 +58,8 @@ class TableLabels(SuiteSection):
         default=False,
         exclude_if=lambda independent: not independent,
         description="The samples that are compared are not paired by row, and may differ in size: a smaller one lacks "
-        "the last rows of a subject. Left out, every row needs a picture.",
+        "the last rows of a subject, which count as refused unless the baseline lacks them too, and has `min_sets` of "
+        "it. Left out, every row needs a picture.",
     )
 
     @property

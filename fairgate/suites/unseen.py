@@ -94,7 +94,10 @@ def unseen_in_answers(
             warnings += _refused(loaded, name, probe, answers)
             if ABSENT in answers.more:
                 absent, rows = int(answers.more[ABSENT].sum()), len(answers.value)
-                problem = f"the sample of '{name}' lacks {absent:,} of {rows:,} rows, which no share counts."
+                problem = (
+                    f"the sample of '{name}' lacks {absent:,} of {rows:,} rows. No share of groups counts them; they "
+                    "count as refused unless the baseline lacks them too."
+                )
                 remedy = "compare samples of one size, as far as the generators have them"
                 warnings.append(SuiteError(problem, where=where, remedy=remedy))
             unnamed = [

@@ -400,7 +400,7 @@ def test_samples_of_different_sizes_are_compared_and_a_smaller_one_is_less_evide
     checks = {check.item: check for check in record.checks}
     assert {check.verdict for check in checks.values()} == {"pass"}, [check.reason for check in record.checks]
     assert checks[f"women[{first}]"].value == checks[f"women[{second}]"].value == 0.5
-    assert checks["readable"].value == 1
+    assert checks["readable"].value == (74 + SEEDS) / (2 * SEEDS), "what the candidate alone lacks is not readable"
     error = np.sqrt(0.25 / 74 + 0.25 / SEEDS)  # of the difference of two independent shares
     for word in WORDS:
         change = checks[f"women[{word}]"]
@@ -416,18 +416,44 @@ def test_samples_of_different_sizes_are_compared_and_a_smaller_one_is_less_evide
 
 
 def test_rows_that_a_sample_lacks_never_help_it(jobs: Path) -> None:
-    """Ten pictures decide nothing; a row that is missing between others, and any without the key, is no verdict."""
+    """Ten pictures are no verdict, nor is a row that is missing between others, or any without the key."""
     first, second = WORDS
     sample(jobs, "before.csv", {word: half(SEEDS) for word in WORDS})
     sample(jobs, "now.csv", {first: ["woman", "man"] * 5, second: half(SEEDS)})
     checks = {check.item: check for check in judged_labels(jobs, SAMPLES).checks}
-    assert {checks[f"{id_}[{first}]"].verdict for id_ in ("men", "women", "many")} == {"inconclusive"}
+    assert {checks[f"{id_}[{first}]"].verdict for id_ in ("men", "women", "many")} == {"error"}
+    assert "a sample has 10 of 150 pictures of 'doctor'" in checks[f"men[{first}]"].reason
+    assert checks[f"men[{second}]"].verdict == "pass"
     lines = (jobs / "before.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (jobs / "now.csv").write_text("".join(lines[:5] + lines[6:]), encoding="utf-8")
     assert "are missing before others" in judged_labels(jobs, SAMPLES).checks[0].reason
     sample(jobs, "now.csv", {first: half(SEEDS - 1), second: half(SEEDS)})
     strict = judged_labels(jobs, SAMPLES.replace(", independent: true", "")).checks[0]
     assert (strict.verdict, "lacks 1 of the dataset's images" in strict.reason) == ("error", True)
+
+
+def test_a_subject_or_refusals_that_a_sample_leaves_out_keep_their_weight(jobs: Path) -> None:
+    """Pooled over two subjects: whoever cuts the biased one, or leaves refusals out, does not pass by that."""
+    first, second = WORDS
+    pooled = SAMPLES.replace("by: subject, no_worse", "no_worse").replace("by: subject,\n     no_worse", "no_worse")
+    pooled += "  - {id: refusals, probe: painted, metric: refusal_rate, at_most: 0.1}\n"
+    sample(jobs, "before.csv", {word: half(SEEDS) for word in WORDS})
+
+    def judged(of_first: Sequence[str], of_second: Sequence[str]) -> dict[str, CheckResult]:
+        sample(jobs, "now.csv", {first: of_first, second: of_second})
+        return {check.item: check for check in judged_labels(jobs, pooled).checks}
+
+    for left in (0, 5):
+        checks = judged(half(SEEDS), ["man"] * left)
+        assert {checks[id_].verdict for id_ in ("readable", "men", "women", "refusals")} == {"error"}, left
+    checks = judged(half(SEEDS), ["man"] * 50)
+    assert (checks["women"].value, checks["readable"].value, checks["refusals"].value) == (0.25, 2 / 3, 1 / 3)
+    assert checks["refusals"].verdict == "fail"
+    cut = judged(half(SEEDS // 2), half(SEEDS))["refusals"]
+    assert cut.value == judged([*half(SEEDS // 2), *["refused"] * (SEEDS // 2)], half(SEEDS))["refusals"].value == 0.25
+    sample(jobs, "before.csv", {first: half(SEEDS // 2), second: half(SEEDS)})
+    checks = judged(half(SEEDS // 2)[::-1], half(SEEDS))
+    assert (checks["readable"].value, checks["refusals"].value) == (1, 0), "neither sample has these rows"
 
 
 def test_a_watched_check_of_a_generator_needs_a_painted_group_that_is_compared(jobs: Path) -> None:

@@ -94,6 +94,19 @@ def test_numbers_that_are_missing_are_no_verdict(root: Path) -> None:
     assert "lacks 1 of the dataset's images" in checks["useful"].reason
 
 
+@pytest.mark.parametrize("scale", [1e155, 1e-160])
+def test_numbers_whose_squares_overflow_hide_no_effect(root: Path, scale: float) -> None:
+    rated(root, "before.jsonl", seed=1)
+    rated(root, "now.jsonl", seed=2, lost=0.8)
+    rows = map(json.loads, (root / "now.jsonl").read_text(encoding="utf-8").splitlines())
+    text = "".join(json.dumps({**row, "rating": row["rating"] * scale}) + "\n" for row in rows)
+    (root / "now.jsonl").write_text(text, encoding="utf-8")
+    checks = judged(root)
+    assert {checks[id_].verdict for id_ in ("apart", "bounded", "chance")} == {"error"}
+    if scale > 1:
+        assert "column 'rating' is larger than 1e+100 in size for 300 images" in checks["useful"].reason
+
+
 def test_a_p_value_is_compared_with_no_baseline(root: Path) -> None:
     compared = "effect_p, over: gender, no_worse_than: baseline, margin: 0.1"
     text = SUITE.replace("effect_p, over: gender, at_least: 0.05", compared)

@@ -52,7 +52,7 @@ def test_numbers_of_p_true_are_compared_at_both_temperatures_by_default(
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("value", [1.01, -0.01])
+@pytest.mark.parametrize("value", [1.01, -0.01, np.nan])
 def test_a_value_beyond_the_range_of_the_spec_is_an_error_and_no_pass(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, value: float
 ) -> None:
@@ -62,4 +62,5 @@ def test_a_value_beyond_the_range_of_the_spec_is_an_error_and_no_pass(
     monkeypatch.setattr(others_plugin.LowSets, "measure", Mock(return_value=wrong))
     checks = {check.item: check for check in gate.evaluate(*evaluated(toy, TEXT), command="pytest").record.checks}
     assert checks["sound"].verdict == "error"
-    assert f"gives {value:g}, and its spec says that it lies between 0 and 1" in checks["sound"].reason
+    wanted = f"gives {value:g}, and its spec says that it lies between 0 and 1"
+    assert ("gives no number (NaN)" if np.isnan(value) else wanted) in checks["sound"].reason

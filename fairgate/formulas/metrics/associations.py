@@ -259,14 +259,20 @@ class SetSums:
 
     @classmethod
     def of(cls, scores: FloatArray, labels: IntArray, sets: IntArray, *, groups: int, n_sets: int) -> SetSums:
-        """Of scores, labels and sets (images,)."""
+        """Of scores, labels and sets (images,). Raises MetricError for scores whose squares overflow."""
         # Similarities lie close together and far from 0: centred first, sums of squares lose no digits.
-        score = scores - scores.mean()
         cell = sets * groups + labels
-        sums = np.bincount(cell, score, minlength=n_sets * groups).reshape(n_sets, groups)
         images = np.bincount(cell, minlength=n_sets * groups).reshape(n_sets, groups)
-        squares = np.bincount(sets, score**2, minlength=n_sets)
-        return cls(np.concatenate([sums, images, squares[:, None]], axis=1), groups)
+        with np.errstate(over="ignore", invalid="ignore"):
+            score = scores - scores.mean()
+            sums = np.bincount(cell, score, minlength=n_sets * groups).reshape(n_sets, groups)
+            squares = np.bincount(sets, score**2, minlength=n_sets)
+            finite = np.isfinite(squares.sum())
+        if not finite:
+            problem = "sums of squared scores are not finite."
+            raise MetricError(problem, where="scores", remedy="pass finite scores below 1e100 in size")
+        table = np.concatenate([sums, images, squares[:, None]], axis=1)
+        return cls(table, groups)
 
     def drawn(self, counts: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Sums (draws, groups), images (draws, groups) and squares (draws, 1) under multiplicities (draws, sets)."""

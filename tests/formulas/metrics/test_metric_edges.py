@@ -7,6 +7,7 @@ import pytest
 
 from fairgate.formulas.metrics import (
     Preset,
+    SetSums,
     _ranking,
     expected_max_skew,
     individual_typology_angle,
@@ -22,6 +23,14 @@ from fairgate.formulas.metrics import (
 from fairgate.formulas.metrics.editing import cielab
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
+
+
+@pytest.mark.parametrize("size", [1e155, 1e308])
+def test_scores_whose_squares_overflow_have_no_association(size: float) -> None:
+    """Divided by an infinite deviation, every group would be as far from the others as chance has it: 0."""
+    scores = size * np.array([1.0, -1.0, 1.0, -1.0])
+    with pytest.raises(MetricError, match="sums of squared scores are not finite"):
+        SetSums.of(scores, np.array([0, 1, 0, 1]), np.arange(4), groups=2, n_sets=4)
 
 
 def test_a_scale_of_one_half_flattens_the_softmax() -> None:
