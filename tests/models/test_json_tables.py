@@ -129,7 +129,7 @@ def test_a_list_of_rows_that_names_a_column_twice_is_refused(tmp_path: Path, pic
 def test_scores_whose_squares_overflow_are_refused(number: str, tmp_path: Path, pictures: Pictures) -> None:
     rows = [f'{{"id": {row}, "a man": {number if row == 3 else 0.5}}}' for row in range(10)]
     (tmp_path / "s.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    with pytest.raises(ScoresError, match=r"larger than 1e\+100 in size for 1 images: '3'"):
+    with pytest.raises(ScoresError, match=r"larger than 1e\+100 in size for 1 image: '3'"):
         opened("scores:s.jsonl?values=logit", pictures, tmp_path).similarity([["a man"]])
 
 
