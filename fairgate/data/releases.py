@@ -238,7 +238,7 @@ def refuse_existing(folder: Path) -> None:
         return
     if folder.exists() or folder.is_symlink():
         version = re.fullmatch(r"v([0-9]+)", folder.name)
-        following = f"write it as v{int(version[1]) + 1}, or " if version else ""
+        following = f"write it as v{int(version[1]) + 1} (`--version v{int(version[1]) + 1}`), or " if version else ""
         raise DatasetError(
             f"'{folder}' exists, and a dataset is never written over.",
             where=str(folder),

@@ -223,6 +223,7 @@ def dataset_info(dataset: Dataset) -> DatasetInfo:
         counterfactual=manifest.counterfactual,
         attributes={name: list(groups) for name, groups in manifest.attributes.items()},
         notice=manifest.notice,
+        pictures=manifest.image_encoding != "none",
     )
 
 

@@ -55,7 +55,8 @@ def plain_notice(notice: str) -> str:
 
 
 class DatasetInfo(RecordPart):
-    """The release that was scored. `fingerprint` names its content, not its files."""
+    """The release that was scored. `fingerprint` names its content, not its files; `pictures` says whether it has any
+    (None: not known, of an older record)."""
 
     name: str
     version: str
@@ -63,6 +64,7 @@ class DatasetInfo(RecordPart):
     counterfactual: bool
     attributes: dict[str, list[str]]
     notice: str | None = None
+    pictures: bool | None = None
 
     @field_validator("notice")
     @classmethod

@@ -57,7 +57,7 @@ def _remedies(closing: Sequence[CheckResult]) -> Iterator[Step]:
 def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool) -> Iterator[Step]:
     """The pictures that count most against the first checks that have any."""
     worst = dict.fromkeys(clean(worst.set_id, 60) for check in failed for worst in check.worst_sets)
-    if worst:
+    if worst and record.dataset.pictures is not False:
         kind = f"{share_words(len(worst), unit_of(record))} that {'counts' if len(worst) == 1 else 'count'} most"
         named = f": {', '.join(list(worst)[:_PICTURES])}{', ...' if len(worst) > _PICTURES else ''}" if names else ""
         yield Step(f"look at the pictures of the {kind} against it, in report.html{named}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from fairgate.ground.errors import BaselineError, TrackingError
 from fairgate.records import RESULTS, SCORES, PastRun, PastValue, Question, RecordFiles, RunRecord, without_k
 from fairgate.tracking import content
+from fairgate.tracking.history import group_of
 from fairgate.tracking.store_session import READ_REMEDY, redact, require_not_the_branchs, session, sqlite_path
 
 if TYPE_CHECKING:
@@ -176,14 +177,17 @@ def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastVal
     require_not_the_branchs(uri)
     stems = content.stems(record)
     questions = {part: _question(text) for part, text in content.questions(record).items()}
-    values = []
+    values, own = [], content.metrics(record)
     for run in past_runs(record.suite, uri, limit=limit, may_be_new=True, problem="MLflow did not take the run"):
         if run.fingerprint != record.dataset.fingerprint:
             continue
         for check in record.checks:
             stem, part = stems[check.item], content.check_part(check)
             before, now = run.questions.get(part), questions[part]
-            if before is not None and now is not None and before.digest == now.digest and stem in run.metrics:
+            if before is None or now is None or before.digest != now.digest or stem not in run.metrics:
+                continue
+            another = group_of(run.metrics, stem) != group_of(own, stem)
+            if check.rule != "no_worse_than" or not another:
                 value, lo, hi, bound = (run.metrics.get(f"{stem}{suffix}") for suffix in ("", "/lo", "/hi", "/bound"))
                 values.append(PastValue(run.commit, run.created_at, check.item, value, lo, hi, bound, run.model))
     return values

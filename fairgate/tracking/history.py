@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -134,7 +134,8 @@ def _points(stem: str, runs: Sequence[PastRun], shared: set[str | None], anchor:
         lo, hi, bound = (run.metrics.get(f"{stem}/{suffix}") for suffix in ("lo", "hi", "bound"))
         now, delta = (run.metrics.get(f"{anchor}{suffix}") for suffix in ("", "/delta"))
         start = None if now is None or delta is None else now - delta
-        yield Point(run, place, value, lo, hi, bound, run.commit in shared, _cut(before, run, _part(stem)), start)
+        cut = None if before is None else _cut(before, run, stem)
+        yield Point(run, place, value, lo, hi, bound, run.commit in shared, cut, start)
         before = run
 
 
@@ -147,9 +148,8 @@ def _shared_commits(runs: Sequence[PastRun]) -> set[str | None]:
     return {commit for commit, fingerprints in models.items() if len(fingerprints) > 1}
 
 
-def _cut(before: PastRun | None, run: PastRun, part: str) -> str | None:
-    if before is None:
-        return None
+def _cut(before: PastRun, run: PastRun, stem: str) -> str | None:
+    part = _part(stem)
     if before.fingerprint != run.fingerprint:
         if before.dataset == run.dataset:
             return f"the content of dataset {run.dataset} changed"
@@ -157,7 +157,25 @@ def _cut(before: PastRun | None, run: PastRun, part: str) -> str | None:
     was, now = before.questions.get(part), run.questions.get(part)
     if was is None or now is None:
         return "the earlier question is not known"
-    return None if was.digest == now.digest else "the question changed: prompts, labels, groups or the metric's version"
+    if was.digest != now.digest:
+        return "the question changed: prompts, labels, groups or the metric's version"
+    first, then = (group_of(either.metrics, stem) for either in (before, run))
+    of_groups = now.rule == "no_worse_than" and first is not None and then is not None
+    return f"another group's number: of {first} before, of {then} now" if of_groups and first != then else None
+
+
+def group_of(metrics: Mapping[str, float], stem: str) -> str | None:
+    """The group whose number is an item's, as MLflow names it; None if it has no groups, or several have this number.
+
+    The number of a comparison in groups is that of the group which settled it: of two runs, perhaps of two groups.
+    """
+    start, value = f"{stem}/group/", metrics.get(stem)
+    names = [
+        name.removeprefix(start)
+        for name, number in metrics.items()
+        if name.startswith(start) and "/" not in name.removeprefix(start) and number == value
+    ]
+    return names[0] if len(names) == 1 else None
 
 
 _LEAST = 5e-5

@@ -18,6 +18,8 @@ from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, 
 from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, has_weights, turned
 from fairgate.suites import FOLDER, TOLERATES, Settings, Suite, annotated, load_text, resolve
 
+_USE = "is the model still of use"
+
 MEASURED = 1000
 """A suite for no more images is measured if nobody says otherwise: more can decide nearly all checks."""
 Write = Callable[[float], str]
@@ -66,7 +68,8 @@ def measured_suite(
         here = prepared(text)
         simulation = Simulation(here, changes, progress)
         measured = outlook(simulation, here.loaded.suite)
-        if not _missing(here.loaded.suite, measured):
+        decides = {check.id: ("", check.decides) for check in measured.checks}
+        if not _missing(here.loaded.suite, measured) and _is_complete(prepared, annotated(text, decides)):
             measured = with_losses(measured, simulation, here.loaded.suite)
             views = _proposal(here, settings)
             alike = {check.id for check in here.loaded.suite.checks if METRICS[check.metric].spec.tempered}
@@ -84,6 +87,15 @@ def measured_suite(
             return FirstSuite(head + annotated(text, notes), (*lines, *told))
     assert measured is not None
     raise _undecidable(name, here.loaded.suite, measured, tried, _proposal(here, settings))
+
+
+def _is_complete(prepared: Callable[[str], gate.Prepared], text: str) -> bool:
+    """Whether what is left of a suite still tells if a model is of use, once undecidable checks are watched."""
+    try:
+        prepared(text)
+    except SuiteError:
+        return False
+    return True
 
 
 def _described(changes: Sequence[Change]) -> list[str]:
@@ -114,7 +126,7 @@ def _missing(suite: Suite, measured: Outlook) -> list[str]:
     deciding = [check for check in suite.checks if measured.of(check.id).decides]
     by_group = [check for check in deciding if check.no_worse_than and check.over]
     useful = [check for check in deciding if METRICS[check.metric].spec.utility]
-    return [*["does a group lose"] * (not by_group), *["is the model still of use"] * (not useful)]
+    return [*["does a group lose"] * (not by_group), *[_USE] * (not useful)]
 
 
 def _proposal(prepared: gate.Prepared, settings: Settings) -> str:
@@ -137,7 +149,7 @@ def _note(check: CheckOutlook, unit: str, views: str, *, alike: bool) -> str:
 
 def _undecidable(name: str, suite: Suite, measured: Outlook, margin: float, views: str) -> SuiteError:
     nearest = max(_by_group(measured, suite), key=lambda check: check.passes, default=None)
-    what = " and ".join(f'"{question}?"' for question in _missing(suite, measured))
+    what = " and ".join(f'"{question}?"' for question in _missing(suite, measured) or [_USE])
     needs = ""
     if nearest is not None:
         needs = f": '{nearest.id}' passes one {nearest.passes:.0%} of the time"

@@ -157,3 +157,17 @@ def test_a_check_that_is_gone_keeps_its_history() -> None:
         "skew[doctor]": 1,
     }
     assert (FAIRNESS.digest, SKEW.digest) == ("q1", "q2")
+
+
+@pytest.mark.parametrize(("rule", "joined"), [("no_worse_than", False), ("at_least", True)])
+def test_a_comparison_that_another_group_settles_is_cut_and_a_bound_follows_the_worst_group(
+    rule: str, joined: bool
+) -> None:
+    """Male 0.094 and White 0.508 before, the same now: a move of 0.4 would be none of either group's."""
+    groups = {"fairness/all/group/Male": 0.094, "fairness/all/group/White": 0.508}
+    asked = {"fairness": Question("fairness", "higher", rule, "baseline", "q")}
+    before, now = (a_run(at, value, more=groups, asked=asked) for at, value in ((1, 0.094), (2, 0.508)))
+    series = fairness(before, now)
+    assert len(series.moves) == (1 if joined else 0)
+    cut = series.points[1].cut
+    assert cut == (None if joined else "another group's number: of Male before, of White now")
