@@ -38,7 +38,7 @@ _FAMILIES = (
     ("leanings", "bias_ambiguous", "bias_disambiguated"),
     ("generated", "perceived_share"),
     ("generated_targets", "target_distance", "target_skew", "painted_entropy"),
-    ("generated", "readable", "subject_shown", "refusal_rate"),
+    ("picture_shares", "readable", "subject_shown", "refusal_rate"),
     ("numbers", "mean_number", "right_share", "effect_size", "effect_p", "number_agreement"),
 )
 """The module of each family, with its metrics, in the order in which reports and pages list them."""
@@ -57,7 +57,8 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
     metric = METRICS[r.metric]
     with METRICS.blaming(r.metric):
         measured = metric.measure(r, cell, answers)
-    if np.isnan(measured.value):
+    may_lack = metric.spec.gaps or metric.spec.relative  # a group without others has none, which is inconclusive
+    if np.isnan(measured.value) and not may_lack:
         raise MetricError(
             f"the metric '{r.metric}' gives no number (NaN).",
             where=r.where or f"probe '{r.probe}'",

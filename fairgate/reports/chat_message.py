@@ -14,7 +14,7 @@ from fairgate.ground.errors import clean
 from fairgate.ground.markdown import web_address
 from fairgate.records import RunRecord
 from fairgate.reports import formatting as words
-from fairgate.reports.next_steps import Step, next_steps
+from fairgate.reports.next_steps import NextStep, next_steps
 from fairgate.reports.outputs import Output, OutputContext, register
 from fairgate.reports.run_remarks import approval_command, approvals_needed, cause_lines, notices
 from fairgate.reports.sentences import sentence
@@ -55,7 +55,7 @@ def _nameless(reason: str) -> str:
     return _QUOTED.sub("'…'", reason)
 
 
-def _short(record: RunRecord) -> list[Step]:
+def _short(record: RunRecord) -> list[NextStep]:
     """The steps without the lines of a suite file, which are in the comment."""
     return [step for step in next_steps(record, names=False) if len(step.lines) < 2][:_STEPS]
 

@@ -26,7 +26,7 @@ _VIEWED: Final = ("zero_shot_classification", "prediction")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """What to do, in a sentence, and the lines to copy for it. Cleaned, not escaped."""
 
     what: str
@@ -34,7 +34,7 @@ class Step:
     language: str = "sh"
 
 
-def next_steps(record: RunRecord, *, names: bool = True) -> list[Step]:
+def next_steps(record: RunRecord, *, names: bool = True) -> list[NextStep]:
     """What to do next about checks that close the gate, the most useful first; `approval_command` is for the rest.
     Without `names`, no single picture is named: a comment has aggregates only. A record without a command is of arrays:
     there is no report, no suite and no checkpoint for a step."""
@@ -46,35 +46,35 @@ def next_steps(record: RunRecord, *, names: bool = True) -> list[Step]:
     return [*_remedies(closing), *(step for several in steps for step in several)]
 
 
-def _remedies(closing: Sequence[CheckResult]) -> Iterator[Step]:
+def _remedies(closing: Sequence[CheckResult]) -> Iterator[NextStep]:
     """What the errors themselves advise, each advice once."""
     lines = [line.strip() for check in closing if check.verdict == "error" for line in check.reason.splitlines()[1:]]
     remedies = dict.fromkeys(line.removeprefix("remedy:").strip() for line in lines if line.startswith("remedy:"))
     for remedy in list(remedies)[:_CHECKS]:
-        yield Step(clean(remedy, 600))
+        yield NextStep(clean(remedy, 600))
 
 
-def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool) -> Iterator[Step]:
+def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool) -> Iterator[NextStep]:
     """The pictures that count most against the first checks that have any."""
     worst = dict.fromkeys(clean(worst.set_id, 60) for check in failed for worst in check.worst_sets)
     if worst and record.dataset.pictures is not False:
         kind = f"{share_words(len(worst), unit_of(record))} that {'counts' if len(worst) == 1 else 'count'} most"
         named = f": {', '.join(list(worst)[:_PICTURES])}{', ...' if len(worst) > _PICTURES else ''}" if names else ""
-        yield Step(f"look at the pictures of the {kind} against it, in report.html{named}")
+        yield NextStep(f"look at the pictures of the {kind} against it, in report.html{named}")
 
 
-def _compare(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
+def _compare(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextStep]:
     """The audit of both checkpoints, if they have two addresses."""
     for against, info in (("baseline", record.baseline), ("anchor", record.anchor)):
         compared = any((check.against or "baseline") == against for check in failed if check.rule == "no_worse_than")
         if info is not None and compared and info.uri != record.model.uri and not info.unchanged:
             words = [record.suite, "--model", info.uri, "--model", record.model.uri]
             if all(map(_COPIED.fullmatch, words)):
-                yield Step("compare the two checkpoints", (f"fairgate audit {shlex.join(words)}",))
+                yield NextStep("compare the two checkpoints", (f"fairgate audit {shlex.join(words)}",))
             return
 
 
-def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
+def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextStep]:
     """How many more images, or views of each, would settle the open checks; and what to compare with, if nothing is."""
     unit = unit_of(record)
     for check in [check for check in failed if check.verdict == "inconclusive"][:_CHECKS]:
@@ -93,10 +93,10 @@ def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
         elif over := reaching_over(check):
             advice.append(f"score more {unit}s ({over})")
         if advice:
-            yield Step(f"to settle {name}: {', '.join(advice)}")
+            yield NextStep(f"to settle {name}: {', '.join(advice)}")
     missing = next((check for check in failed if check.verdict == "inconclusive" and check.delta is None), None)
     if missing is not None and missing.rule == "no_worse_than" and record.baseline is None:
-        yield Step(clean(missing.reason, 600))
+        yield NextStep(clean(missing.reason, 600))
 
 
 def _has_views(check: CheckResult, record: RunRecord) -> bool:
@@ -106,11 +106,11 @@ def _has_views(check: CheckResult, record: RunRecord) -> bool:
     return kind in _VIEWED and all(spec is not None and spec.averaged for spec in specs)
 
 
-def _accept(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
+def _accept(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextStep]:
     """The waiver that accepts the loss for a time, merged before the change is; nothing of checks that have one."""
     waived = [check for check in failed if unmerged_waiver(check, record)]
     if waived:
-        yield Step(f"merge the waiver first, by a pull request of its own, and then this change: {_names(waived)}")
+        yield NextStep(f"merge the waiver first, by a pull request of its own, and then this change: {_names(waived)}")
     rest = [check for check in failed if check.verdict == "fail" and check not in waived]
     try:
         until = (datetime.fromisoformat(record.created_at) + _WAIVED).date()
@@ -118,13 +118,13 @@ def _accept(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[Step]:
         return
     if late := [check for check in rest if check.waiver is not None]:
         what = "to extend an expired waiver, first merge a later `until` by a pull request of its own"
-        yield Step(f"{what}: {_names(late)}")
+        yield NextStep(f"{what}: {_names(late)}")
     named = [check for check in rest if check.waiver is None and _COPIED.fullmatch(f"{check.id}{check.about or ''}")]
     if named:
         lines = list(dict.fromkeys(_waiver(check, until.isoformat()) for check in named))
         lines = at_most(lines, _WAIVERS, "  # and {} more: every failed check needs a waiver")
         suite = clean(record.suite, 80)
-        yield Step(
+        yield NextStep(
             f"to accept it on purpose, first merge this into fairness_suites/{suite}.yaml by a pull request of its own",
             ("waivers:", *lines),
             "yaml",

@@ -17,7 +17,7 @@ from fairgate.reports import formatting as words
 from fairgate.reports import run_remarks
 from fairgate.reports.ci import github_annotations
 from fairgate.reports.data_table import markdown_table
-from fairgate.reports.next_steps import Step, next_steps
+from fairgate.reports.next_steps import NextStep, next_steps
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_drawings import checks_table, groups_table
 from fairgate.reports.sentences import sentence
@@ -164,7 +164,7 @@ def _next(record: RunRecord, detail: _Detail) -> str:
     return "\n\n".join(["**What next**", *blocks]) if blocks else ""
 
 
-def _copied(step: Step, detail: _Detail) -> list[str]:
+def _copied(step: NextStep, detail: _Detail) -> list[str]:
     """Lines to copy as a block, unless they are longer than this level of detail allows."""
     if sum(map(len, step.lines)) > 8 * detail.clip:
         return ["(report.html has the lines.)"]

@@ -172,7 +172,7 @@ def test_a_table_has_no_answers_about_views(toy: Toy) -> None:
             "  more: {kind: detection, threshold: 0.5, views: 3}\n  search:",
             "the recorded box is not where a view shows the person",
         ),
-        ("views: 4", "views: 65", "less than or equal to 64"),
+        ("views: 4", "views: 65", "at most 64 is allowed"),
     ],
 )
 def test_views_are_refused_where_they_have_no_mean_or_change_what_is_right(

@@ -149,7 +149,7 @@ def test_new_rank_metrics_are_refused_where_they_make_no_sense(toy: Toy, check: 
         ("{kind: association, template: a photo, words: [a]}", "never uses"),
         ('{kind: association, template: "{word} {label}", words: [a]}', "unknown placeholder"),
         ('{kind: association, template: "{word}", words: [a, a]}', "words are given twice"),
-        ('{kind: association, template: "{word}", words: []}', "at least 1 item"),
+        ('{kind: association, template: "{word}", words: []}', "at least 1 is expected"),
         ('{kind: association, template: "{word}", wrods: [a]}', "unknown key 'wrods'"),
         ('{kind: zero_shot_classification, template: "{label}", labels: [a, b], positive: c}', "not among the labels"),
         (

@@ -7,6 +7,7 @@ import pytest
 from refusals import Refusal, check
 
 from fairgate.formulas.metrics import (
+    SetSums,
     accuracy_by_group,
     association,
     average_face,
@@ -57,6 +58,10 @@ REFUSALS = {
     "scores whose squares overflow": Refusal(
         lambda: c_asc([[1e200, -1e200]], np.array([0, 1]), groups=2),
         "divide the scores by a constant: C-ASC does not depend on their unit",
+    ),
+    "sums of squares that overflow": Refusal(
+        lambda: SetSums.of(np.array([1e200, -1e200]), np.array([0, 1]), np.array([0, 1]), groups=2, n_sets=2),
+        "pass finite scores below 1e100 in size",
     ),
     "a histogram of one bin": Refusal(
         lambda: mutual_information([[0.0], [1.0]], [0, 1], bins=1),
