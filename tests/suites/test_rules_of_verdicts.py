@@ -317,3 +317,35 @@ def test_means_over_views_are_as_far_apart_as_a_set_can_be_and_no_answers() -> N
         evidence.append(part.comparison.evidence)
     assert [of.under.exact for of in evidence] == [True, False]
     assert evidence[0].mean.tolist() == evidence[1].mean.tolist() == pytest.approx([-0.05, -0.05])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "outcome"), [(0.5, 0.3, "pass"), (-0.05, -0.3, "fail"), (0.05, -0.15, "fail")]
+)
+def test_inside_sets_a_lead_that_shrank_is_no_harm_and_a_group_that_fell_behind_fails(
+    before: float, now: float, outcome: str
+) -> None:
+    noise = np.random.default_rng(4).normal(0, 0.01, (2, SETS))
+    sides = [
+        counted(np.stack([level + own, -level - own], axis=1)) for level, own in zip((now, before), noise, strict=True)
+    ]
+    check = planned("value", margin=0.1, no_worse_than="baseline")
+    check.spec = check.metric.spec = replace(check.spec, relative=True)
+    sets = Resamples(SETS, LOADED.decision.draws, stream(0, "sets"))
+    (result,) = decide_family([compare(LOADED, check, cell(2), *sides, None, sets)], LOADED.decision)
+    assert result.outcome(0) == outcome
+
+
+@pytest.mark.parametrize(("before", "now", "outcome"), [(0.5, 0.3, "pass"), (-0.05, -0.3, "fail")])
+def test_of_gaps_that_are_no_means_a_lead_that_shrank_is_no_harm_either(
+    before: float, now: float, outcome: str
+) -> None:
+    noise = np.random.default_rng(5).normal(0, 0.01, (2, LOADED.decision.draws, 2))
+    sides = [measure([level, -level], resampled="groups") for level in (now, before)]
+    check = planned("value", margin=0.1, no_worse_than="baseline")
+    check.spec = check.metric.spec = replace(check.spec, relative=True)
+    sets = Resamples(SETS, LOADED.decision.draws, stream(0, "sets"))
+    ends = np.array([now, -now])
+    deltas, drawn = ends - np.array([before, -before]) + noise[0], ends + noise[1]
+    (result,) = decide_family([compare(LOADED, check, cell(2), *sides, deltas, sets, drawn)], LOADED.decision)
+    assert result.outcome(0) == outcome
