@@ -135,7 +135,7 @@ def _between_groups(
 ) -> list[statistics.PairedComparison]:
     """Groups that are large `enough`, (groups,) of every grouping, against the others of theirs. Images are resampled
     within their groups, so that resamples of all images do not fit."""
-    found = []
+    comparisons = []
     for at, (codes, own) in enumerate(zip(cell.group_codes, enough, strict=True)):
         if not own.any():
             continue
@@ -143,10 +143,10 @@ def _between_groups(
         labels = np.where(codes >= 0, place[codes], -1)
         rng = stream(suite.decision.seed, "images", suite.suite, planned.item, *([str(at)] if at else []))
         groups = int(own.sum())
-        found.append(
+        comparisons.append(
             statistics.compare_images(now, before, labels, groups=groups, units=cell.set_code, rng=rng, **test)
         )
-    return found
+    return comparisons
 
 
 def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
