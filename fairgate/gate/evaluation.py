@@ -23,7 +23,7 @@ from fairgate.gate.runs import ComparedRun, Progress, dataset_info, entropies_of
 from fairgate.gate.scoring import Scored, score
 from fairgate.ground.errors import FairgateError, NoVerdict
 from fairgate.models import local_paths
-from fairgate.probes import scores_digest
+from fairgate.probes import ABSENT, scores_digest
 from fairgate.tracking import environment
 
 
@@ -310,6 +310,7 @@ def _coverage(prepared: Prepared, scores: Scores) -> records.Coverage:
     scored = min((int(np.isfinite(values.value).sum()) for values in scores.values()), default=0)
     missing = [] if scored == expected else [f"{expected - scored:,} of {expected:,} images have no score"]
     probes = prepared.loaded.suite.probes
+    none = np.zeros(expected)
     unasked = {name: int((~probe.asked(prepared.dataset.index)).sum()) for name, probe in probes.items()}
     return records.Coverage(
         expected_sets=manifest.n_sets,
@@ -319,6 +320,7 @@ def _coverage(prepared: Prepared, scores: Scores) -> records.Coverage:
         prompts=suites.prompt_count(prepared.loaded.suite, manifest.subjects),
         missing=missing,
         unasked={name: count for name, count in unasked.items() if count},
+        lacking={name: count for name, values in scores.items() if (count := int(values.more.get(ABSENT, none).sum()))},
     )
 
 

@@ -11,8 +11,8 @@ from typing import Final
 from fairgate.records.metrics import with_k
 
 RULE: Final = (
-    "A number moved where two runs, one after the other on the same dataset and with the same question, differ by more "
-    "than both intervals allow: by more than the root of the summed squares of the halves that face each other."
+    "A number moved if it differs between two consecutive runs, of the same dataset and question, by more than both "
+    "intervals allow together: the square root of the summed squares of the two half-widths that face each other."
 )
 
 

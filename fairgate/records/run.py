@@ -91,7 +91,8 @@ ProbeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", m
 
 class Coverage(RecordPart):
     """Expected against scored. Anything missing makes the run an error. `unasked` counts, by probe, the images that the
-    suite leaves out: they are in no numerator and no denominator."""
+    suite leaves out: they are in no numerator and no denominator. `lacking` counts, by probe of independent samples,
+    the rows of which the candidate's has no picture: each counts as the metric defines."""
 
     expected_sets: int
     scored_sets: int
@@ -100,6 +101,7 @@ class Coverage(RecordPart):
     prompts: int
     missing: list[str] = Field(default_factory=list)
     unasked: dict[ProbeName, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    lacking: dict[ProbeName, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -127,6 +129,11 @@ class Decision(RecordPart):
     correction: str
     seed: int
     draws: int
+
+    @property
+    def method(self) -> str:
+        """The published name of the correction (Romano and Wolf 2005) that a suite's `correction` stands for."""
+        return {"holm": "step-down max-T", "bonferroni": "single-step max-T"}.get(self.correction, self.correction)
 
 
 class RunRecord(RecordPart):

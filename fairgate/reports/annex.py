@@ -82,7 +82,7 @@ def _general(record: RunRecord) -> list[str]:
 def _testing(record: RunRecord) -> list[str]:
     data, decided, place = record.dataset, record.decision, record.environment
     when = words.moment(record.created_at)
-    corrected = f"corrected by {clean(decided.correction, 40)} over the whole suite"
+    corrected = f"corrected by {clean(decided.method, 40)} over the whole suite"
     facts = {
         "suite": f"{record.suite} (digest {record.suite_digest})",
         "dataset": f"{data.name} {data.version} (fingerprint {data.fingerprint})",

@@ -116,8 +116,7 @@ def junit_properties(check: CheckResult, record: RunRecord) -> list[tuple[str, s
     properties |= {
         "status": None if check.status == "ok" else check.status,
         "n_sets": check.n_sets,
-        "finding": run_remarks.noted_sentence(check, record),
-        "reason": check.reason,
+        "finding": _finding_text(check, record),
     }
     return _properties(properties)
 

@@ -304,18 +304,19 @@ def uncomputed_words(record: RunRecord) -> str:
 def coverage_words(record: RunRecord) -> str:
     """Expected against scored, in one line."""
     got, single = record.coverage, unit_of(record) == "image"
-    images, prompts = share_words(got.scored_images, "image"), share_words(got.prompts, "prompt") if got.prompts else ""
+    prompts = share_words(got.prompts, "prompt") if got.prompts else ""
     everything = share_words(got.expected_images, "image")
-    unasked = "".join(
-        f"; {name} asks {got.expected_images - out:,} of {everything}" for name, out in got.unasked.items()
-    )
+    images = share_words(got.scored_images - max(got.lacking.values(), default=0), "image")
+    unasked = [f"; {name} asks {got.expected_images - out:,} of {everything}" for name, out in got.unasked.items()]
+    unasked += [f"; the sample of {name} lacks {out:,} of {everything}" for name, out in got.lacking.items()]
+    more = "".join(unasked)
     if got.complete and single:
-        return f"all {images} scored{f' ({prompts})' if prompts else ''}{unasked}"
+        return f"{'' if got.lacking else 'all '}{images} scored{f' ({prompts})' if prompts else ''}{more}"
     if got.complete:
         scored = ", ".join(filter(None, (images, prompts)))
-        return f"all {share_words(got.scored_sets, 'set')} scored ({scored}){unasked}"
+        return f"all {share_words(got.scored_sets, 'set')} scored ({scored}){more}"
     sets = "" if single else f"{got.scored_sets:,} of {share_words(got.expected_sets, 'set')}, "
-    return f"incomplete: {sets}{got.scored_images:,} of {everything} scored{unasked}"
+    return f"incomplete: {sets}{got.scored_images:,} of {everything} scored{more}"
 
 
 def moment(created_at: str) -> str:

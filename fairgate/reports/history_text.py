@@ -19,6 +19,8 @@ _BARS: Final = "▁▂▃▄▅▆▇"  # seven: noise about the middle must not
 _CUT: Final = "╎"
 _WIDEST: Final = 40
 """Runs that a line of the terminal shows, the newest ones."""
+_NARROWEST, _BESIDE = 8, 90
+"""Runs that a line shows in a narrow terminal, and columns for what stands beside it."""
 _PLACES: Final = 8
 """Most recent places where numbers moved that the terminal lists."""
 _MOVES: Final = 6
@@ -153,8 +155,11 @@ def sparkline(series: Series, widest: int = _WIDEST) -> str:
     return "".join(bars)
 
 
-def history_table(history: History) -> Table:
-    """A row per item: first and last number, the line between, and where it moved last."""
+def history_table(history: History, width: int) -> Table:
+    """A row per item: first and last number, the line between, and where it moved last. Of `width` columns of a
+    terminal the line gets what names and numbers leave; a name wraps and is never cut, since its end may be what tells
+    two apart."""
+    bars = min(_WIDEST, max(_NARROWEST, width - _BESIDE))
     rows: list[list[str | tuple[str, str]]] = []
     anchored = any(series.points[-1].anchor is not None for series in history.series)
     for series in history.series:
@@ -165,14 +170,14 @@ def history_table(history: History) -> Table:
         where = "" if last is None else named(last.before if last is series.drift else last.after)
         rows.append(
             [
-                *(clean(series.item, 60), metric_words(series.question), str(len(series.points))),
-                *(number(series.points[0].value), sparkline(series), measured(series.points[-1])),
+                *(clean(series.item, 200), metric_words(series.question), str(len(series.points))),
+                *(number(series.points[0].value), sparkline(series, bars), measured(series.points[-1])),
                 *((_since_anchor(series),) if anchored else ()),
                 (words + where, "red" if bad else ""),
             ]
         )
-    since = ("since the anchor",) if anchored else ()
-    return text_table(("check", "metric", ">runs", ">first", "history", "last", *since, "moved"), rows)
+    since = ("~since the anchor",) if anchored else ()
+    return text_table(("~check", "~metric", ">runs", ">first", "history", "~last", *since, "~moved"), rows)
 
 
 def _since_anchor(series: Series) -> str:

@@ -160,7 +160,7 @@ def _coverage(coverage: Coverage, verdict: Verdict) -> Iterator[str]:
         scored, expected = (getattr(coverage, f"{did}_{name}") for did in ("scored", "expected"))
         if not 0 <= scored <= expected:
             yield f"coverage: {scored} of {expected} {name} cannot have been scored"
-    for probe, count in coverage.unasked.items():
+    for probe, count in (*coverage.unasked.items(), *coverage.lacking.items()):
         if count > coverage.expected_images:
             yield f"coverage: '{probe}' left out {count} of {coverage.expected_images} images"
     if not coverage.complete and verdict != "error":

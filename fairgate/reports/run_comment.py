@@ -234,7 +234,7 @@ def _about(record: RunRecord, detail: _Detail) -> str:
         f"- baseline: {_reference(record.baseline, detail)}",
         *([] if record.anchor is None else [f"- anchor: {_reference(record.anchor, detail)}"]),
         f"- dataset: {escape(data.name, detail.clip)}/{escape(data.version, 24)} ({escape(data.fingerprint[:12])})",
-        f"- decided at alpha {decided.alpha:g}, corrected by {escape(decided.correction, 24)} over the whole suite, "
+        f"- decided at alpha {decided.alpha:g}, corrected by {escape(decided.method, 24)} over the whole suite, "
         f"{decided.draws:,} draws, seed {decided.seed}",
         f"- fairgate {escape(record.environment.fairgate, 24)}, {escape(words.moment(record.created_at), 40)}",
     ]

@@ -274,4 +274,4 @@ def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None)
     also = listed(worst_first(check, others), lambda group: clean(group.group, 80))
     enough = f"about {check.sets_needed or 0:,}{' per group' if any(g.delta is not None for g in check.groups) else ''}"
     words = f"; too few {unit_of(record)}s to tell ({enough} would)" if check.sets_needed else _NOT_SETTLED
-    return f"{words}; also open: {also}" if also else words
+    return f"{words}; undecided too: {also}" if also else words

@@ -198,7 +198,7 @@ def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
 
 
 def decide_family(parts: Sequence[CheckComparison], rule: DecisionRule) -> list[statistics.PairedResult]:
-    """Every comparison decided, in all its groups. Bonferroni's correction takes no steps, Holm's does."""
+    """Every comparison decided, in all its groups. The suite's `holm` is the step-down max-T."""
     results = iter(statistics.decided([each for part in parts for each in part.every], steps=rule.correction == "holm"))
     return [_joined(part, [next(results) for _ in part.every]) for part in parts]
 

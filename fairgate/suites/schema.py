@@ -82,7 +82,9 @@ class DecisionRule(SuiteSection):
         default=0.05, gt=0, lt=0.5, description="Rate of false alarms over all comparisons of the suite together."
     )
     correction: Literal["holm", "bonferroni"] = Field(
-        default="holm", description="`holm` corrects in steps, `bonferroni` in one, which sees less."
+        default="holm",
+        description="Of the max-T over all comparisons: `holm` is the step-down form, `bonferroni` the single-step "
+        "one, which detects less.",
     )
     seed: int = Field(default=0, ge=0, description="Seed of the resamples.")
     draws: int = Field(default=4000, ge=500, le=100_000, description="Number of resamples of the sets.")

@@ -408,6 +408,7 @@ def test_samples_of_different_sizes_are_compared_and_a_smaller_one_is_less_evide
         assert change.delta_hi is not None
         assert change.delta_hi - change.delta_lo == pytest.approx(2 * 1.645 * error, rel=0.2)
     assert any(f"lacks {SEEDS - 74} of {2 * SEEDS} rows" in line for line in record.warnings)
+    assert (record.coverage.complete, record.coverage.lacking) == (True, {"painted": SEEDS - 74})
     sample(jobs, "now.csv", {first: half(74), second: ["man"] * SEEDS})
     checks = {check.item: check for check in judged_labels(jobs, SAMPLES).checks}
     assert checks[f"women[{second}]"].verdict == "fail"

@@ -19,7 +19,14 @@ from example_records import (
 from rich.console import Console
 
 from fairgate.records import Coverage, MemberResult, RunRecord
-from fairgate.reports import github_annotations, junit_properties, render_html, terminal_summary, terminal_table
+from fairgate.reports import (
+    github_annotations,
+    junit_properties,
+    render_html,
+    sentence,
+    terminal_summary,
+    terminal_table,
+)
 
 
 def _printed(record: RunRecord, width: int = 100) -> str:
@@ -154,6 +161,8 @@ def test_junit_keeps_numbers_in_full_and_leaves_out_what_was_not_measured() -> N
     assert kept["fairgate.verdict"] == "fail"
     assert "fairgate.baseline" not in kept
     assert "fairgate.status" not in kept
+    assert "fairgate.reason" not in kept
+    assert kept["fairgate.finding"].startswith(sentence(fairness_check("doctor", 0.8123456789), example_record()))
 
 
 def test_junit_of_an_error_has_no_value_and_no_control_codes() -> None:

@@ -138,7 +138,7 @@ def test_a_dozen_failing_groups_are_counted_in_a_line_and_all_in_the_tables() ->
         assert "g03" not in told[name].partition("by-group")[0]
     for name in ("comment", "summary", "page"):
         assert all(f"g{at:02d}" in told[name] for at in range(12)), name
-    lines = explain_check(record.checks[0])
+    lines = explain_check(record.checks[0], record)
     assert sum(line.startswith("  > g") for line in lines) == 12
 
 
@@ -184,7 +184,7 @@ def test_junit_and_pytest_name_every_failing_group(record: RunRecord) -> None:
     kept = dict(junit_properties(check, record))
     assert kept["fairgate.failing_groups"] == "Black × Male; Black × Female"
     assert kept["fairgate.undecided_groups"] == "other × Male"
-    lines = explain_check(check)
+    lines = explain_check(check, record)
     assert [line.split()[1] for line in lines if line.startswith("  > ")] == ["Black", "Black"]
     assert any("5 sets, too few to judge (groups.min_sets: 30)" in line for line in lines)
 
@@ -194,7 +194,7 @@ def test_hostile_names_of_groups_act_nowhere() -> None:
     record = example_record([check])
     assert "<script>" not in _page(record)
     assert "<script>" not in render_comment(record)
-    assert not any("\x1b" in line or line.startswith("::") for line in explain_check(check))
+    assert not any("\x1b" in line or line.startswith("::") for line in explain_check(check, record))
 
 
 def _page(record: RunRecord) -> str:

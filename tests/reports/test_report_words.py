@@ -18,7 +18,7 @@ from example_records import (
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number, p_value, signed
-from fairgate.records import CheckResult, Coverage, NeededApproval, RunRecord
+from fairgate.records import CheckResult, Coverage, Decision, NeededApproval, RunRecord
 from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
 from fairgate.reports.formatting import bound_words, coverage_words, moment, totals, verdict_words, why_absent
 from fairgate.reports.sentences import sentence
@@ -149,6 +149,18 @@ def test_single_images_are_counted_once() -> None:
         expected_sets=72, scored_sets=0, expected_images=72, scored_images=70, prompts=2, missing=["2 of 72"]
     )
     assert coverage_words(photographs_record(coverage=part)) == "incomplete: 70 of 72 images scored"
+
+
+def test_rows_that_a_sample_lacks_are_not_counted_as_scored() -> None:
+    counts = {"expected_sets": 72, "scored_sets": 72, "expected_images": 72, "scored_images": 72, "prompts": 0}
+    words = coverage_words(photographs_record(coverage=Coverage(**counts, lacking={"painted": 20})))
+    assert words == "52 images scored; the sample of painted lacks 20 of 72 images"
+
+
+def test_the_correction_has_its_published_name() -> None:
+    for correction, name in (("holm", "step-down max-T"), ("bonferroni", "single-step max-T")):
+        decision = Decision(alpha=0.05, correction=correction, seed=0, draws=4000)
+        assert f"corrected by {name} over" in render_comment(example_record(decision=decision))
 
 
 def test_verdicts_bounds_totals_and_moments_read_as_sentences_do() -> None:

@@ -165,7 +165,7 @@ def history(
     past = tracking.suite_history(suite, runs, check=check, metric=metric, subject=subject)
     console = wide_console(140)
     typer.echo(f"{past.suite}: {reports.span_words(past)}")
-    console.print(reports.history_table(past))
+    console.print(reports.history_table(past, console.width))
     typer.echo("\n".join(reports.terminal_lines(past)))
     if out is not None:
         with writing("the picture", str(out)):

@@ -5,30 +5,21 @@ from __future__ import annotations
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number, share_words, signed
 from fairgate.records import CheckResult, GroupResult, RunRecord, WorstSet
-from fairgate.reports import (
-    SYMBOL,
-    by_attribute,
-    inert,
-    no_interval_words,
-    noted_sentence,
-    null_words,
-    tie_words,
-    unit_of,
-)
+from fairgate.reports import SYMBOL, by_attribute, inert, no_interval_words, noted_sentence, unit_of
 
 GROUPS_SHOWN = 12
 
 
-def explain_check(check: CheckResult, record: RunRecord | None = None) -> list[str]:
-    """Lines for pytest's failure section; `record` is None of a check that a test in Python makes."""
-    verdict = "not judged" if check.verdict == "error" else check.verdict
-    first, *more = [_safe(line) for line in check.reason.splitlines()] or [""]
-    unit = "set" if record is None else unit_of(record)
-    if record is not None and check.verdict != "error":
-        first, more = inert(noted_sentence(check, record)), []
-    lines = [f"{verdict}: {first}", *more]  # pytest's short summary shows the first line, after the item's name
-    beside = (null_words(check), tie_words(check)) if record is None else ()  # else the sentence has them
-    lines += [words for words in (*beside, no_interval_words(check)) if words]
+def explain_check(check: CheckResult, record: RunRecord) -> list[str]:
+    """Lines for pytest's failure section, about a check of a record."""
+    unit = unit_of(record)
+    if check.verdict == "error":
+        problem, *more = [_safe(line) for line in check.reason.splitlines()] or [""]
+        lines = [f"not judged: {problem}", *more]
+    else:  # pytest's short summary shows the first line, after the item's name
+        lines = [f"{check.verdict}: {inert(noted_sentence(check, record))}"]
+    if without := no_interval_words(check):
+        lines.append(without)
     if check.groups:
         shown = _shown(check)
         lines += ["", *(_group_line(check, group, unit) for group in shown)]
@@ -49,7 +40,7 @@ def worst_set_line(worst: WorstSet) -> str:
 
 
 def _safe(line: str) -> str:
-    """A line of a reason, which may quote names of groups or a file, with its indentation."""
+    """A line of an error, which may quote names of groups or a file, with its indentation."""
     return line[: len(line) - len(line.lstrip())] + inert(clean(line))
 
 

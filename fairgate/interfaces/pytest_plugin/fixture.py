@@ -10,8 +10,8 @@ from fairgate.ground.errors import FairgateError, SuiteError, did_you_mean
 from fairgate.ground.number_format import number, share_words
 from fairgate.interfaces.pytest_plugin.explain import explain_check, worst_set_line
 from fairgate.metrics import METRICS, Metric
-from fairgate.records import CheckResult
-from fairgate.reports import no_interval_words, null_words, tie_words
+from fairgate.records import CheckResult, Coverage, RunRecord
+from fairgate.reports import no_interval_words, null_words, tie_words, unit_of
 from fairgate.suites import Check, Settings
 
 
@@ -44,12 +44,6 @@ class Fairness:
         self._prepared = prepared
         self._settings = settings
         self._scored: gate.Scored | None = None
-
-    @property
-    def unit(self) -> str:
-        """What numbers are made of: images that are sets of their own, or sets."""
-        data = self._prepared.dataset.manifest
-        return "image" if not data.counterfactual and data.n_sets == data.n_rows else "set"
 
     def probe(self, name: str) -> ScoredProbe:
         """One of the suite's probes, over all subjects."""
@@ -87,7 +81,7 @@ class Fairness:
             None,
         )
         if result.verdict != "pass":
-            raise AssertionError("\n".join(explain_check(result)))
+            raise AssertionError("\n".join(explain_check(result, self.record_of(result))))
 
     def check(self, rule: dict[str, Any], subject: str | None) -> CheckResult:
         """Decide one check that is written here instead of in the suite file."""
@@ -99,6 +93,20 @@ class Fairness:
             return gate.decide_one(self._prepared, self._scored, check, subject)
         except FairgateError as error:  # problem, place and remedy say it: our own lines would hide them
             raise error.with_traceback(None) from None
+
+    def record_of(self, result: CheckResult) -> RunRecord:
+        """As much of a run's record as sentences about its only check read."""
+        data, scored = self._prepared.dataset.manifest, self._scored
+        sets, images = data.n_sets, data.n_rows
+        return RunRecord.model_construct(
+            dataset=gate.dataset_info(self._prepared.dataset),
+            baseline=scored and scored.info("baseline"),
+            anchor=None,
+            coverage=Coverage(
+                expected_sets=sets, scored_sets=sets, expected_images=images, scored_images=images, prompts=0
+            ),
+            checks=[result],
+        )
 
 
 class ScoredProbe:
@@ -154,7 +162,8 @@ class ScoredProbe:
         rule["at_least" if spec.better == "higher" else "at_most"] = (
             spec.highest if spec.better == "higher" else spec.lowest
         )
-        return Measured(self._fairness.check(rule, self._subject), self._fairness.unit)
+        result = self._fairness.check(rule, self._subject)
+        return Measured(result, unit_of(self._fairness.record_of(result)))
 
 
 def _aliases() -> list[str]:

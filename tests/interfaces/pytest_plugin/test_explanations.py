@@ -1,8 +1,9 @@
-"""What a failing item prints: the reason, the groups, the loudest set."""
+"""What a failing item prints: the finding, the groups, the loudest set."""
 
 from __future__ import annotations
 
 import pytest
+from example_records import example_record
 from toy_repository import SUITE, toy_repository, write_scores_table
 
 from fairgate.interfaces.pytest_plugin.explain import explain_check
@@ -26,11 +27,11 @@ def test_many_groups_are_cut_and_the_report_is_named() -> None:
         worst_group="g3",
         groups=groups,
     )
-    lines = explain_check(check)
-    assert lines[0] == "fail: accuracy is 0.500"
+    lines = explain_check(check, example_record([check]))
+    assert lines[0].startswith("fail: accuracy is 0.500 for g3; required at least 0.900")
     assert any(line.startswith("  > g3") and "[0.400, 0.600]" in line for line in lines)
     assert lines[-1] == "  ... and 3 more groups in report.html"
-    lines = explain_check(check.model_copy(update={"groups": groups[:13]}))
+    lines = explain_check(check.model_copy(update={"groups": groups[:13]}), example_record([check]))
     assert lines[-1] == "  ... and 1 more group in report.html"
 
 
@@ -50,7 +51,7 @@ def test_numbers_are_written_as_in_reports() -> None:
         reason="fell",
         groups=[group],
     )
-    shown = [line for line in explain_check(check) if "female" in line]
+    shown = [line for line in explain_check(check, example_record([check])) if "female" in line]
     assert "now 0.0002  baseline 0.050  delta −0.050 [−0.060, ≈0]" in shown[0]
 
 
@@ -67,7 +68,7 @@ def test_a_defect_keeps_its_traceback(pytester: pytest.Pytester, monkeypatch: py
     result.stdout.fnmatch_lines(["*ZeroDivisionError: a defect*"])
 
 
-def test_chance_ties_and_a_missing_interval_stand_under_the_reason() -> None:
+def test_chance_and_ties_are_in_the_sentence_and_a_missing_interval_is_under_it() -> None:
     check = CheckResult(
         id="skew",
         subject="doctor",
@@ -88,11 +89,10 @@ def test_chance_ties_and_a_missing_interval_stand_under_the_reason() -> None:
         n_sets=9,
         reason="min skew at 60 is −0.900",
     )
-    assert explain_check(check)[1:] == [
-        "a fair ranker has −0.100, 95% over −0.300",
-        "equal scores at the cut: −1.200 to −0.400 by the order of files",
-        "no interval: its share is unseen",
-    ]
+    finding, missing = explain_check(check, example_record([check]))
+    assert "a fair ranker has −0.100, 95% over −0.300" in finding
+    assert "equal scores at the cut: −1.200 to −0.400 by the order of files" in finding
+    assert missing == "no interval: its share is unseen"
     shown = repr(Measured(check))
     assert shown.startswith("min_skew_at_60 for doctor = −0.900 no interval: its share is unseen over 9 sets; a fair")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from past import MARGIN, a_run, jobs
+from past import MARGIN, SKEW, a_run, jobs
 from PIL import Image
 
 from fairgate.records.history import History, PastRun
@@ -25,12 +25,12 @@ def story() -> History:
     return history(*(a_run(n, value) for n, value in enumerate(values, 1)), *later)
 
 
-def table_text(found: History) -> str:
+def table_text(found: History, width: int = 160) -> str:
     from rich.console import Console
 
-    console = Console(width=160, color_system=None)
+    console = Console(width=width, color_system=None)
     with console.capture() as captured:
-        console.print(history_table(found))
+        console.print(history_table(found, width))
     return captured.get()
 
 
@@ -40,6 +40,16 @@ def test_the_line_falls_where_the_number_does_and_is_cut_where_the_data_changed(
     assert "0.900" in row
     assert "0.700 [0.690, 0.710]" in row
     assert "−0.065 at 0000003" in row
+
+
+def test_long_names_are_never_cut_to_look_alike() -> None:
+    names = [f"skew/a person who repairs the instruments of an orchestra, part {part}" for part in (1, 2)]
+    runs = [a_run(n, more=dict.fromkeys(names, 0.1 * n), asked={"skew": SKEW}) for n in (1, 2)]
+    for width in (60, 80, 100):
+        shown = table_text(history(*runs), width)
+        assert "…" not in shown
+        column = "".join(line.partition("  ")[0].strip() for line in shown.splitlines())
+        assert {part: f"part{part}]" in column.replace(" ", "") for part in (1, 2)} == {1: True, 2: True}, width
 
 
 def test_the_anchor_is_a_line_and_a_distance() -> None:
@@ -75,7 +85,7 @@ def test_the_commit_is_told_with_the_rule_by_which_it_was_found(story: History) 
     assert lines[0] == "moved at 0000003 (2026-03-03); the checkpoint is the same, 0a1b2c3d:"
     assert lines[1] == "  fairness 0.905 → 0.840, −0.065 where the intervals allow 0.014: worse"
     assert lines[2] == "cut at 0000006 (2026-03-06): dataset faces/v1 became faces/v2"
-    assert lines[3].startswith("A number moved where two runs")
+    assert lines[3].startswith("A number moved if it differs between two consecutive runs")
 
 
 def test_unmeasured_commits_changed_trees_pull_requests_and_notices_are_said() -> None:
