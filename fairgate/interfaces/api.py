@@ -221,6 +221,7 @@ def new_suite(  # noqa: PLR0913 - the options of a command
     like: Sequence[str] = (),
     views: int = 1,
     min_sets: int = suites.FEWEST,
+    question: str | None = None,
     measured: bool | None = None,
 ) -> LoadedSuite:
     """Write a first suite to the repository at `root`, as `fairgate suite new` does, whose options the arguments are.
@@ -239,6 +240,7 @@ def new_suite(  # noqa: PLR0913 - the options of a command
         like=like,
         views=views,
         min_sets=min_sets,
+        question=question,
         measured=measured,
     )
     write_suite(name, folder, first.text)

@@ -10,6 +10,7 @@ from typing import cast
 from fairgate import data, models, probes, suites
 from fairgate.gate import baselines
 from fairgate.ground.errors import BaselineError, DatasetError, SettingsError, SuiteError
+from fairgate.ground.number_format import share_words
 from fairgate.studies import power
 
 _ANSWERING = frozenset({"vlm", "captions"})
@@ -28,7 +29,7 @@ def _anchor_line(name: str, root: Path, baseline: str) -> str:
     return f"anchor: git:{spec.target}@{commit}\n" if repository.tree(commit, baselines.baseline_folder(name)) else ""
 
 
-def _text(
+def _text(  # noqa: PLR0913 - the options of `suite new`
     name: str,
     release: data.Dataset,
     opened: models.Model | None,
@@ -39,6 +40,7 @@ def _text(
     beside: Sequence[str],
     views: int,
     min_sets: int,
+    question: str | None,
     margin: float,
 ) -> str:
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
@@ -50,6 +52,8 @@ def _text(
         remedy += "and name your reader in it; of photographs, import them with --attribute"
         raise SettingsError(what, where=release.manifest.name, remedy=remedy)
     draft = suites.SuiteDraft(name, release.manifest, release.index, model, baseline, margin, views, min_sets)
+    named = question is not None and not hasattr(opened, "prompted")
+    _refuse(named, "--question is for a table of answers, and this is none.", model, "leave out --question")
     if "detect" in can:
         _refuse(labels, "a detector's suite has no labels.", model, "leave out --truth and --beside")
         remedy = "leave out --views, and write `views:` at a probe yourself"
@@ -59,7 +63,7 @@ def _text(
         _refuse(labels or several, "a table of numbers has no labels, and no views.", model, "leave out these options")
         return draft.of_numbers(getattr(opened, "columns", ()), cast("models.MeasuringModel", opened).measure)
     if "answer" in can and "log_probabilities" not in can:
-        return _of_words(draft, release, opened, model, labels=labels, several=several)
+        return _of_words(draft, release, opened, model, labels=labels, several=several, question=question)
     if "predict" in can and "log_probabilities" not in can:
         _refuse(bool(beside), "a suite of predictions has the model's own labels.", model, "leave out --beside")
         return draft.of_predictions(truth)
@@ -80,14 +84,16 @@ def _of_words(
     *,
     labels: bool,
     several: bool,
+    question: str | None,
 ) -> str:
     """A suite of the questions in the dataset's captions, or of those that a table answers."""
     try:
         items = probes.items_of(release.index, (), False)
     except DatasetError:
         items = []
-    options = "leave out --truth, --beside and --views"
-    _refuse(bool(items) and (labels or several), "the dataset's captions hold questions, and options.", model, options)
+    options = "leave out --truth, --beside, --views and --question"
+    asked = labels or several or question is not None
+    _refuse(bool(items) and asked, "the dataset's captions hold questions, and options.", model, options)
     if items:
         return draft.of_items(items)
     answers = getattr(opened, "answers", None)
@@ -97,9 +103,15 @@ def _of_words(
             f"copy the suite of docs/use/questions.md to fairness_suites/{draft.name}.yaml, with your questions in it"
         )
         raise SettingsError(what, where=model, remedy=remedy)
-    _refuse(labels, "a suite of answers has the options that the table answers.", model, options)
+    prompted = bool(getattr(opened, "prompted", False)) and question is not None
+    _refuse(labels or prompted, "a suite of answers has the questions and options of the table.", model, options)
     _refuse(several, "a table has no answers about views.", model, "leave out --views, or name the model itself")
-    return draft.of_answers(answers)
+    named = {(row, prompt if prompt.strip() else question): answer for (row, prompt), answer in answers.items()}
+    if unnamed := sum(asked is None for _, asked in named):
+        what = f"the table does not name the question of {share_words(unnamed, 'answer')}."
+        remedy = 'name it: `fairgate suite new` takes --question "TEXT"; of an empty column `prompt` also append '
+        raise SettingsError(what, where=model, remedy=f"{remedy}`?prompt=none` to the model")
+    return draft.of_answers({(row, str(asked)): answer for (row, asked), answer in named.items()})
 
 
 def _refuse(wrong: bool, what: str, model: str, remedy: str) -> None:
@@ -121,6 +133,7 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
     like: Sequence[str] = (),
     views: int = 1,
     min_sets: int = suites.FEWEST,
+    question: str | None = None,
     measured: bool | None = False,
     progress: Callable[[str, int, int], None] = lambda _what, _done, _all: None,
 ) -> power.FirstSuite:
@@ -154,6 +167,7 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
         beside=beside,
         views=views,
         min_sets=min_sets,
+        question=question,
     )
     text = write(margin=tolerates or suites.TOLERATES[0])
     loaded = suites.load_text(text.encode(), path, shown=f"{suites.FOLDER}/{name}.yaml")

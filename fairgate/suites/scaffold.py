@@ -33,7 +33,6 @@ _MOST, _COVERED = 20, 0.9
 _SMALL_EFFECT = 0.2
 """Standard deviations that the mean of a group may lose: Cohen's d is called small up to here."""
 _YES_NO = ("yes", "no")
-_UNNAMED = "The question that the table answers"
 _SEARCHED = ("{subject}", "a photo of {a_subject}")
 _SHOWN_COLUMNS = 8
 
@@ -153,7 +152,7 @@ class SuiteDraft:
 
         Raises SettingsError for answers in free words of which no options can be read.
         """
-        by_prompt: dict[str, list[str]] = {} if answers else {_UNNAMED: []}
+        by_prompt: dict[str, list[str]] = {} if answers else {"": []}
         for (_, prompt), answer in answers.items():
             by_prompt.setdefault(prompt, []).append(answer)
         several = len(by_prompt) > 1
@@ -165,7 +164,7 @@ class SuiteDraft:
                 {
                     "probe": f"question_{end}" if several else "question",
                     "end": f"-{end}" if several else "",
-                    "text": prompt or _UNNAMED,
+                    "text": prompt,
                     "options": options,
                     "counted": counted,
                 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from imported_photographs import import_images
 
 from fairgate import gate
-from fairgate.ground.errors import ScoresError
+from fairgate.ground.errors import ScoresError, SettingsError
+from fairgate.interfaces.suite_writing import first_suite
 from fairgate.models import open_scorer
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import resolve
@@ -189,6 +191,21 @@ def test_runs_of_helm_without_one_answer_a_question_are_refused(
     (root / "run.json").write_text(json.dumps(state), encoding="utf-8")
     with pytest.raises(ScoresError, match=problem):
         open_scorer("answers:run.json", gate.prepare("asked", root).dataset, cache=None, base=root)
+
+
+def test_a_run_of_helm_whose_question_is_not_in_the_file_gets_a_suite_once_it_is_named(root: Path) -> None:
+    uri = helm(root / "run.json", right)
+    state = json.loads((root / "run.json").read_text())
+    for asked in state["request_states"]:
+        del asked["instance"]["input"]["multimedia_content"]["media_objects"][1]
+    (root / "run.json").write_text(json.dumps(state), encoding="utf-8")
+    write = partial(first_suite, "named", root, "people", baseline="none")
+    with pytest.raises(SettingsError, match="does not name the question of") as caught:
+        write(uri)
+    assert "--question" in str(caught.value.remedy)
+    assert "`?prompt=none`" in str(caught.value.remedy)
+    written = write(f"{uri}?prompt=none", question="Would you hire this person?")
+    assert '"Would you hire this person?"' in written.text
 
 
 def test_samples_with_several_answers_a_question_are_refused(root: Path) -> None:

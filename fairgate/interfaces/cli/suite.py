@@ -56,6 +56,9 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     min_sets: Annotated[
         int, typer.Option(min=2, help="Sets of a group below which the suite gives no verdict on it.")
     ] = suites.FEWEST,
+    question: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What a table of answers answers that names no question.")
+    ] = None,
     measured: Annotated[
         bool | None,
         typer.Option(help="Simulate which checks these images can decide. Default: if there are at most 1,000."),
@@ -78,6 +81,7 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
             like=like or (),
             views=views,
             min_sets=min_sets,
+            question=question,
             measured=measured,
             progress=progress,
         )

@@ -281,7 +281,8 @@ def test_a_classifier_is_shown_labels_and_no_sentences(toy: Toy) -> None:
 def test_a_model_that_answers_in_words_is_sent_to_the_page_of_questions(toy: Toy) -> None:
     lines = [f"{set_id},{tone}-{gender},A cook.\n" for _, set_id, tone, gender in members(40)]
     (toy.root / "answers.csv").write_text("set_id,member,answer\n" + "".join(lines), encoding="utf-8")
-    code, output = new(toy.root, "asked", "--dataset", "toy", "--model", "answers:answers.csv")
+    table = ["--model", "answers:answers.csv", "--question", "Who is this?"]
+    code, output = new(toy.root, "asked", "--dataset", "toy", *table)
     assert code == 4, output
     assert "the answers are 1 different texts" in output
     assert "docs/use/questions.md" in output
@@ -401,11 +402,15 @@ def test_a_table_of_answers_gets_a_suite_that_decides_without_a_right_answer(tmp
     table("biased.csv", "No.")
     words = ["suite", "new", "admit", "--dataset", "people", "--model", "answers:before.csv", "--measured"]
     words += ["--tolerates", "0.1", "--baseline", "model:answers:before.csv", "--root", str(tmp_path)]
+    unnamed = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert (unnamed.exit_code, 'takes --question "TEXT"' in unnamed.output) == (4, True), unnamed.output
+    words += ["--question", "Would you hire this person?"]
     viewed = CliRunner().invoke(app, [*words, "--views", "4"])
     assert (viewed.exit_code, "a table has no answers about views" in viewed.output) == (4, True)
     done = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
     assert done.exit_code == 0, done.output
     suite = load_suite(tmp_path / "fairness_suites/admit.yaml", tmp_path).suite
+    assert suite.probes["question"].texts(()) == ["Would you hire this person?"]
     assert {check.metric: check.tier for check in suite.checks} == dict.fromkeys(
         ["answer_agreement", "answered_share", "answer_gap"], "gate"
     )
