@@ -2,7 +2,6 @@ from .builds.recipes import Recipe as Recipe
 from .builds.recipes import register as register_recipe  # noqa: F401 - given by this name
 from .interfaces.api import Comparison as Comparison
 from .interfaces.api import Run as Run
-from .interfaces.api import RunRecord as RunRecord
 from .interfaces.api import check as check
 from .interfaces.api import check_arrays as check_arrays
 from .interfaces.api import compare as compare
@@ -17,4 +16,5 @@ from .models import ModelFamily as ModelFamily
 from .models import register as register_model  # noqa: F401 - given by this name
 from .probes import Probe as Probe
 from .probes import register as register_probe  # noqa: F401 - given by this name
+from .records import RunRecord as RunRecord
 from .version import __version__ as __version__

@@ -248,6 +248,8 @@ class Dataset(ShardReader):
                 require_bounded(parquet, group)
             table = parquet.read(columns=wanted).select(wanted)
             table.validate(full=True)
+            if all(field.type == kind for field in table.schema):
+                return table  # a cast imports Arrow's functions, 0.08 s
             return table.cast(pa.schema([(column, kind) for column in wanted]))
 
     def _need_images(self) -> None:

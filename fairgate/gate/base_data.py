@@ -202,16 +202,11 @@ def _holds(tracked: Tracked, name: str) -> bool:
 
 def _led_to(repository: Repository, commit: str, name: str) -> str:
     """Where a path led at a commit, with the links followed that git had on the way."""
+    links = {entry.name for entry in repository.tree(commit) if entry.kind == "link"}
     for _ in range(_MOST_LINKS):
         parts = name.split("/")
         heads = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
-        links = (
-            entry.name
-            for head in heads
-            for entry in repository.tree(commit, head)
-            if (entry.name, entry.kind) == (head, "link")
-        )
-        link = next(links, None)
+        link = next((head for head in heads if head in links), None)
         if link is None:
             return name
         text = os.fsdecode(repository.read(commit, link) or b"")

@@ -1,8 +1,13 @@
 from .answer_matcher import ABSTAINED as ABSTAINED
 from .answer_matcher import UNREADABLE as UNREADABLE
 from .answer_matcher import AnswerMatcher as AnswerMatcher
+from .answers import ABSENT as ABSENT
 from .answers import LISTED_AGAIN as LISTED_AGAIN
 from .answers import METRIC_VERSION as METRIC_VERSION
+from .answers import PICTURE as PICTURE
+from .answers import REFUSAL as REFUSAL
+from .answers import REPEAT as REPEAT
+from .answers import SHOWN as SHOWN
 from .answers import Contest as Contest
 from .answers import ProbeScores as ProbeScores
 from .answers import Rows as Rows
@@ -19,11 +24,6 @@ from .contract import Probe as Probe
 from .contract import RankingQuery as RankingQuery
 from .contract import dataset_has as dataset_has
 from .contract import register as register
-from .generation import ABSENT as ABSENT
-from .generation import PICTURE as PICTURE
-from .generation import REFUSAL as REFUSAL
-from .generation import REPEAT as REPEAT
-from .generation import SHOWN as SHOWN
 from .generation import GenerationProbe as GenerationProbe
 from .prediction import PredictionProbe as PredictionProbe
 from .question_items import Item as Item

@@ -13,26 +13,14 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from fairgate import models
 from fairgate.ground.errors import ModelError, listed
 from fairgate.ground.hashing import sha256_bytes
-from fairgate.probes.answers import ProbeScores, Rows
+from fairgate.probes.answers import ABSENT, PICTURE, REFUSAL, REPEAT, SHOWN, ProbeScores, Rows
 from fairgate.probes.contract import OpenInstrument, Probe, register
 from fairgate.probes.question_items import CaptionedRows
 from fairgate.probes.reader import UNREADABLE, PictureReader, WatchedPictures
 from fairgate.probes.settings import SuiteSection, Text, filled, template_of
 
-PICTURE = "picture"
-"""Further number of a row: the first row of all with the very same picture."""
-SHOWN = "shown"
-"""Further number of a row: whether the reader takes its picture for its own subject."""
 REFUSED = "refused"
 """What a table of labels has where the generator made no picture."""
-REFUSAL = "abstained"
-"""Further number of a row, if any has it: whether the generator refused, which is no picture."""
-ABSENT = "absent"
-"""Further number of a row, if any has it: whether a smaller sample has no picture of it."""
-REPEAT = "repeat"
-"""Further number of a row: whether it lists a picture of its subject again, which counts once."""
-
-
 MOST_COUNTED = 1_000_000_000
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from fairgate.ground.errors import clean, harmless
 from fairgate.ground.number_format import ABSENT, number, share_words
@@ -15,9 +15,7 @@ from fairgate.records import (
     Against,
     BaselineInfo,
     CheckResult,
-    MetricRow,
     MetricSpec,
-    Question,
     RunRecord,
     Verdict,
     item_name,
@@ -26,6 +24,9 @@ from fairgate.records import (
     own_values,
     with_k,
 )
+
+if TYPE_CHECKING:
+    from fairgate.records import MetricRow, Question
 
 ANSWERED: Final = "answered"
 """What the number of an image is called of a question, whose answer says more than that."""

@@ -249,10 +249,8 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
 
 def _takes_its_keys(check: Check, metric: Metric, refuse: Refuse) -> None:
     """Refuse a key of every check that is a setting of other metrics only."""
-    settings = {name for metric_class in METRICS.values() for name in metric_class.Settings.model_fields}
-    for key, field in Check.model_fields.items():
-        others = key in settings and key not in metric.Settings.model_fields
-        if others and field.default is None and getattr(check, key) is not None:
+    for key in ("k", "first", "second"):
+        if key not in metric.Settings.model_fields and getattr(check, key) is not None:
             raise refuse(f"names `{key}`, which {check.metric} does not use.", f"remove `{key}`", key)
 
 

@@ -46,13 +46,21 @@ class _ProbeOfKind:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            lambda value: value if isinstance(value, Probe) else _kinds().validate_python(value)
+            lambda value: value if isinstance(value, Probe) else _of_its_kind(value)
         )
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return handler(_kinds().core_schema)
+
+
+def _of_its_kind(value: Any) -> Probe:
+    """Read by the one kind that is named: the modules of all others need not be imported."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if isinstance(kind, str) and kind in PROBES:
+        return PROBES[kind].model_validate(value)
+    return _kinds().validate_python(value)
 
 
 def _kinds() -> TypeAdapter[Probe]:

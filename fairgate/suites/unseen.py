@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate import probes
 from fairgate.ground.errors import SuiteError, listed
 from fairgate.metrics import GroupedRows
-from fairgate.probes import ABSENT, REFUSAL, DatasetFacts, GenerationProbe, Probe, ProbeScores
+from fairgate.probes import ABSENT, REFUSAL, DatasetFacts, Probe, ProbeScores
 from fairgate.records import CheckResult, GroupResult
 from fairgate.suites.load import LoadedSuite
+
+if TYPE_CHECKING:
+    from fairgate.probes import GenerationProbe
 
 FEW_SEEDS: Final = 100
 """Fewer pictures leave a share of one half uncertain by 0.1 or more."""
@@ -33,9 +37,14 @@ def blind_spots(loaded: LoadedSuite, dataset: DatasetFacts, index: GroupedRows) 
         if not places:
             continue
         warnings += _labels_without_images(loaded, name, probe, dataset, index)
-        if isinstance(probe, GenerationProbe):
+        if _is_generation(probe):
             warnings += _of_generator(loaded, name, probe, places, pictures)
     return warnings
+
+
+def _is_generation(probe: Probe) -> TypeGuard[GenerationProbe]:
+    """Other suites import nothing of generators."""
+    return probe.kind == "generation" and isinstance(probe, probes.GenerationProbe)
 
 
 def _labels_without_images(
@@ -115,7 +124,7 @@ def unseen_in_answers(
 def _refused(loaded: LoadedSuite, name: str, probe: Probe, answers: ProbeScores) -> list[SuiteError]:
     """Prompts of which a generator made no picture, unless a check bounds them."""
     bounded = any((check.probe, check.metric) == (name, "refusal_rate") for check in loaded.suite.checks)
-    if bounded or not isinstance(probe, GenerationProbe) or REFUSAL not in answers.more:
+    if bounded or not _is_generation(probe) or REFUSAL not in answers.more:
         return []
     refused = answers.more[REFUSAL]
     return [

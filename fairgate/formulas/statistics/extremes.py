@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, stdtrit
 
 from fairgate.formulas.statistics.resampling import FloatArray, Interval, Unavailable
 from fairgate.ground.errors import StatisticsError
@@ -231,6 +230,8 @@ def _mean_limits(groups: _Groups) -> tuple[Limit, Limit]:
 
     A group whose few large values stayed out of the sample looks steady; the other groups do not.
     """
+    from scipy.special import stdtrit
+
     error = groups.drawn.std(axis=0, ddof=1) * np.sqrt(groups.sets / (groups.sets - 1))
     centred = groups.drawn - groups.drawn.mean(axis=0)
     skewness = (centred**3).mean(axis=0) / groups.drawn.std(axis=0) ** 3
@@ -250,6 +251,8 @@ _ROUNDING = 1e-12
 
 def _share_limits(groups: _Groups, trials: FloatArray) -> tuple[Limit, Limit]:
     """Clopper and Pearson's limits at the effective sample size; shares of 0 and 1 count their trials."""
+    from scipy.special import betaincinv
+
     share, variance = groups.value, groups.drawn.var(axis=0, ddof=1)
     size, moved = np.array(trials), variance > _ROUNDING**2
     np.divide(share * (1 - share), variance, out=size, where=(share > 0) & (share < 1) & moved)

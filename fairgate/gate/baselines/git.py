@@ -20,6 +20,9 @@ from fairgate.ground.git import run_git
 
 _STEPS = re.compile(r"(?P<name>.*?)(?P<steps>(?:[~^]\d*)*)", re.DOTALL)
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MOST_KEPT = 16 << 20
+_OF_COMMITS: dict[tuple[Path, tuple[str, ...]], subprocess.CompletedProcess[bytes]] = {}
+"""What git printed of commits that were named by their full hash, which nothing changes: a run asks up to six times."""
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 
@@ -167,12 +170,19 @@ class Repository:
         return entries
 
     def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        key = (self.root.absolute(), words)
+        if key in _OF_COMMITS:
+            return _OF_COMMITS[key]
         try:
-            return run_git(self.root, *words)
+            done = run_git(self.root, *words)
         except OSError as error:
             raise BaselineError(
                 f"git did not answer: {error}", where=str(self.root), remedy="install git; try again"
             ) from error
+        whole = words[0] in ("ls-tree", "cat-file") and any(_HASH.fullmatch(word.partition(":")[0]) for word in words)
+        if whole and done.returncode == 0 and len(done.stdout) <= _MOST_KEPT:
+            _OF_COMMITS[key] = done
+        return done
 
     def _commit_of(self, ref: str) -> str | None:
         """The commit of a branch, a tag, a full hash or HEAD, with steps back (`main~2`); None where there is none.

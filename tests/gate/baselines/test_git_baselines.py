@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from fairgate import gate
 from fairgate.gate.baselines import Repository, check_out
 from fairgate.ground.errors import BaselineError
+from fairgate.ground.git import run_git
 from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 from fairgate.suites import resolve
@@ -367,3 +368,20 @@ def test_a_folder_called_as_the_repositorys_own_keeps_its_name(tmp_path: Path) -
     scratch_git(tmp_path)
     assert [entry.name for entry in Repository(tmp_path / "vision").tree("HEAD")] == ["vision/suite.yaml"]
     assert not Repository(tmp_path / "vision").differs("HEAD", "vision")
+
+
+def test_git_is_asked_once_what_a_commit_holds(git: ScratchGit, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = Repository(git.root)
+    commit = repository.tip("main")
+    asked = list[str]()
+    monkeypatch.setattr(
+        "fairgate.gate.baselines.git.run_git", lambda root, *words: asked.append(words[0]) or run_git(root, *words)
+    )
+    first, again = (
+        (repository.tree(commit, FOLDER), repository.read(commit, f"{FOLDER}/results.json"), repository.tip("main"))
+        for _ in range(2)
+    )
+    assert first == again
+    assert first[0]
+    assert asked.count("ls-tree") == asked.count("cat-file") == 1, "of a full hash, which nothing changes"
+    assert asked.count("show-ref") >= 2, "a branch may move"

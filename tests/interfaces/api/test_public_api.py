@@ -25,7 +25,11 @@ def run(toy: Toy) -> fairgate.Run:
 
 def test_importing_it_imports_nothing_heavy() -> None:
     heavy = "{'numpy', 'pydantic', 'torch', 'pandas', 'mlflow', 'pyarrow', 'yaml', 'jinja2', 'typer'}"
-    code = f"import sys, fairgate; assert not {heavy} & set(sys.modules), sys.modules; print(dir(fairgate))"
+    code = (
+        f"import sys, fairgate; assert not {heavy} & set(sys.modules), sys.modules; print(dir(fairgate));"
+        "fairgate.RunRecord; assert 'numpy' not in sys.modules;"
+        "fairgate.check_arrays; assert 'scipy' not in sys.modules, 'it decides nothing yet'"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "'check'" in done.stdout

@@ -218,6 +218,11 @@ def test_start_up_with_the_plugin_imports_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_pytest_imports_the_package_as_it_is() -> None:
+    module = sys.modules[RunRecord.__module__]
+    assert type(module.__spec__ and module.__spec__.loader).__name__ != "AssertionRewritingHook"
+
+
 def test_a_report_folder_elsewhere_does_not_move_the_repository(
     pytester: pytest.Pytester, repository: Toy, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
