@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # both installations write to one place
-.PHONY: help gate test smoke coverage fuzz check generate dist docs setup data clean
+.PHONY: help gate test smoke coverage fuzz bench check generate dist docs setup data clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -53,6 +53,10 @@ smoke: $(VENV)/.installed-dev data ## A few tests of each floor, for another Pyt
 
 fuzz: $(VENV)/.installed-fuzz ## Strangers' files, tried for SECONDS=120; a failing one is kept in fuzz-failures/
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(DRAWN),--drawn)
+
+bench: $(VENV)/.installed-dev data ## The short benchmarks, minutes: embedding beside the bare forward pass, to build/benchmarks
+	mkdir -p build/benchmarks
+	$(BIN)/python -m benchmarks.embedding --images 64 8 --repeats 1 --out build/benchmarks/embedding.json
 
 check: $(VENV)/.installed-dev ## Style, types, rooms and workflows
 	$(BIN)/ruff check .

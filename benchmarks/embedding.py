@@ -1,0 +1,238 @@
+"""From image files to embeddings: the share of the bare forward pass that is reached, by fairgate and by a DataLoader.
+
+    python -m benchmarks.embedding --out embedding.json    # on the GPU where there is one, else on the CPU
+
+ViT-B-32 with random weights, of open_clip and of transformers, on synthetic photographs of 224 pixels and of 12
+megapixels. Everything is timed in turn in this process, after a round that is not counted; medians. "forward" has its
+batches on the device already. "decode" reads, decodes and prepares, and computes nothing. What both together allow is
+the limit: their smaller rate on a GPU, and on a CPU, where they share the cores, the rate of one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import open_clip
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models
+from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, PreTrainedTokenizerFast
+
+from benchmarks._photographs import KINDS, photographs
+from fairgate.data import Dataset, read_dataset
+from fairgate.models import open_scorer
+from fairgate.models.checkpoints import Device, Encoder, find_device, scoring, unit_or_error
+from fairgate.models.contract import Request
+from fairgate.models.embeddings import BATCH_CPU, BATCH_CUDA, numbers_of_images
+
+TABLE = (
+    "| device | library | photographs | fairgate / forward | DataLoader / forward | fairgate / limit "
+    "| forward, images/s | decode | fairgate | DataLoader |",
+    "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of photographs with one library. Rates are images a second; shares are of the bare forward pass."""
+
+    device: str
+    precision: str
+    library: str
+    photographs: str
+    images: int
+    fairgate_share: float
+    dataloader_share: float
+    fairgate_of_limit: float
+    forward: float
+    decode: float
+    fairgate: float
+    dataloader: float
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model as fairgate loaded it, and as its library has it: the image tower, and how a picture is prepared."""
+
+    encoder: Encoder
+    tower: Callable[[torch.Tensor], torch.Tensor]
+    prepare: Callable[[Any], torch.Tensor]
+
+
+def open_clip_model(folder: Path, data: Dataset, device: Device) -> Loaded:
+    """ViT-B-32 of open_clip."""
+    torch.manual_seed(0)
+    model = open_clip.model.CLIP(**open_clip.get_model_config("ViT-B-32")).eval()
+    save_file(model.state_dict(), folder / "random.safetensors")
+    scorer: Any = open_scorer("open_clip:ViT-B-32@./random.safetensors", data, device=device.name, base=folder)
+    return Loaded(scorer.loaded(), model.to(device.name).encode_image, open_clip.image_transform(224, is_train=False))
+
+
+def transformers_model(folder: Path, data: Dataset, device: Device) -> Loaded:
+    """The same architecture of transformers, with a tokenizer of three words: no text is embedded."""
+    torch.manual_seed(0)
+    model, processor = CLIPModel(CLIPConfig()).eval(), CLIPImageProcessor()
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "[PAD]": 1, "[EOS]": 2}, unk_token="[UNK]"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[PAD]", eos_token="[EOS]")
+    for part in (model, processor, tokenizer):
+        part.save_pretrained(folder / "transformers")
+    scorer: Any = open_scorer("hf:transformers", data, device=device.name, base=folder)
+
+    def tower(pixels: torch.Tensor) -> torch.Tensor:
+        features = model.get_image_features(pixel_values=pixels)
+        return getattr(features, "pooler_output", features)
+
+    model.to(device.name)
+    return Loaded(scorer.loaded(), tower, lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0])
+
+
+MODELS = {"open_clip": open_clip_model, "transformers": transformers_model}
+
+
+class Files(torch.utils.data.Dataset[torch.Tensor]):
+    """Image files, prepared: what a plain loop over a DataLoader reads."""
+
+    def __init__(self, files: Sequence[Path], prepare: Callable[[Any], torch.Tensor]) -> None:
+        self.files, self.prepare = files, prepare
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, place: int) -> torch.Tensor:
+        with Image.open(self.files[place]) as image:
+            return self.prepare(image.convert("RGB"))
+
+
+def by_dataloader(loaded: Loaded, files: Sequence[Path], device: Device, batch: int) -> None:
+    """A worker for each core, pinned memory, the results fetched at the end."""
+    loader = torch.utils.data.DataLoader(
+        Files(files, loaded.prepare), batch, num_workers=os.cpu_count() or 1, pin_memory=device.is_cuda
+    )
+    with scoring(device):
+        torch.cat([loaded.tower(pixels.to(device.name, non_blocking=True)) for pixels in loader]).float().cpu()
+
+
+def by_fairgate(loaded: Loaded, data: Dataset, device: Device) -> None:
+    """What a run of the gate calls, without a cache."""
+    request = Request("", "", data, device.name)
+    numbers_of_images(loaded.encoder.prepare, loaded.encoder.encode_images, unit_or_error, request, device, "")
+
+
+def decoded_only(loaded: Loaded, data: Dataset, device: Device) -> None:
+    """The same, with a model that does nothing."""
+    request = Request("", "", data, device.name)
+    nothing = lambda prepared: np.ones((len(prepared), 1), dtype=np.float32)  # noqa: E731
+    numbers_of_images(loaded.encoder.prepare, nothing, unit_or_error, request, device, "")
+
+
+def forward_only(loaded: Loaded, batches: Sequence[torch.Tensor], device: Device, times: int) -> None:
+    """The image tower, on batches that are on the device."""
+    with scoring(device):
+        for place in range(times):
+            features = loaded.tower(batches[place % len(batches)])
+        features.float().cpu()
+
+
+def seconds(run: Callable[[], None]) -> float:
+    """Wall time; every way ends with its results in memory."""
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def ways(
+    loaded: Loaded, files: Sequence[Path], data: Dataset, device: Device
+) -> dict[str, tuple[int, Callable[[], None]]]:
+    """How many images each way takes, and the way."""
+    batch = BATCH_CUDA if device.is_cuda else BATCH_CPU
+    batches = list(torch.randn(4, batch, 3, 224, 224, device=device.name))
+    times = 40 if device.is_cuda else max(1, min(len(files) // batch, 4))
+    return {
+        "forward": (times * batch, lambda: forward_only(loaded, batches, device, times)),
+        "decode": (len(files), lambda: decoded_only(loaded, data, device)),
+        "fairgate": (len(files), lambda: by_fairgate(loaded, data, device)),
+        "dataloader": (len(files), lambda: by_dataloader(loaded, files, device, batch)),
+    }
+
+
+def rates(runs: dict[str, tuple[int, Callable[[], None]]], repeats: int) -> dict[str, float]:
+    """Images a second of each way, all in turn: medians."""
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for repeat in range(repeats + 1):
+        for name, (_, run) in runs.items():
+            spent = seconds(run)
+            if repeat:
+                taken[name].append(spent)
+    return {name: images / statistics.median(taken[name]) for name, (images, _) in runs.items()}
+
+
+def row_of(named: Sequence[str], device: Device, images: int, rate: dict[str, float]) -> Row:
+    """The shares."""
+    one, other = rate["forward"], rate["decode"]
+    limit = min(one, other) if device.is_cuda else 1 / (1 / one + 1 / other)
+    shares = (rate["fairgate"] / one, rate["dataloader"] / one, rate["fairgate"] / limit)
+    return Row(device.name, device.precision, named[0], named[1], images, *shares, **rate)
+
+
+def line_of(row: Row) -> str:
+    """One line of the table."""
+    shares = f"{row.fairgate_share:.3f} | {row.dataloader_share:.3f} | {row.fairgate_of_limit:.3f}"
+    rate = f"{row.forward:,.1f} | {row.decode:,.1f} | {row.fairgate:,.1f} | {row.dataloader:,.1f}"
+    return f"| {row.device} {row.precision} | {row.library} | {row.photographs} | {shares} | {rate} |"
+
+
+def machine() -> dict[str, object]:
+    """What the numbers are of."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    versions = {"python": platform.python_version(), "torch": torch.__version__, "pillow": Image.__version__}
+    return {"processor": _processor(), "cores": os.cpu_count(), "gpu": gpu, **versions}
+
+
+def _processor() -> str:
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.is_file() else []
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
+
+
+def main() -> None:
+    """Measure, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precisions", nargs="+", help="fp32, amp_fp16, amp_bf16; default: what fairgate takes there")
+    parser.add_argument("--libraries", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--images", type=int, nargs=2, default=(256, 32), metavar=("SMALL", "LARGE"))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    typed = parser.parse_args()
+    found, rows = find_device(typed.device), list[Row]()
+    print(machine(), *TABLE, sep="\n")
+    for kind, images in zip(KINDS, typed.images, strict=True):
+        with tempfile.TemporaryDirectory() as folder:
+            files, release = photographs(Path(folder), kind, images)
+            data = read_dataset(release)
+            for library in typed.libraries:
+                loaded = MODELS[library](Path(folder), data, found)
+                for precision in typed.precisions or [found.precision]:
+                    device = replace(found, precision=precision)
+                    rate = rates(ways(loaded, files, data, device), typed.repeats)
+                    rows.append(row_of((library, kind), device, images, rate))
+                    print(line_of(rows[-1]), flush=True)
+                    if typed.out:
+                        said = {"machine": machine(), "rows": [asdict(row) for row in rows]}
+                        typed.out.write_text(json.dumps(said, indent=1))
+
+
+if __name__ == "__main__":
+    main()
