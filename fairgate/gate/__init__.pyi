@@ -10,6 +10,7 @@ from .preparation import planned_on as planned_on
 from .preparation import prepare as prepare
 from .preparation import require_intact as require_intact
 from .preparation import settings_of as settings_of
+from .publishing import INTERRUPTED as INTERRUPTED
 from .publishing import clear_report as clear_report
 from .publishing import first_baseline as first_baseline
 from .publishing import keep_baseline as keep_baseline

@@ -32,6 +32,9 @@ Past = tuple[Sequence[PastValue], TrackingError | None]
 
 _FOLDER: Final = ("gate", "github", "gitlab")
 """The occasions of which a report folder may hold files, now or from an earlier run."""
+INTERRUPTED: Final = (
+    "interrupted while the run was written and logged: the verdict stands; `fairgate push --from DIR` sends a report"
+)
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
@@ -143,7 +146,7 @@ def _log_run(
 def _log_to_wandb(record: RunRecord, files: list[Path], prepared: Prepared, project: str) -> str:
     try:
         return tracking.log_to_wandb(record, files, project, prepared.root / tracking.WANDB_QUEUE).message
-    except (TrackingError, OSError) as error:
+    except Exception as error:  # of any type: the code of others runs there, and decides nothing
         return f"warning: W&B was not told of this run, the verdict stands: {error}"
 
 

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from fairgate.ground.atomic import draft_of, remove, sweep
 from fairgate.ground.ci import in_ci
-from fairgate.ground.errors import TrackingError
+from fairgate.ground.errors import FairgateError, TrackingError
 from fairgate.ground.git import run_git
 from fairgate.models.checkpoints import repositories_of
 
@@ -60,20 +60,19 @@ def session(
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             warnings.simplefilter("ignore", category)
         try:
-            from google.protobuf.json_format import ParseError
             from mlflow import MlflowClient
-            from mlflow.exceptions import MlflowException
-            from sqlalchemy.exc import SQLAlchemyError
-        except ImportError as error:
+        except Exception as error:  # of any type: it may not fit another package
             raise TrackingError(f"MLflow cannot be imported: {error}", remedy="pip install mlflow") from error
         with _quiet():
             try:
                 with deadline.enforced():
                     _require_database(uri)
                     yield MlflowClient(uri, registry_uri=uri)
-            # OSError: requests' errors, refused sockets, full disks. ValueError, ParseError: answers that are not
-            # MLflow's, such as a proxy's login page. ImportError: a database whose driver is not installed.
-            except (MlflowException, SQLAlchemyError, OSError, ValueError, ParseError, ImportError) as error:
+            except FairgateError:
+                raise
+            # Of any type: MLflow's and SQLAlchemy's own, refused sockets, full disks, a proxy's login page, a database
+            # whose driver is not installed, defects of MLflow. What cannot be logged decides nothing.
+            except Exception as error:
                 raise TrackingError(
                     f"{problem}: {_reason(error, deadline)}",
                     where=redact(uri),
@@ -227,6 +226,8 @@ def _reason(error: BaseException, deadline: _Deadline) -> str:
     if deadline.over:
         return f"it was not done after {deadline.seconds:g} seconds"
     silence = unanswered(error)
+    if isinstance(error, LookupError | TypeError | AttributeError | RuntimeError):  # a defect, whose words name no type
+        return f"{type(error).__name__}: {_first_line(error)}"
     return _first_line(error) if silence is None else f"it did not answer ({silence})"
 
 

@@ -69,6 +69,19 @@ def test_mlflow_that_cannot_be_told_for_want_of_room_is_said(
     assert not (tmp_path / "x.db").exists()
 
 
+def test_a_defect_of_mlflow_costs_a_message_and_the_run_waits(
+    judged: tuple[gate.Evaluation, gate.Prepared, Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("unexpected keyword")
+
+    evaluation, prepared, settings = judged
+    monkeypatch.setattr(importlib.import_module("fairgate.tracking.runs"), "_experiment", broken)
+    *_, said = gate.publish(evaluation, prepared, replace(settings, mlflow=f"sqlite:///{tmp_path}/x.db")).messages
+    assert said.startswith("MLflow did not take the run: TypeError: unexpected keyword")
+    assert "The verdict stands; the run waits in" in said
+
+
 def test_mlflow_is_told_of_a_suite_that_the_change_deletes(
     judged: tuple[gate.Evaluation, gate.Prepared, Settings], tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from warm_process import WarmProcess
 
 pytestmark = pytest.mark.xdist_group("warm_process")
 
-INTERRUPTED, PYTEST_INTERRUPTED = 130, 2
+FAILED, INTERRUPTED, PYTEST_INTERRUPTED = 1, 130, 2
 CHECK = ("fairgate", "check", "jobs", "--report", "report", "--cache", "cache", "--device", "cpu")
 PYTEST = ("pytest", "--fairness-suite", "jobs", "--fairness-report", "report", "--fairness-cache", "cache")
 AT_AN_IMAGE = """
@@ -40,20 +40,26 @@ runs._fill = lambda *ignored: os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.parametrize(
-    "prelude",
-    some([pytest.param(AT_AN_IMAGE, id="embedding"), pytest.param(WHILE_TELLING_MLFLOW, id="telling MLflow")], few=1),
+    ("prelude", "code"),
+    some(
+        [
+            pytest.param(AT_AN_IMAGE, INTERRUPTED, id="embedding"),
+            pytest.param(WHILE_TELLING_MLFLOW, FAILED, id="telling MLflow"),
+        ],
+        few=1,
+    ),
 )
-def test_a_check_that_is_interrupted_says_so_in_a_line(
-    prelude: str, warm: WarmProcess, world: Path, tmp_path: Path
+def test_a_check_that_is_interrupted_says_so_in_a_line_and_a_verdict_stands(
+    prelude: str, code: int, warm: WarmProcess, world: Path, tmp_path: Path
 ) -> None:
     folder = copy_of(world, tmp_path / "repository")
     ended = warm.run(CHECK, folder, prelude=prelude)
-    assert ended.code == INTERRUPTED, ended.output
+    assert ended.code == code, ended.output
     assert "interrupted" in ended.output
     assert "Traceback" not in ended.output
     require_whole(folder)
     assert prelude is WHILE_TELLING_MLFLOW or list((folder / "cache" / "parts").rglob("*.safetensors"))
-    assert warm.run(CHECK, folder).code == 1
+    assert warm.run(CHECK, folder).code == FAILED
     require_whole(folder)
 
 
@@ -71,7 +77,8 @@ def test_an_interrupt_at_any_file_leaves_nothing_by_halves(
 ) -> None:
     folder = copy_of(world, tmp_path / "repository")
     ended = warm.run([*CHECK, "--mlflow", "off"], folder, prelude=watch(tmp_path / "log", touch, signal.SIGINT))
-    assert ended.code == INTERRUPTED, ended.output
+    assert ended.code == (FAILED if "the verdict stands" in ended.output else INTERRUPTED), ended.output
+    assert "interrupted" in ended.output
     assert "Traceback" not in ended.output
     require_whole(folder)
-    assert warm.run([*CHECK, "--mlflow", "off"], folder).code == 1
+    assert warm.run([*CHECK, "--mlflow", "off"], folder).code == FAILED

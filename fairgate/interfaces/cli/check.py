@@ -56,7 +56,7 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
             allow_pickle=allow_pickle,
         )
         evaluation = gated(prepared, settings)
-    except FairgateError:
+    except (FairgateError, typer.Exit):
         raise
     except Exception as defect:  # Python would exit with 1, which says "more biased"
         traceback.print_exc()
@@ -72,12 +72,15 @@ def gated(prepared: gate.Prepared, settings: suites.Settings, *, first_baseline:
     console = wide_console(120)
     with progress_line() as progress:
         evaluation = gate.evaluate(prepared, settings, progress=progress)
-    if evaluation.record.exit_code == records.NO_VERDICT:  # at once: a server that is told may not answer
+    if evaluation.record.exit_code == records.NO_VERDICT or settings.mlflow or settings.wandb:  # before they are told
         typer.echo(reports.inert(f"{evaluation.record.suite}: {reports.verdict_words(evaluation.record)}"))
     console.print(reports.terminal_table(evaluation.record, console.width))
     try:
         evaluation = gate.publish(evaluation, prepared, settings)
         reports.tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
+    except KeyboardInterrupt as stop:  # the exit code is that of the verdict that is printed
+        typer.echo(f"\n{gate.INTERRUPTED}", err=True)
+        raise typer.Exit(evaluation.record.exit_code) from stop
     finally:  # the finding is the last that is printed, also if a server that does not answer was interrupted
         lines = reports.terminal_summary(
             evaluation.record, first_baseline=first_baseline, report=settings.report, messages=evaluation.messages

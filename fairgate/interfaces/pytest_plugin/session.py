@@ -6,7 +6,7 @@ import contextlib
 import io
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,9 @@ class GateSession:
         """By suite; without scores where another process made them."""
         self.explained: set[str] = set()
         self.several = False
-        self.unshared: dict[str, list[str]] = {}
+        self.unpublished: dict[str, Settings] = {}
+        """Suites that were evaluated here, with the settings by which they are written and logged at the end."""
+        self.unshared: dict[str, str] = {}
         self.ran: set[tuple[str, str]] = set()
         self.first_baselines: set[str] = set()
         worker = getattr(config, "workerinput", None)
@@ -177,16 +179,21 @@ class GateSession:
         """What could not be collected failed."""
         self._failed |= report.failed
 
-    @pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Set the exit status, and with `--fairness-update-baseline` save a complete run as the baseline."""
+    @pytest.hookimpl(wrapper=True, trylast=True)  # around JUnit's file, and before the summary is printed
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        """Set the exit status, and with `--fairness-update-baseline` save a complete run as the baseline. Then, when
+        nothing can change it any more, write the reports and log the runs."""
         self.collect_shared()
         self.add_junit_properties()
         session.exitstatus = self.exit_status(int(session.exitstatus))
         if self.config.getoption("fairness_update_baseline") and not self.keep_baselines():
             session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
+        yield
+        for suite in list(self.unpublished):
+            self._publish(suite)
         if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput["fairgate_unshared"] = self.unshared
+            unshared = {suite: [*self._handed(suite), warning] for suite, warning in self.unshared.items()}
+            self.config.workeroutput["fairgate_unshared"] = unshared
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -242,14 +249,24 @@ class GateSession:
                 f"warning: the workers could not share one evaluation, each made its own: {why}.\n"
                 f"  where:  {self.shared}\n  remedy: make room there, set TMPDIR to another folder, or run without -n"
             )
-            self.unshared[suite] = [*self._handed(suite), warning]
+            self.unshared[suite] = warning
 
     def _evaluate(self, suite: str) -> None:
         prepared, settings = self.prepared[suite], self.settings[suite]
         if self.several and settings.report is not None:  # one suite's report must not replace another's
             settings = replace(settings, report=settings.report / suite)
-        evaluation = gate.evaluate(prepared, settings, progress=self._progress)
-        self.evaluations[suite] = gate.publish(evaluation, prepared, settings)
+        self.evaluations[suite] = gate.evaluate(prepared, settings, progress=self._progress)
+        self.unpublished[suite] = settings
+
+    def _publish(self, suite: str) -> None:
+        evaluation, prepared, settings = self.evaluations[suite], self.prepared[suite], self.unpublished.pop(suite)
+        try:
+            self.evaluations[suite] = gate.publish(evaluation, prepared, settings)
+        except KeyboardInterrupt:
+            self.evaluations[suite] = replace(evaluation, messages=(*evaluation.messages, gate.INTERRUPTED))
+        if self.shared is not None:
+            with contextlib.suppress(OSError):  # the controller prints what was there before
+                atomic_write(self.shared / f"{suite}.json", json.dumps(self._handed(suite)))
 
     def require_updatable(self) -> None:
         """Refuse to update a baseline in CI, without a reason, and where workers each run a part of the suite."""

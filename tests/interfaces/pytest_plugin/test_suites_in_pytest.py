@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from toy_repository import SUITE, Toy, toy_repository
+from typer.testing import CliRunner
 
+from fairgate.interfaces.cli.main import app
 from fairgate.records import RunRecord
 
 OFF = ("--fairness-mlflow", "off", "--fairness-cache", "off", "-p", "no:cacheprovider")
@@ -230,3 +232,22 @@ def test_a_report_folder_elsewhere_does_not_move_the_repository(
     result = pytester.runpytest("--fairness-suite", "jobs", *OFF, "--fairness-report", str(elsewhere))
     assert result.ret == pytest.ExitCode.OK
     assert (elsewhere / "results.json").is_file()
+
+
+def test_the_exit_code_is_certain_before_a_run_is_logged(
+    pytester: pytest.Pytester, repository: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairgate.gate.publish", interrupted)
+    result = pytester.runpytest("--fairness-suite", "jobs", *BIASED, *OFF, "--junitxml", "junit.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["interrupted while the run was written and logged: the verdict stands;*", "✗ jobs: fail*"]
+    )
+    words = ["check", "jobs", "--model", BIASED[1], "--root", str(repository.root), "--mlflow", "x", "--cache", "off"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1, done.output
+    assert done.output.startswith("jobs: fail"), "before MLflow is told"
+    assert "the verdict stands" in done.output
