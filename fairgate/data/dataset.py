@@ -21,6 +21,7 @@ from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.data.shard_reader import ShardReader, require_bounded
 from fairgate.ground.errors import DatasetError, first_harmful, suggestion
 from fairgate.ground.seals import SealedNotes
+from fairgate.ground.spans import span
 
 if TYPE_CHECKING:
     from fairgate.data.verify import Problem, ReadSoFar, Watch
@@ -242,7 +243,7 @@ class Dataset(ShardReader):
         """Columns of a shard, as an Arrow type."""
         import pyarrow as pa
 
-        with self.reading(shard):
+        with span("read"), self.reading(shard):
             parquet = self.parquet(shard)
             for group in range(parquet.num_row_groups):
                 require_bounded(parquet, group)

@@ -13,6 +13,7 @@ from fairgate.data.manifest import PULL, Manifest, Shard
 from fairgate.data.parquet_file import GROUP_BYTES, open_parquet
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import require_regular, sha256_file
+from fairgate.ground.spans import span
 
 SPARE_ROWS = 10_000_000
 """Rows that a shard may hold beyond what the manifest says and still be opened, so that `verify` counts them. A few
@@ -58,7 +59,7 @@ class ShardReader:
     def read_group(self, parquet: Any, shard: Shard, group: int, columns: list[str] | None = None) -> Any:
         """One row group of an open shard as a `pyarrow.Table`. Raises DatasetError when its bytes do not decode, would
         unpack to more than a row group holds, or are not as many rows as the file says."""
-        with self.reading(shard):
+        with span("read"), self.reading(shard):
             require_bounded(parquet, group)
             table = parquet.read_row_group(group, columns=columns)
             table.validate(full=True)

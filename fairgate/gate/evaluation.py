@@ -22,6 +22,7 @@ from fairgate.gate.reading import Scores, decided
 from fairgate.gate.runs import ComparedRun, Progress, dataset_info, entropies_of, packages
 from fairgate.gate.scoring import Scored, score
 from fairgate.ground.errors import FairgateError, NoVerdict
+from fairgate.ground.spans import span
 from fairgate.models import local_paths
 from fairgate.probes import ABSENT, scores_digest
 from fairgate.tracking import environment
@@ -141,7 +142,8 @@ def _by_definition(
     """Every check, decided by each definition."""
     results: list[tuple[records.Decider, list[records.CheckResult]]] = []
     for definition, answers in zip(prepared.definitions, scored.answers, strict=True):
-        checks = decided(definition, prepared.dataset.index, answers)
+        with span("decide"):
+            checks = decided(definition, prepared.dataset.index, answers)
         results.append((definition.decider, suites.waive(checks, definition.loaded.suite.waivers, today)))
     return results
 

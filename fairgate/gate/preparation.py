@@ -14,6 +14,7 @@ from fairgate.gate.baselines import Repository
 from fairgate.gate.bases import BaseCommit, base_commits, suites_at
 from fairgate.ground.errors import FairgateError, NoVerdict, SuiteError
 from fairgate.ground.seals import SealedNotes
+from fairgate.ground.spans import span
 from fairgate.models import cache_key, require_cache_outside
 from fairgate.records import Decider, GateDefinition, NeededApproval
 
@@ -163,4 +164,5 @@ def require_intact(
     says."""
     report = None if progress is None else partial(progress, f"reading {dataset.manifest.ref}")
     memory = None if settings.cache is None else SealedNotes(settings.cache / "datasets", cache_key(root))
-    dataset.require_intact(memory, report)
+    with span("read"):
+        dataset.require_intact(memory, report)

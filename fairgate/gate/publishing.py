@@ -24,6 +24,7 @@ from fairgate.ground.ci import in_ci, on_github, on_gitlab
 from fairgate.ground.errors import BaselineError, FairgateError, SettingsError, TrackingError, listed
 from fairgate.ground.git import git_output
 from fairgate.ground.number_format import number, signed
+from fairgate.ground.spans import span
 from fairgate.probes import write_scores
 from fairgate.records import NO_VERDICT, PastValue, RunRecord
 from fairgate.suites import OPTIONS, Settings, load_suite, suite_path
@@ -120,7 +121,8 @@ def _past(record: RunRecord, uri: str | None) -> Past:
     if uri is None:
         return (), None
     try:
-        return tracking.past_values(record, uri), None
+        with span("log"):
+            return tracking.past_values(record, uri), None
     except TrackingError as error:
         return (), error
 
@@ -130,7 +132,8 @@ def _log_run(
 ) -> list[str]:
     """The run, and where the model is a registered one, the verdict on its version."""
     queue = prepared.root / ".fairgate" / "queue"
-    outcome = tracking.log_or_queue(evaluation.record, files, uri, queue, outage=outage)
+    with span("log"):
+        outcome = tracking.log_or_queue(evaluation.record, files, uri, queue, outage=outage)
     messages = [outcome.message]
     version = evaluation.record.model.registered
     if outcome.run_id is not None and version is not None:
@@ -145,7 +148,8 @@ def _log_run(
 
 def _log_to_wandb(record: RunRecord, files: list[Path], prepared: Prepared, project: str) -> str:
     try:
-        return tracking.log_to_wandb(record, files, project, prepared.root / tracking.WANDB_QUEUE).message
+        with span("log"):
+            return tracking.log_to_wandb(record, files, project, prepared.root / tracking.WANDB_QUEUE).message
     except Exception as error:  # of any type: the code of others runs there, and decides nothing
         return f"warning: W&B was not told of this run, the verdict stands: {error}"
 
@@ -187,9 +191,10 @@ def _write_reports(
         painted=_painted(evaluation, prepared.dataset.index.subject.tolist()),
     )
     written = []
-    for name, content in reports.rendered(evaluation.record, context, "gate", *service, warn=warn):
-        atomic_write(folder / name, content)
-        written.append(name)
+    with span("render"):
+        for name, content in reports.rendered(evaluation.record, context, "gate", *service, warn=warn):
+            atomic_write(folder / name, content)
+            written.append(name)
     return [folder / name for name in reports.output_files("gate") if name in written]
 
 

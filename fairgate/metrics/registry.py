@@ -10,6 +10,7 @@ import numpy as np
 
 from fairgate.formulas.statistics import Resamples, set_count_chunks
 from fairgate.ground.errors import MetricError
+from fairgate.ground.spans import span
 from fairgate.metrics.cell import Cell
 from fairgate.metrics.contract import REGISTERED, Answers, Drawn, Measure, MetricRequest
 from fairgate.metrics.limits import large_enough, over_judged
@@ -89,8 +90,9 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
 
 def resample(measures: Sequence[Measure], n_sets: int, draws: int, sets: Resamples) -> list[Drawn]:
     """`draws` resamples of each measure's statistic."""
-    chunks = [[statistic.draw(counts) for statistic in measures] for counts in set_count_chunks(n_sets, draws, sets)]
-    return [_joined(of_measure) for of_measure in zip(*chunks, strict=True)]
+    with span("resample"):
+        chunks = [[each.draw(counts) for each in measures] for counts in set_count_chunks(n_sets, draws, sets)]
+        return [_joined(of_measure) for of_measure in zip(*chunks, strict=True)]
 
 
 def _joined(chunks: Sequence[Drawn]) -> Drawn:

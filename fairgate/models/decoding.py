@@ -8,6 +8,7 @@ from PIL import Image, ImageOps
 
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.pixels import UnreadableImage, opened, readable
+from fairgate.ground.spans import span
 from fairgate.models.contract import ImageIndex, ImageSource
 
 
@@ -38,7 +39,7 @@ def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
     palette entries at random), transparency is dropped as `convert("RGB")` does. Raises DatasetError naming the image.
     """
     try:
-        with readable():
+        with span("decode"), readable():
             image = opened(data)
             image.load()
             ImageOps.exif_transpose(image, in_place=True)

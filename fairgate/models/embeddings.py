@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Device, Embeddings, Encoder, Halving, scoring, unit_or_error
 from fairgate.models.contract import ImageSource, Request
 from fairgate.models.decoding import decode_rgb, name_of
@@ -56,7 +57,9 @@ def _prepared(
     pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
 
     def decoded(data: bytes, row: int) -> Any:
-        return prepare(decode_rgb(data, source, row))
+        image = decode_rgb(data, source, row)
+        with span("prepare"):
+            return prepare(image)
 
     try:
         for batch in chain(batches, [None]):
@@ -64,7 +67,9 @@ def _prepared(
                 waiting.append(([row for row, _ in batch], [pool.submit(decoded, data, row) for row, data in batch]))
             while len(waiting) > (batch is not None):
                 rows, futures = waiting.popleft()
-                yield rows, [future.result() for future in futures]
+                with span("wait"):
+                    prepared = [future.result() for future in futures]
+                yield rows, prepared
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import DatasetError, ScoresError
 from fairgate.ground.hashing import digest
+from fairgate.ground.spans import span
 from fairgate.models.checkpoints import (
     TransformersFolder,
     find_device,
@@ -132,11 +133,12 @@ class JudgedModel(ABC, Generic[Network]):
     def _engine(self) -> Network:
         """The loaded model, on its device. Raises ModelError or DeviceError."""
         if self._network is None:
-            from fairgate.models.checkpoints import require_device
+            with span("load"):
+                from fairgate.models.checkpoints import require_device
 
-            require_device(self._device)
-            with naming(self.uri, "be loaded"):
-                self._network = self._load()
+                require_device(self._device)
+                with naming(self.uri, "be loaded"):
+                    self._network = self._load()
         return self._network
 
 

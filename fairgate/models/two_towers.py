@@ -11,6 +11,7 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
+from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel
@@ -194,8 +195,9 @@ class TwoTowers(JudgedModel[Encoder]):
                 remedy="check config.json: both towers project into one space",
             )
         chunks = range(0, len(images), _CHUNK)
-        products = [unit(images[start : start + _CHUNK].astype(np.float64)) @ texts.T for start in chunks]
-        return np.concatenate(products)
+        with span("similarity"):
+            products = [unit(images[start : start + _CHUNK].astype(np.float64)) @ texts.T for start in chunks]
+            return np.concatenate(products)
 
 
 def as_two_towers(model: Model, where: str) -> TwoTowers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from functools import partial
 from pathlib import Path
@@ -13,12 +14,14 @@ from fairgate import gate, records, reports, suites
 from fairgate.ground.errors import FairgateError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import options_of, progress_line, wide_console
+from fairgate.interfaces.cli.profile import profiled
 from fairgate.suites import OPTIONS
 
 _OPTIONS = frozenset(f"--{name}" for name in OPTIONS)
 
 
 def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
+    ctx: typer.Context,
     suite: options.Suite,
     model: options.Model = None,
     baseline: options.Baseline = None,
@@ -30,6 +33,10 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     device: options.Device = None,
     cache: options.Cache = None,
     allow_pickle: options.AllowPickle = False,
+    profile: Annotated[
+        bool,
+        typer.Option("--profile", help="Print where the time went; write trace.json for Perfetto beside the report."),
+    ] = False,
     root: options.Root = Path(),
 ) -> None:
     """Gate a checkpoint.
@@ -39,6 +46,9 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     wrong; 10: every check passes, and a person has to approve what else the change brings (`fairgate approve`).
     """
     folder = root.resolve()
+    if profile:
+        beside = report or os.environ.get(OPTIONS["report"].environment)
+        ctx.with_resource(profiled(Path(beside) if beside else folder))
     try:
         gate.clear_report(suite, folder, report, baseline)
         prepared = gate.prepare(suite, folder, suites.named_bases(base))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from fairgate.ground.errors import DeviceError
+from fairgate.ground.spans import span
 from fairgate.models.checkpoints.device import Device, no_cuda
 from fairgate.models.checkpoints.encoder import Embeddings, Encoder, diverged
 
@@ -110,7 +111,8 @@ class Halving:
         while start < len(items):
             size = min(self._limit or len(items), len(items) - start)
             try:
-                done.append(self._encode(items[start : start + size]))
+                with span("forward"):
+                    done.append(self._encode(items[start : start + size]))
             except torch.OutOfMemoryError as error:
                 if size == 1:
                     raise DeviceError(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
+from fairgate.ground.spans import span
 from fairgate.models.checkpoints import DETECTORS, READ_TEXTS, Device, TransformersFolder, diverged, load_parts, naming
 from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
@@ -52,7 +53,8 @@ class DetectorEngine:
         for group, prepared in grouped(self.images, pictures, self.where):
             inputs = {name: value.to(self._device) for name, value in prepared.items() if name in self._takes}
             said = {name: value.repeat(len(group), 1) for name, value in tokens.items()}
-            outputs = self.model(**inputs, **said)
+            with span("forward"):
+                outputs = self.model(**inputs, **said)
             if not _answered(outputs, said):
                 raise diverged("the model answered with NaN or infinity.", self.where)
             sizes = [(pictures[place].height, pictures[place].width) for place in group]

@@ -20,6 +20,7 @@ from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from fairgate.ground.errors import ModelError
+from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Device
 from fairgate.models.contract import Floats
 from fairgate.models.vlm.asking import CAPTION, IMAGE
@@ -200,7 +201,8 @@ class VisionLanguage(_Continuing):
     def log_likelihoods(self, shown: Image.Image, labels: Sequence[Sequence[int]]) -> Floats:
         """Summed log-probabilities of labels, given by their tokens, on a picture: (labels,)."""
         inputs = self.inputs(shown)
-        return self._of_encoder(inputs, labels) if self._seq2seq else self._of_decoder(inputs, labels)
+        with span("forward"):
+            return self._of_encoder(inputs, labels) if self._seq2seq else self._of_decoder(inputs, labels)
 
     def _of_decoder(self, inputs: dict[str, Any], labels: Sequence[Sequence[int]]) -> Floats:
         out = self.model(**inputs, use_cache=True, logits_to_keep=1)
@@ -228,7 +230,8 @@ class VisionLanguage(_Continuing):
         found = [""] * len(shown)
         for places in batches.values():
             joined = {name: torch.cat([inputs[place][name] for place in places]) for name in inputs[places[0]]}
-            made = self.model.generate(**joined, do_sample=False, num_beams=1, max_new_tokens=longest)
+            with span("forward"):
+                made = self.model.generate(**joined, do_sample=False, num_beams=1, max_new_tokens=longest)
             given = joined["input_ids"]
             own = made[:, given.shape[1] :] if torch.equal(made[:, : given.shape[1]], given) else made
             for place, ids in zip(places, own.tolist(), strict=True):
