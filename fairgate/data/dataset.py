@@ -49,6 +49,7 @@ class Index:
     boxes: Callable[[], Corners | None] = field(default=lambda: None, repr=False)
     """Left, top, right and bottom of the person in every image, (rows, 4), in pixels; None where none is recorded.
     Raises DatasetError for an image without such a box, or with one that has no area."""
+    _coded: dict[str, npt.NDArray[np.intp]] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.set_id)
@@ -74,10 +75,14 @@ class Index:
         return self.groups[attribute]
 
     def _codes_of(self, attribute: str) -> npt.NDArray[np.intp]:
-        values = self.attributes[attribute]
-        code = np.full(len(values), -1, dtype=np.intp)
-        for position, group in enumerate(self._groups_of(attribute)):
-            code[values == group] = position
+        if attribute not in self._coded:
+            self._coded[attribute] = self._code(attribute)
+        return self._coded[attribute]
+
+    def _code(self, attribute: str) -> npt.NDArray[np.intp]:
+        groups, values = self._groups_of(attribute), self.attributes[attribute]
+        position = {group: at for at, group in enumerate(groups)}
+        code = np.fromiter((position.get(value, -1) for value in values.tolist()), dtype=np.intp, count=len(values))
         if (code < 0).any():
             row = int(np.flatnonzero(code < 0)[0])
             raise DatasetError(

@@ -12,7 +12,7 @@ import numpy as np
 from fairgate.formulas.metrics import SetSums, c_asc_of_sums
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import RANKED, Answers, Measure, MetricRequest, register
-from fairgate.metrics.galleries import Answer, Query, Ranked, measure_rankings, queries_of
+from fairgate.metrics.galleries import Answer, Query, Ranked, Units, measure_rankings, queries_of
 from fairgate.metrics.known_means import departures_of
 from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups
 from fairgate.records import MetricSpec
@@ -115,10 +115,14 @@ class CASC(OfWorstGroup):
 def association_of(query: Query) -> Ranked:
     """Set multiplicities (draws, sets) to C-ASC of every grouping's groups: (draws, 2 groups) of both signs, and
     (draws, groups), with the sample standard deviation. NaN for a group without an image."""
-    summed = SetSums.of(query.similarity, query.joint, query.sets, groups=query.size, n_sets=query.n_sets)
 
-    def draw(counts: Counts) -> list[Answer]:
-        sums, images, squares = summed.drawn(counts)
+    def summed(of: Query) -> SetSums:
+        return SetSums.of(of.similarity, of.joint, of.sets, groups=of.size, n_sets=of.n_sets)
+
+    of_sets = summed(query)
+
+    def draw(counts: Counts, unit: Units) -> list[Answer]:
+        sums, images, squares = (of_sets if unit is None else summed(query.drawn_by(unit))).drawn(counts)
         total, all_images = sums.sum(axis=1, keepdims=True), images.sum(axis=1, keepdims=True)
         answers = []
         for grouping in query.groupings:

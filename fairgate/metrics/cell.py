@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.formulas.statistics import Entries
 from fairgate.ground.errors import MetricError
 from fairgate.probes import Rows
 
@@ -26,6 +27,40 @@ class GroupedRows(Rows, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Which groups every set has images of, as `Entries` lists them: `row`, `column` and the number of images `weight`,
+    (entries,) each. `entry` (images x groupings,) is where every image counts, in the order of the groupings."""
+
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    weight: Floats
+    entry: NDArray[np.int64]
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls, set_code: NDArray[np.int64], n_sets: int, codes: Sequence[NDArray[np.int64]], sizes: Sequence[int]
+    ) -> Places:
+        """The places of images with a group code in every grouping; groups are counted through all groupings."""
+        starts, groups = np.cumsum([0, *sizes]), int(sum(sizes))
+        flat = np.concatenate([set_code * groups + code + at for code, at in zip(codes, starts, strict=False)])
+        if n_sets * groups <= 8 * len(flat):  # a table is nearly full
+            counts = np.bincount(flat, minlength=n_sets * groups)
+            keys = np.flatnonzero(counts)
+            entry, weight = (np.cumsum(counts > 0) - 1)[flat], counts[keys]
+        else:
+            keys, entry, weight = np.unique(flat, return_inverse=True, return_counts=True)
+        row, column = np.divmod(keys, groups)
+        return cls(row, column, weight.astype(np.float64), entry, (n_sets, groups))
+
+    def entries(self, values: Floats) -> Entries:
+        """Sums of `values` (images,) over every set's images in every group."""
+        repeated = np.tile(values, len(self.entry) // len(values)) if len(values) else values
+        sums = np.bincount(self.entry, repeated, minlength=len(self.row)).astype(np.float64)
+        return Entries(sums, self.row, self.column, self.shape, self.weight)
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """The images that one check is about, on one subject or on all.
 
@@ -39,6 +74,7 @@ class Cell:
     subject: NDArray[Any]
     group_codes: tuple[NDArray[np.int64], ...]
     groups: tuple[tuple[str, ...], ...]
+    _known: list[Places] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def n_sets(self) -> int:
@@ -65,8 +101,7 @@ class Cell:
 
     def group_sets(self) -> NDArray[np.int64]:
         """Number of sets that hold a member of every group."""
-        sets: NDArray[np.int64] = (self.per_set(np.zeros(len(self.rows)))[1] > 0).sum(axis=0)
-        return sets
+        return self.places().entries(np.zeros(len(self.rows))).sets()
 
     def sets_with(self, group: str) -> NDArray[np.bool_]:
         """Which sets hold a member of the group, (sets,)."""
@@ -87,6 +122,14 @@ class Cell:
             counts.append(np.bincount(flat, minlength=size).astype(np.float64).reshape(-1, n_groups))
         return np.concatenate(sums, axis=1), np.concatenate(counts, axis=1)
 
+    def places(self) -> Places:
+        """Where the images of a set stand, found once: in its groups; where there are no groups, in one of all."""
+        if not self._known:
+            codes = self.group_codes if self.groups else (np.zeros_like(self.set_code),)
+            sizes = [len(names) for names in self.groups] or [1]
+            self._known.append(Places.of(self.set_code, self.n_sets, codes, sizes))
+        return self._known[0]
+
     def sets_by_members(self, values: Floats) -> Floats:
         """`values` (images,) as (sets, members). Raises MetricError when sets differ in size."""
         sizes = np.bincount(self.set_code, minlength=self.n_sets)
@@ -105,22 +148,36 @@ class Cells:
 
     index: GroupedRows
     _known: dict[tuple[str | None, tuple[Crossing, ...]], Cell] = field(default_factory=dict)
+    _sets: dict[str | None, tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]] = field(default_factory=dict)
+    _codes: dict[Crossing, tuple[NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
 
     def of(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:
         """The images of one subject, or (None) of all."""
-        index, key = self.index, (subject, crossings)
-        if key in self._known:
-            return self._known[key]
-        everything = np.arange(len(index.subject), dtype=np.int64)
-        rows = everything if subject is None else np.flatnonzero(index.subject == subject)
-        set_ids, set_code = np.unique(index.set_id[rows], return_inverse=True)
-        codings = [index.codes(crossing) for crossing in crossings]
-        self._known[key] = Cell(
-            rows=rows,
-            set_code=set_code.astype(np.int64),
-            set_ids=set_ids,
-            subject=index.subject[rows],
-            group_codes=tuple(np.asarray(codes, dtype=np.int64)[rows] for codes, _ in codings),
-            groups=tuple(tuple(names) for _, names in codings),
-        )
+        key = (subject, crossings)
+        if key not in self._known:
+            rows, set_ids, set_code = self._sets_of(subject)
+            codings = [self._codes_of(crossing) for crossing in crossings]
+            self._known[key] = Cell(
+                rows=rows,
+                set_code=set_code,
+                set_ids=set_ids,
+                subject=self.index.subject[rows],
+                group_codes=tuple(codes if subject is None else codes[rows] for codes, _ in codings),
+                groups=tuple(names for _, names in codings),
+            )
         return self._known[key]
+
+    def _sets_of(self, subject: str | None) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+        if subject not in self._sets:
+            index = self.index
+            everything = np.arange(len(index.subject), dtype=np.int64)
+            rows = everything if subject is None else np.flatnonzero(index.subject == subject)
+            set_ids, set_code = np.unique(index.set_id[rows], return_inverse=True)
+            self._sets[subject] = rows, set_ids, set_code.astype(np.int64)
+        return self._sets[subject]
+
+    def _codes_of(self, crossing: Crossing) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        if crossing not in self._codes:
+            codes, names = self.index.codes(crossing)
+            self._codes[crossing] = np.asarray(codes, dtype=np.int64), tuple(names)
+        return self._codes[crossing]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from fairgate.formulas.metrics import NullSkew
-from fairgate.formulas.statistics import Interval, Unavailable
+from fairgate.formulas.statistics import Entries, Interval, Unavailable
 from fairgate.ground.plugins import Registry
 from fairgate.metrics.cell import Cell, Counts, Crossing, Floats
 from fairgate.probes import DatasetFacts, Probe, ProbeScores
@@ -135,6 +135,15 @@ class Ties:
 
 
 @dataclass(frozen=True, slots=True)
+class Means:
+    """A statistic that is made of the groups' means: `sums` of every set's images in every group, with their number as
+    weight, and what `finish` makes of resampled means (draws, groups), NaN for a group without an image."""
+
+    sums: Entries
+    finish: Callable[[Floats], Drawn]
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
     """One metric on one cell.
 
@@ -149,6 +158,8 @@ class Measure:
     `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
     `counted` is what a rank metric was computed from; `ties` says how far the order of equal scores decided it.
     `repeats` counts the images that are listed again and left out, `equal` those that equal another one and count.
+    Of very many sets blocks are drawn (`Resamples`): means of groups give `means`, and `in_blocks` maps multiplicities
+    of blocks, with the block of every set (sets,), to the statistic. Without either, `draw` gets those of its sets.
     `sets` is how many sets the value is made of, where these are not all; `evidence` says what sets are counted by,
     there and in `group_sets`, where it is not a number alone: `of the rarest label`.
     """
@@ -161,8 +172,10 @@ class Measure:
     group_badness: Floats = field(default_factory=lambda: np.empty(0))
     group_images: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     group_sets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    paired: Floats | None = None
+    paired: Floats | Entries | None = None
     weights: Floats | None = None
+    means: Means | None = None
+    in_blocks: Callable[[Counts, NDArray[np.int64]], Drawn] | None = None
     resampled: Literal["check", "groups", "sizes"] = "check"
     images: Floats | None = None
     extreme: Extreme | None = None
@@ -175,6 +188,16 @@ class Measure:
     evidence: str = ""
     repeats: int = 0
     equal: int = 0
+
+    def through(self, after: Callable[[Drawn], Drawn], **changed: Any) -> Measure:
+        """The measure with other fields, and what `after` makes of its resamples."""
+        draw, means, in_blocks = self.draw, self.means, self.in_blocks
+        if means is not None:
+            finish = means.finish
+            changed["means"] = replace(means, finish=lambda drawn: after(finish(drawn)))
+        if in_blocks is not None:
+            changed["in_blocks"] = lambda counts, unit: after(in_blocks(counts, unit))
+        return replace(self, draw=lambda counts: after(draw(counts)), **changed)
 
     @property
     def judged_or_all(self) -> NDArray[np.bool_]:

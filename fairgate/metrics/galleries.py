@@ -18,8 +18,11 @@ from fairgate.records import Extreme
 Answer = tuple[Floats, Floats]
 """(draws, parts), of which the query's value is the extreme, and (draws, groups), what each group is shown with."""
 
-Ranked = Callable[[Counts], list[Answer]]
-"""One metric of one query: set multiplicities (draws, sets) to an answer for every grouping."""
+Units = NDArray[np.int64] | None
+"""(sets,), the block that every set is drawn with; None if sets are drawn"""
+
+Ranked = Callable[[Counts, Units], list[Answer]]
+"""One metric of one query: multiplicities of sets, or of blocks of sets, to an answer for every grouping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,10 @@ class Query:
     def size(self) -> int:
         """Number of joint groups."""
         return len(self.groupings[0].of)
+
+    def drawn_by(self, unit: Units) -> Query:
+        """The query with blocks for sets."""
+        return self if unit is None else replace(self, sets=unit[self.sets], n_sets=int(unit.max()) + 1)
 
     def spread_inside_sets(self) -> Floats:
         """Range of the similarity inside each set (sets,); 0 for a set that this query does not rank."""
@@ -144,8 +151,8 @@ def measure_rankings(
     the positions of its answers' groups among the cell's, and how many each answer has; None: as the queries group.
     """
 
-    def draw(counts: Counts) -> Drawn:
-        drawn = list(zip(*(metric(counts) for metric in ranked), strict=True))
+    def draw(counts: Counts, unit: Units = None) -> Drawn:
+        drawn = list(zip(*(metric(counts, unit) for metric in ranked), strict=True))
         parts = tuple(tuple(part for part, _ in ones) for ones in drawn)
         groups = np.concatenate([np.mean([group for _, group in ones], axis=0) for ones in drawn], axis=1)
         return Drawn(value_of(parts, extreme), groups, parts)
@@ -156,6 +163,7 @@ def measure_rankings(
     return Measure(
         value=float(now.value[0]),
         draw=draw,
+        in_blocks=draw,
         badness=np.mean([query.spread_inside_sets() for query in queries], axis=0),
         groups=[cell.group_names()[position] for position in included],
         group_values=groups,

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fairgate.formulas.metrics import fairness, found_at_k, set_deviation, set_std
-from fairgate.formulas.statistics import Unavailable, median_interval, weighted_median, without_zeros
+from fairgate.formulas.statistics import Unavailable, median_interval, weighted_median
 from fairgate.ground.errors import ScoresError, SuiteError
-from fairgate.metrics.cell import Cell, Counts, Floats
+from fairgate.metrics.cell import Cell, Floats
 from fairgate.metrics.contract import (
     CLASSIFIED,
     PREDICTED,
@@ -33,7 +33,7 @@ from fairgate.metrics.contract import (
     limits_of,
     register,
 )
-from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups
+from fairgate.metrics.limits import OfWorstGroup, measure_means
 from fairgate.probes import RANKS, DatasetFacts, ProbeScores, within
 from fairgate.records import MetricSpec
 
@@ -41,37 +41,7 @@ from fairgate.records import MetricSpec
 def shares(cell: Cell, right: Floats) -> Measure:
     """How right a model is, from 0 to 1 per image, on average; over groups, the worst group's average."""
     wrong = np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
-    if cell.groups:
-        return worst_group_mean(cell, right, badness=wrong)
-    size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
-    total = np.bincount(cell.set_code, right, minlength=cell.n_sets)
-    return Measure(
-        value=float(right.mean()),
-        draw=lambda counts: Drawn((counts @ total) / (counts @ size)),
-        badness=wrong,
-        paired=(total / size)[:, None],
-        weights=size[:, None],
-    )
-
-
-def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
-    """A mean per group of `values` (images,); the value of the check is the worst (lowest) group's.
-
-    `badness` (sets,) ranks the sets, the worst highest.
-    """
-    sums, counts = cell.per_set(values)
-    with np.errstate(invalid="ignore"):  # a group without an image has no mean
-        now = sums.sum(axis=0) / counts.sum(axis=0)
-    return measure_groups(
-        cell,
-        partial(means_of_draws, sums=without_zeros(sums), counts=without_zeros(counts)),
-        now,
-        badness,
-        "min",
-        group_sets=(counts > 0).sum(axis=0),
-        paired=np.where(counts > 0, sums / np.maximum(counts, 1), np.nan),
-        weights=counts,
-    )
+    return measure_means(cell, right, wrong, "min")
 
 
 _spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True, averaged=True)
@@ -287,8 +257,9 @@ class AccuracyGap(GroupGap):
 
 def _require_groups_apart(r: MetricRequest, cell: Cell) -> None:
     """Raises ScoresError for a cluster with images of several groups: the groups would not be independent samples."""
-    blocks = np.split(cell.per_set(np.zeros(len(cell.rows)))[1] > 0, _ends(cell), axis=1)
-    several = np.any([block.sum(axis=1) > 1 for block in blocks], axis=0)
+    places, several = cell.places(), np.zeros(cell.n_sets, dtype=bool)
+    for of_grouping in np.split(np.arange(places.shape[1]), _ends(cell)):
+        several |= np.bincount(places.row[np.isin(places.column, of_grouping)], minlength=cell.n_sets) > 1
     if several.any():
         raise ScoresError(
             f"check '{r.check}' compares groups, and {int(several.sum()):,} clusters have images of several groups, "
@@ -304,7 +275,7 @@ def _inside_sets(cell: Cell, value: Floats) -> Measure:
     deviation[by_set] = set_deviation(cell.sets_by_members(value)).ravel()
     lowest = np.zeros(cell.n_sets)
     np.minimum.at(lowest, cell.set_code, deviation)
-    return worst_group_mean(cell, deviation, badness=-lowest)
+    return measure_means(cell, deviation, -lowest, "min")
 
 
 def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
@@ -319,19 +290,17 @@ def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
         blocks = zip(np.split(means, ends, axis=-1), counted, strict=True)
         return [block - np.nanmean(block[..., among], axis=-1, keepdims=True) for block, among in blocks]
 
-    def draw(resampled: Counts) -> Drawn:
-        means = plain.draw(resampled).groups
-        assert means is not None
-        blocks = gaps_of(means)
+    def in_gaps(drawn: Drawn) -> Drawn:
+        assert drawn.groups is not None
+        blocks = gaps_of(drawn.groups)
         gaps = np.concatenate(blocks, axis=1)
         return Drawn(np.nanmin(gaps, axis=1), gaps, tuple((block,) for block in blocks))
 
     blocks = gaps_of(plain.group_values)
     gaps = np.concatenate(blocks)
-    return replace(
-        plain,
+    return plain.through(
+        in_gaps,
         value=float(np.nanmin(gaps)),
-        draw=draw,
         group_values=gaps,
         group_badness=-gaps,
         paired=None,

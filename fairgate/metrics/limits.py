@@ -13,9 +13,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.formulas.statistics import Interval, Unavailable, extreme_interval
+from fairgate.formulas.statistics import Entries, Interval, Resamples, Unavailable, extreme_interval
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Drawn, Limits, Measure, Metric, MetricRequest, Parts, limits_of, percentiles
+from fairgate.metrics.contract import (
+    Drawn,
+    Limits,
+    Means,
+    Measure,
+    Metric,
+    MetricRequest,
+    Parts,
+    limits_of,
+    percentiles,
+)
 from fairgate.records import Extreme, MetricSpec
 
 WORST = "limits of the worst group"
@@ -40,6 +50,37 @@ def means_of_draws(drawn: Counts, sums: Floats, counts: Floats) -> Floats:
     return means
 
 
+def resampled_means(sums: Entries, draws: int, sets: Resamples) -> Floats:
+    """Means of groups under resamples, (draws, groups), from sums with the number of images as weight; NaN for a group
+    without an image."""
+    assert sums.weight is not None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if sets.unit is None:
+            totals, images = sets.sums(sums, [sums.value, sums.weight], draws)
+            return np.asarray(totals / images)
+        now = sums.sums(sums.value) / sums.sums(sums.weight)
+        centred = sums.value - sums.weight * now[sums.column]
+        off, images = sets.sums(sums, [centred, sums.weight], draws)
+        return np.asarray(now + off * sets.spread(sums, centred) / images)
+
+
+def measure_means(cell: Cell, values: Floats, badness: Floats, extreme: Extreme) -> Measure:
+    """A mean per group of `values` (images,), compared set by set; the value of the check is its `extreme` group's."""
+    sums = cell.places().entries(values)
+    assert sums.weight is not None
+    weight = sums.weight
+    with np.errstate(invalid="ignore"):  # a group without an image has no mean
+        now = sums.sums(sums.value) / sums.sums(weight)
+
+    def under(counts: Counts) -> Floats:
+        table = np.zeros((2, *sums.shape))
+        table[:, sums.row, sums.column] = sums.value, weight
+        return means_of_draws(counts, *table)
+
+    paired = replace(sums, value=sums.value / weight)
+    return measure_groups(cell, under, now, badness, extreme, group_sets=sums.sets(), sums=sums, paired=paired)
+
+
 def measure_groups(
     cell: Cell,
     values: Callable[[Counts], Floats],
@@ -51,29 +92,33 @@ def measure_groups(
     group_images: NDArray[np.int64] | None = None,
     blocks: tuple[int, ...] | None = None,
     by_size: bool = False,
+    sums: Entries | None = None,
     **more: Any,
 ) -> Measure:
     """A metric with a value `now` (groups,) in every group, of which the worst is the check's; or with one value.
 
-    `values` maps set multiplicities (draws, sets) to (draws, groups). `by_size`: the worst is farthest from 0, either
-    way. `more` are further fields of the measure.
+    `values` maps set multiplicities (draws, sets) to (draws, groups); of means, `sums` are what they are made of.
+    `by_size`: the worst is farthest from 0, either way. `more` are further fields of the measure.
     """
+
+    def measured(value: float, finish: Callable[[Floats], Drawn], **fields: Any) -> Measure:
+        means = None if sums is None else Means(sums, finish)
+        return Measure(value, lambda drawn: finish(values(drawn)), badness, means=means, **fields, **more)
+
     if not cell.groups:
-        return Measure(float(now[0]), lambda drawn: Drawn(values(drawn)[:, 0]), badness, **more)
+        return measured(float(now[0]), lambda drawn: Drawn(drawn[:, 0]))
     worst, sign = (np.fmax.reduce, 1.0) if extreme == "max" else (np.fmin.reduce, -1.0)
 
     def parts_of_groups(groups: Floats) -> Floats:
         return np.concatenate([groups, -groups], axis=-1) if by_size else groups
 
-    def draw(drawn: Counts) -> Drawn:
-        groups = values(drawn)
-        parts = parts_of_groups(groups)
-        return Drawn(worst(parts, axis=1), groups, ((parts,),))
+    def finish(drawn: Floats) -> Drawn:
+        parts = parts_of_groups(drawn)
+        return Drawn(worst(parts, axis=1), drawn, ((parts,),))
 
-    return Measure(
-        value=float(worst(parts_of_groups(now))),
-        draw=draw,
-        badness=badness,
+    return measured(
+        float(worst(parts_of_groups(now))),
+        finish,
         groups=cell.group_names(),
         group_values=now,
         group_badness=np.abs(now) if by_size else sign * now,
@@ -82,7 +127,6 @@ def measure_groups(
         extreme=extreme,
         parts=((parts_of_groups(now),),),
         blocks=blocks or (len(now),),
-        **more,
     )
 
 
@@ -112,14 +156,13 @@ def over_judged(whole: Measure) -> Measure:
     if keep.all() or extreme is None:
         return whole
 
-    def draw(counts: Counts) -> Drawn:
-        drawn = whole.draw(counts)
+    def of_judged(drawn: Drawn) -> Drawn:
         parts = parts_of(drawn.parts, whole.blocks, keep)
         return Drawn(value_of(parts, extreme), drawn.groups, parts)
 
     parts = parts_of(whole.parts, whole.blocks, keep)
     value = value_of(tuple(tuple(part[None] for part in queries) for queries in parts), extreme)
-    return replace(whole, value=float(value[0]), draw=draw, parts=parts)
+    return whole.through(of_judged, value=float(value[0]), parts=parts)
 
 
 def bootstrapped(interval: Interval | Unavailable, of: str, cell: Cell, drawn: Drawn, alpha: float) -> Limits:

@@ -3,7 +3,7 @@ packages add theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from fairgate.ground.errors import MetricError
 from fairgate.ground.spans import span
 from fairgate.metrics.cell import Cell
 from fairgate.metrics.contract import REGISTERED, Answers, Drawn, Measure, MetricRequest
-from fairgate.metrics.limits import large_enough, over_judged
+from fairgate.metrics.limits import large_enough, over_judged, resampled_means
 
 _ROUND_OFF = 1e-9
 _FAMILIES = (
@@ -91,8 +91,22 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
 def resample(measures: Sequence[Measure], n_sets: int, draws: int, sets: Resamples) -> list[Drawn]:
     """`draws` resamples of each measure's statistic."""
     with span("resample"):
-        chunks = [[each.draw(counts) for each in measures] for counts in set_count_chunks(n_sets, draws, sets)]
-        return [_joined(of_measure) for of_measure in zip(*chunks, strict=True)]
+        ways = [_shortcut(each, draws, sets) for each in measures]
+        of_sets = [each for each, way in zip(measures, ways, strict=True) if way is None]
+        chunks = set_count_chunks(n_sets, draws, sets) if of_sets else ()
+        tables = zip(*([each.draw(counts) for each in of_sets] for counts in chunks), strict=True)
+        drawn = (_joined(of_measure) for of_measure in tables)
+        return [next(drawn) if way is None else way() for way in ways]
+
+
+def _shortcut(measured: Measure, draws: int, sets: Resamples) -> Callable[[], Drawn] | None:
+    """How a measure is resampled without the multiplicities of all sets; None if it has no such way."""
+    means, in_blocks, unit = measured.means, measured.in_blocks, sets.unit
+    if means is not None:
+        return lambda: means.finish(resampled_means(means.sums, draws, sets))
+    if in_blocks is not None and unit is not None:
+        return lambda: _joined([in_blocks(counts, unit) for counts in sets.of_blocks(draws)])
+    return None
 
 
 def _joined(chunks: Sequence[Drawn]) -> Drawn:

@@ -32,6 +32,7 @@ from fairgate.metrics.galleries import (
     Gallery,
     Grouping,
     Query,
+    Units,
     galleries_of,
     measure_rankings,
     places_of_groups,
@@ -99,7 +100,8 @@ class TopK(Metric):
         k = r.cut.k
         queries = [ranked(query, k) for query in queries_of(r, cell, answers)]
 
-        def drawn(query: Query, counts: Counts) -> list[Answer]:
+        def drawn(of_sets: Query, counts: Counts, unit: Units) -> list[Answer]:
+            query = of_sets.drawn_by(unit)
             shown, present = counted(query, counts, k)
             return [
                 self.resampled(r, query, counts, grouping, grouping.fold(shown), grouping.fold(present))

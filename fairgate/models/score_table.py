@@ -208,7 +208,7 @@ def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool, whole: bool)
     if not once and (doubled := set(doubled_names(found))):
         distinct, again = _distinct(arrow, found, doubled)
         arrow, found = arrow.take(distinct), [found[row] for row in distinct]
-    repeats = np.array([again[key] for key in keys], dtype=np.float64)
+    repeats = np.array([again[key] for key in keys], dtype=np.float64) if again else np.zeros(len(keys))
     rows = _rows_of(keys, found, keyed_by, whole)
     return ScoreTable(path, prompts, np.array(keys, dtype=object), rows, arrow, repeats)
 
@@ -240,11 +240,15 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], l
             f"{quoted(names)}",
         )
     cells = [_texts(arrow.column(name), name) for name in keyed_by]
-    found = ["/".join(parts) for parts in zip(*cells, strict=True)]
+    found = _joined(cells)
     if keyed_by == [ID]:
         return *_by_any_name(found, index), keyed_by
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
-    return ["/".join(parts) for parts in zip(*(column.tolist() for column in wanted), strict=True)], found, keyed_by
+    return _joined([column.tolist() for column in wanted]), found, keyed_by
+
+
+def _joined(columns: list[list[str]]) -> list[str]:
+    return columns[0] if len(columns) == 1 else ["/".join(parts) for parts in zip(*columns, strict=True)]
 
 
 def _by_any_name(found: list[str], index: ImageIndex) -> tuple[list[str], list[str]]:
@@ -286,6 +290,8 @@ def _rows_of(keys: list[str], found: list[str], keyed_by: list[str], whole: bool
     if doubled := doubled_names(keys):
         problem = f"the table matches by {by}, and images of the dataset share one: {quoted(doubled)}."
         raise ScoresError(problem, remedy="match by `set_id` and `member`")
+    if keys == found:  # in the order of the dataset
+        return np.arange(len(keys), dtype=np.int64)
     if doubled := doubled_names(found):
         problem = f"images are more than once in the table, by {by}: {quoted(doubled)}."
         raise ScoresError(problem, remedy="keep one row an image")

@@ -144,8 +144,8 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
     images = {
         "set_id": _arrow(rows.set_id, pa.string()),
         "member": _arrow(rows.member, pa.string()),
-        "subject": _arrow(rows.subject, pa.string()).dictionary_encode(),
-        **{key: _arrow(codes, pa.string()).dictionary_encode() for key, codes in rows.attributes.items()},
+        "subject": _coded(rows.subject),
+        **{key: _coded(groups) for key, groups in rows.attributes.items()},
     }
     tables, further = [], sorted({name for probe in scores.values() for name in probe.more})
     truths = any(probe.truth is not None for probe in scores.values())
@@ -161,8 +161,7 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
         for key in further:
             values = probe.more.get(key)
             answers[MORE + key] = pa.nulls(n, pa.float64()) if values is None else _arrow(values, pa.float64())
-        named = _arrow(np.array([name] * n), pa.string()).dictionary_encode()
-        tables.append(pa.table({"probe": named, **images, **answers}))
+        tables.append(pa.table({"probe": _coded(np.full(n, name, dtype=object)), **images, **answers}))
     table = pa.concat_tables(tables).unify_dictionaries()
     with atomic(path) as draft, arrow_file(draft, "wb") as file:
         pq.write_table(table, file, compression="zstd", write_page_checksum=True)
@@ -173,14 +172,27 @@ def _arrow(values: NDArray[Any], kind: Any) -> Any:
     import pyarrow as pa
 
     if kind == pa.string():
-        encoded = [str(text).encode() for text in values.tolist()]
-        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-        buffers = [ends, b"".join(encoded)]
-    elif kind == pa.bool_():
+        coded = _coded(values)
+        return coded.dictionary if len(coded.dictionary) == len(values) else coded.dictionary_decode()
+    if kind == pa.bool_():
         buffers = [np.packbits(values.astype(bool), bitorder="little")]
     else:
         buffers = [np.ascontiguousarray(values, dtype=np.float64 if kind == pa.float64() else np.int64)]
     return pa.Array.from_buffers(kind, len(values), [None, *map(pa.py_buffer, buffers)])
+
+
+def _coded(values: NDArray[Any]) -> Any:
+    """Text as Arrow codes it, every text once."""
+    import pyarrow as pa
+
+    texts = list(map(str, values.tolist()))
+    place = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+    codes = np.fromiter(map(place.__getitem__, texts), dtype=np.int32, count=len(texts))
+    encoded = [text.encode() for text in place]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes)])
+    return pa.DictionaryArray.from_arrays(indices, pa.Array.from_buffers(pa.string(), len(encoded), buffers))
 
 
 def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:

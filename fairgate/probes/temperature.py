@@ -21,9 +21,9 @@ Entropies = dict[str, float]
 TOLERANCE = 1e-6
 """Nats within which a mean entropy counts as reached."""
 
-_FIRST, _FARTHEST, _CLOSE = 0.5, 64.0, 1e-9
-"""In ln(beta): the first step away from the own temperature, the last one, and the width at which bisection ends. At
-exp(64) every answer but an exact tie is certain, at exp(-64) none is."""
+_FARTHEST, _CLOSE = 64.0, 1e-9
+"""In ln(beta): the ends of the searched range, and the step at which the search ends. At exp(64) every answer but an
+exact tie is certain, at exp(-64) none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +71,28 @@ def inverse_temperature(log_p: Floats, wanted: float) -> float:
     """
     shifted = log_p - log_p.max(axis=1, keepdims=True)  # before beta multiplies: tiny differences stay exact
 
-    def excess(exponent: float) -> float:
-        return float(_entropy(shifted, float(np.exp(exponent))).mean()) - wanted
-
-    if abs(excess(0.0)) <= _CLOSE:
+    if abs(float(_entropy(shifted, 1.0).mean()) - wanted) <= _CLOSE:
         return 1.0
-    sharper = excess(0.0) > 0
-    near, step = 0.0, _FIRST if sharper else -_FIRST
-    while (excess(near + step) > 0) == sharper:
-        near, step = near + step, 2 * step
-        if abs(near + step) > _FARTHEST:
-            return float(np.exp(np.copysign(_FARTHEST, step)))
-    low, high = sorted((near, near + step))
-    while high - low > _CLOSE:
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return float(np.exp((low + high) / 2))
+    low, high, exponent = -_FARTHEST, _FARTHEST, 0.0
+    while True:  # Newton's steps, and half the range wherever they lead out of it
+        entropy, slope = _mean_entropy(shifted, float(np.exp(exponent)))
+        low, high = (exponent, high) if entropy > wanted else (low, exponent)
+        step = exponent + (wanted - entropy) / slope if slope < 0 else np.inf
+        last, exponent = exponent, step if low < step < high else (low + high) / 2
+        if abs(exponent - last) <= _CLOSE:
+            return float(np.exp(exponent))
+
+
+def _mean_entropy(shifted: Floats, beta: float) -> tuple[float, float]:
+    """Mean entropy at an inverse temperature, and its slope in ln(beta), of logits whose largest is 0."""
+    logits = beta * shifted
+    weight = np.exp(logits)
+    total = weight.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        weighted = np.where(weight > 0, weight * logits, 0.0)
+        squared = np.where(weight > 0, weighted * logits, 0.0).sum(axis=1) / total
+    expected = weighted.sum(axis=1) / total
+    return float(np.maximum(np.log(total) - expected, 0.0).mean()), float((expected**2 - squared).mean())
 
 
 def _entropy(log_p: Floats, beta: float) -> Floats:

@@ -102,9 +102,11 @@ def compare(
     test: dict[str, Any] = {"design": design, "draws": rule.draws}
     further: list[statistics.PairedComparison] = []
     if now.paired is not None and before.paired is not None:
-        means = _weighed(now, before, enough)
-        farthest = None if planned.views == 1 else _farthest(planned, now, before)
-        results = statistics.compare_means(*means, rng=sets, gap=planned.spec.relative, farthest=farthest, **test)
+        means = [_entries(side).among(enough) for side in (now, before)]
+        farthest = None if planned.views == 1 else _farthest(planned, *means)
+        results = statistics.compare_means(
+            *_weighed(*means), rng=sets, gap=planned.spec.relative, farthest=farthest, **test
+        )
     elif now.images is not None and before.images is not None:
         blocks = _by_grouping(now, enough)
         results, *further = _between_groups(suite, planned, cell, now.images, before.images, blocks, test)
@@ -142,17 +144,15 @@ def _between_groups(
         place = np.where(own, np.cumsum(own) - 1, -1)
         labels = np.where(codes >= 0, place[codes], -1)
         rng = stream(suite.decision.seed, "images", suite.suite, planned.item, *([str(at)] if at else []))
-        groups = int(own.sum())
-        comparisons.append(
-            statistics.compare_images(now, before, labels, groups=groups, units=cell.set_code, rng=rng, **test)
-        )
+        groups, units = int(own.sum()), None if cell.unit == "images" else cell.set_code
+        comparisons.append(statistics.compare_images(now, before, labels, groups=groups, units=units, rng=rng, **test))
     return comparisons
 
 
 def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
     """The sets that a measure is made of; groups have counts of their own."""
     if planned.metric.spec.gaps and now.paired is not None:
-        return int((~np.isnan(now.paired)).any(axis=1).sum())
+        return np.unique(_entries(now).row).size
     return cell.n_sets if now.sets is None else now.sets
 
 
@@ -161,39 +161,45 @@ def _once(measure: Measure) -> Drawn:
     return Drawn(np.array([measure.value]), measure.group_values[None, :])
 
 
-def _weighed(now: Measure, before: Measure, enough: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """The means of both in every set of the groups that are large enough, weighed by the images that they are means of:
-    their difference is that of the two values."""
-    assert now.paired is not None
-    assert before.paired is not None
-    new, old = now.paired[:, enough], before.paired[:, enough]
-    if now.weights is None or before.weights is None:
-        return new, old
-    weights = np.where(np.isnan(new), np.nan, (now.weights + before.weights)[:, enough])
-    weights /= np.nanmean(weights, axis=0)
-    return new * weights, old * weights
+def _entries(measure: Measure) -> statistics.Entries:
+    """The means of every set in every group, with the images that they are means of as weight."""
+    assert measure.paired is not None
+    return statistics.Entries.of(measure.paired, measure.weights)
 
 
-def _farthest(planned: PlannedCheck, now: Measure, before: Measure) -> float:
+def _images(now: statistics.Entries, before: statistics.Entries) -> Floats | None:
+    """What every number weighs (entries,): its images, in units of its group's mean."""
+    if now.weight is None or before.weight is None:
+        return None
+    weights = now.weight + before.weight
+    return np.asarray(weights / (now.sums(weights) / now.sets())[now.column])
+
+
+def _weighed(now: statistics.Entries, before: statistics.Entries) -> list[statistics.Entries]:
+    """The means of both in every set, weighed by the images that they are means of: their difference is that of the two
+    values."""
+    weights = _images(now, before)
+    return [side if weights is None else replace(side, value=side.value * weights) for side in (now, before)]
+
+
+def _farthest(planned: PlannedCheck, now: statistics.Entries, before: statistics.Entries) -> float:
     """The largest size that a set's difference of means over views can have, weighed by its images."""
-    spec = planned.spec
+    spec, weights = planned.spec, _images(now, before)
     span = 2.0 if spec.relative else spec.highest - spec.lowest
-    if now.weights is None or before.weights is None:
-        return span
-    weights = now.weights + before.weights
-    present = np.where(weights > 0, weights, np.nan)
-    return float(span * np.nanmax(present / np.nanmean(present, axis=0)))
+    return span if weights is None else float(span * weights.max())
 
 
 def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
     """Two measures without the sets in which either has no number, group by group."""
     if now.paired is None or before.paired is None:
         return now, before
-    missing = np.isnan(now.paired) | np.isnan(before.paired)
-    sets_left = (~missing).sum(axis=0) if now.groups else now.group_sets
+    sides = [_entries(side) for side in (now, before)]
+    both = np.intersect1d(*[side.keys() for side in sides], assume_unique=True)
+    own, theirs = (side.having(np.isin(side.keys(), both, assume_unique=True)) for side in sides)
+    sets_left = own.sets() if now.groups else now.group_sets
     return (
-        replace(now, paired=np.where(missing, np.nan, now.paired), group_sets=sets_left),
-        replace(before, paired=np.where(missing, np.nan, before.paired), group_sets=sets_left),
+        replace(now, paired=own, weights=None, group_sets=sets_left),
+        replace(before, paired=theirs, weights=None, group_sets=sets_left),
     )
 
 

@@ -62,7 +62,7 @@ def test_the_top_k_of_a_draw_is_that_of_the_repeated_gallery(seed: int, k: int) 
 def test_c_asc_of_a_draw_is_that_of_the_repeated_gallery(seed: int) -> None:
     one = query(seed)
     counts = set_counts(SETS, 20, np.random.default_rng(seed))
-    ((signed, groups),) = association_of(one)(counts)
+    ((signed, groups),) = association_of(one)(counts, None)
     assert (signed == np.concatenate([groups, -groups], axis=1))[~np.isnan(signed)].all()
     for draw, count in enumerate(counts):
         similarity, labels = repeated(one, count)

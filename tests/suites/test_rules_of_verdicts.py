@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from toy_repository import SUITE
 
-from fairgate.formulas.statistics import PairedResult, Resamples
+from fairgate.formulas.statistics import Entries, PairedResult, Resamples
 from fairgate.ground.randomness import stream
 from fairgate.metrics import METRICS, Drawn, Floats, Limits, Measure
 from fairgate.suites import load
@@ -152,7 +152,8 @@ def test_of_a_metric_with_gaps_only_sets_with_a_number_in_both_runs_are_compared
     assert got.large_enough.tolist() == [False, True]  # 10 sets are left of 30 and 30
     assert got.blank.n_sets.tolist() == [10, SETS]
     assert got.now.group_sets.tolist() == [10, SETS]
-    assert np.isnan(got.now.paired).sum(axis=0).tolist() == [50, 0]  # type: ignore[arg-type] # it is paired
+    assert isinstance(got.now.paired, Entries)
+    assert got.now.paired.sets().tolist() == [SETS - 50, SETS]
     enough = compared(now, before, gaps=True, min_sets=10)
     assert enough.large_enough.tolist() == [True, True]
     assert enough.comparison is not None

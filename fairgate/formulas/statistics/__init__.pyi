@@ -4,6 +4,7 @@ from .comparison import bonferroni as bonferroni
 from .comparison import cluster_ols as cluster_ols
 from .comparison import holm as holm
 from .comparison import moods_median_test as moods_median_test
+from .entries import Entries as Entries
 from .extremes import divergence_interval as divergence_interval
 from .extremes import extreme_interval as extreme_interval
 from .extremes import skew_interval as skew_interval
@@ -28,4 +29,3 @@ from .resampling import median_interval as median_interval
 from .resampling import set_count_chunks as set_count_chunks
 from .resampling import set_counts as set_counts
 from .resampling import weighted_median as weighted_median
-from .resampling import without_zeros as without_zeros

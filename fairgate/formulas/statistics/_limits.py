@@ -13,16 +13,17 @@ the share of sets that could still differ, times the largest difference in the f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, bdtri, ndtr, ndtri
 
 from fairgate.formulas.statistics import answers
+from fairgate.formulas.statistics.entries import Entries
 from fairgate.formulas.statistics.family import Evidence, Side, critical, normal_score, student_t
-from fairgate.formulas.statistics.resampling import FloatArray, Source, weight_pieces, without_zeros
+from fairgate.formulas.statistics.resampling import FloatArray, Resamples, Source
 
 SPARSE = 8
 """A group is sparse where fewer sets depart from its commonest difference: a draw misses all 8 once in 3000."""
@@ -61,17 +62,17 @@ def limits(evidence: Evidence, alpha: float) -> SimultaneousLimits:
 
 
 def mean_evidence(
-    difference: FloatArray, *, alpha: float, draws: int, rng: Source, farthest: float | None = None
+    difference: ArrayLike | Entries, *, alpha: float, draws: int, rng: Source, farthest: float | None = None
 ) -> Evidence:
-    """Evidence from differences (sets, groups), NaN where a set lacks the group, each group in two sets at least.
+    """Evidence from differences of sets in groups, or a table (sets, groups) of them with NaN where a set lacks the
+    group; each group is in two sets at least.
 
     Of means over views, `farthest` is the largest size of a difference; they are no answers, whatever their values.
     Groups too small to show alpha are not judged.
     """
-    present = ~np.isnan(difference)
-    n = present.sum(axis=0)
-    mean, error = _mean_and_error(difference, present)
-    samples = [column[there] for column, there in zip(difference.T, present.T, strict=True)]
+    entries = Entries.of(difference)
+    n, samples = entries.sets(), entries.samples()
+    mean, error = _mean_and_error(entries, samples)
     departing, largest = departures(samples)
     answered = farthest is None and are_answers(samples)
     exact = answered or farthest is not None
@@ -80,17 +81,20 @@ def mean_evidence(
     dense = np.flatnonzero(~sparse & judged)
     drawn, silent = np.empty((draws, 0)), np.empty(0)
     if dense.size:
-        drawn, silent = _drawn(difference[:, dense], mean[dense], error[dense], draws, rng)
+        some = np.isin(np.arange(n.size), dense)
+        drawn, silent = _drawn(entries.among(some), mean[dense], error[dense], draws, rng)
     judged[dense[silent > _SILENT]] = False
     dense, drawn = dense[silent <= _SILENT], drawn[:, silent <= _SILENT]
     drawn = normal_score(drawn, n[dense] - 1.0)
     thin: _Answers | _Bounded | _Hidden = _Hidden(mean, departing, n, largest)
     if exact:
         thin = _Answers(samples) if farthest is None else _Bounded(samples, farthest)
-    rival = thin.rival if isinstance(thin, _Answers) and (present.sum(axis=1) <= 1).all() else None
-    skewness, deviation = np.zeros(n.size), difference[:, dense] - mean[dense]
+    alone = isinstance(thin, _Answers) and np.bincount(entries.row).max() <= 1
+    rival = thin.rival if isinstance(thin, _Answers) and alone else None
+    skewness, deviation = np.zeros(n.size), entries.value - mean[entries.column]
     square = deviation**2
-    skewness[dense] = np.nanmean(square * deviation, axis=0) / np.nanmean(square, axis=0) ** 1.5
+    third, second = entries.sums(square * deviation) / n, entries.sums(square) / n
+    skewness[dense] = third[dense] / second[dense] ** 1.5
 
     def side(direction: float) -> Side:
         """Over (1) or under (-1) a bound; skewness lengthens the tail of t on the side away from its large values."""
@@ -226,13 +230,13 @@ def hidden(departing: NDArray[np.int64], n: NDArray[np.int64], level: float | Fl
     return share
 
 
-def _mean_and_error(difference: FloatArray, present: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+def _mean_and_error(entries: Entries, samples: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Mean and standard error per group over the sets that hold it; exactly the value and 0 where all sets agree."""
-    n = present.sum(axis=0)
-    highest, lowest = np.nanmax(difference, axis=0), np.nanmin(difference, axis=0)
-    mean = np.clip(np.where(present, difference, 0.0).sum(axis=0) / n, lowest, highest)
-    square = np.where(present, difference - mean, 0.0) ** 2
-    return mean, np.sqrt(square.sum(axis=0) / (n - 1) / n)
+    n = entries.sets()
+    lowest, highest = ([end(sample) for sample in samples] for end in (np.min, np.max))
+    mean = np.clip(entries.sums(entries.value) / n, lowest, highest)
+    square = (entries.value - mean[entries.column]) ** 2
+    return mean, np.sqrt(entries.sums(square) / (n - 1) / n)
 
 
 def departures(samples: Iterable[FloatArray]) -> tuple[NDArray[np.int64], float]:
@@ -246,7 +250,7 @@ def departures(samples: Iterable[FloatArray]) -> tuple[NDArray[np.int64], float]
 
 
 def _drawn(
-    difference: FloatArray, mean: FloatArray, error: FloatArray, draws: int, rng: Source
+    entries: Entries, mean: FloatArray, error: FloatArray, draws: int, rng: Source
 ) -> tuple[FloatArray, FloatArray]:
     """The t of every group in each resample of the sets (draws, groups), NaN where it has no two sets of the group;
     and the share of such resamples (groups,).
@@ -254,20 +258,16 @@ def _drawn(
     In float64: multiplicities are exact in float32 too, but tied draws (right-or-wrong answers) would come apart, and
     the product is the smaller part of the time.
     """
-    present = ~np.isnan(difference)
-    complete = bool(present.all())
-    centred = np.where(present, (difference - mean) / error, 0.0)
-    columns = without_zeros(np.concatenate([centred, centred**2] + ([] if complete else [present]), axis=1))
-    groups = mean.size
-    t = np.empty((draws, groups))
-    start = 0
-    for weights in weight_pieces(len(difference), draws, rng):
-        sums = weights @ columns
-        n = np.float64(len(difference)) if complete else sums[:, 2 * groups :]
-        rows = slice(start, start := start + len(weights))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moved = sums[:, :groups] / n
-            t[rows] = moved / np.sqrt(np.maximum(sums[:, groups : 2 * groups] / n - moved**2, 0.0) / (n - 1))
+    sets = rng if isinstance(rng, Resamples) else Resamples(entries.shape[0], draws, rng)
+    centred = (entries.value - mean[entries.column]) / error[entries.column]
+    complete = len(entries.value) == entries.shape[0] * entries.shape[1] and sets.unit is None
+    numbers = [centred, centred**2] + ([] if complete else [np.ones(len(centred))])
+    moved, squares, *held = sets.sums(entries, numbers, draws)
+    n = np.float64(entries.shape[0]) if complete else held[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = moved / n
+        spread = np.sqrt(np.maximum(squares / n - moved**2, 0.0) / (n - 1))
+        t = moved * sets.spread(entries, centred) / spread
     silent = ~np.isfinite(t)
     t[silent] = np.nan
     return t, silent.mean(axis=0)

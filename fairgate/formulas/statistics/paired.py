@@ -20,13 +20,14 @@ nothing, unless all their values are identical: at alpha 0.05, fewer than 6 sets
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from fairgate.formulas.statistics._limits import SimultaneousLimits, is_mute, limits, mean_evidence
+from fairgate.formulas.statistics.entries import Entries
 from fairgate.formulas.statistics.family import MOST_CERTAIN, Evidence, Hypothesis, Side, adjusted
 from fairgate.formulas.statistics.paired_result import Design, Harm, Method, Outcome, PairedResult
 from fairgate.formulas.statistics.resampling import FloatArray, Source
@@ -93,8 +94,8 @@ def paired_test(
 
 
 def compare_means(
-    candidate: ArrayLike,
-    baseline: ArrayLike,
+    candidate: ArrayLike | Entries,
+    baseline: ArrayLike | Entries,
     *,
     design: Design,
     rng: Source,
@@ -102,11 +103,10 @@ def compare_means(
     gap: bool = False,
     farthest: float | None = None,
 ) -> PairedComparison:
-    """The comparison of `paired_test`, before its family is decided; of values that are means over views, `farthest`
-    is the largest size of a difference."""
-    difference = design.sign * differences(candidate, baseline)
-    farthest = farthest if np.nan_to_num(difference).any() else None  # the same values give exactly 0
-    now = design.sign * np.asarray(candidate, dtype=np.float64).reshape(difference.shape)
+    """The comparison of `paired_test`, before its family is decided, of tables or lists of numbers; of values that are
+    means over views, `farthest` is the largest size of a difference."""
+    difference, now = differences(candidate, baseline, design.sign)
+    farthest = farthest if difference.value.any() else None  # the same values give exactly 0
     evidence, own = (
         mean_evidence(values, alpha=design.alpha, draws=draws, rng=rng, farthest=farthest) if wanted else None
         for values, wanted in ((difference, True), (now, gap and design.harm != "either"))
@@ -181,32 +181,38 @@ def _wider(score: FloatArray) -> FloatArray:
     return wider
 
 
-def differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
-    """Candidate minus baseline, (sets, groups), after the checks that make the pairs pairs."""
-    new, old = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
-    if new.shape != old.shape or new.ndim not in (1, 2) or new.size == 0:
-        raise StatisticsError(
-            f"the candidate's values have shape {new.shape}, the baseline's {old.shape}.",
-            where="paired test",
-            remedy="pass (sets,) or (sets, groups) over the sets that both runs scored, in the same order",
-        )
-    gaps = np.isnan(new)
-    if (gaps != np.isnan(old)).any() or np.isinf(new).any() or np.isinf(old).any():
-        first = int(np.argwhere((gaps != np.isnan(old)) | np.isinf(new) | np.isinf(old))[0][0])
+def differences(
+    candidate: ArrayLike | Entries, baseline: ArrayLike | Entries, sign: float = 1.0
+) -> tuple[Entries, Entries]:
+    """Candidate minus baseline, and the candidate, of the groups of sets, both times the sign; after the checks that
+    make the pairs pairs."""
+    if not (isinstance(candidate, Entries) and isinstance(baseline, Entries)):
+        shapes = [np.shape(candidate), np.shape(baseline)]
+        if shapes[0] != shapes[1] or len(shapes[0]) not in (1, 2) or 0 in shapes[0]:
+            raise StatisticsError(
+                f"the candidate's values have shape {shapes[0]}, the baseline's {shapes[1]}.",
+                where="paired test",
+                remedy="pass (sets,) or (sets, groups) over the sets that both runs scored, in the same order",
+            )
+    new, old = Entries.of(candidate), Entries.of(baseline)
+    keys = [new.keys(), old.keys()]
+    same = new.shape == old.shape and np.array_equal(*keys)
+    apart = keys[0][:0] if same else np.setxor1d(*keys, assume_unique=True)
+    broken = [key[np.isinf(side.value)] for key, side in zip(keys, (new, old), strict=True)]
+    if first := [int(each.min()) for each in (apart, *broken) if each.size]:
         raise StatisticsError(
             "the two runs do not lack the same groups in the same sets, or hold infinite values.",
-            where=f"paired test: first in set {first}",
+            where=f"paired test: first in set {min(first) // new.shape[1]}",
             remedy="score both runs on the same images; NaN may stand only for a group that a set does not have",
         )
-    difference: FloatArray = (new - old).reshape(len(new), -1)
-    few = np.flatnonzero((~np.isnan(difference)).sum(axis=0) < 2)
+    few = np.flatnonzero(new.sets() < 2)
     if few.size:
         raise StatisticsError(
             f"fewer than two sets hold the groups {few.tolist()}.",
             where="paired test",
             remedy="leave out groups below the suite's min_sets, and report them as not tested",
         )
-    return difference
+    return replace(new, value=sign * (new.value - old.value)), replace(new, value=sign * new.value)
 
 
 def decided(comparisons: Sequence[PairedComparison], *, steps: bool = True) -> list[PairedResult]:

@@ -171,8 +171,9 @@ def _centred_sums(samples: Sequence[FloatArray], draws: int, rng: np.random.Gene
     """Of samples of the same images (images,), the sums of centred values and of their squares in each resample of the
     images, (draws, 2) each."""
     centred = [sample - sample.mean() for sample in samples]
-    table = np.stack([column for values in centred for column in (values, values**2)], axis=1)
-    return np.split(resampled_sums(table, draws, rng), len(samples), axis=1)
+    table = np.stack([*centred, *(values**2 for values in centred)], axis=1)
+    sums = resampled_sums(table, draws, rng, leading=len(samples))
+    return [sums[:, at :: len(samples)] for at in range(len(samples))]
 
 
 def _of_units(

@@ -8,13 +8,14 @@ median also has an exact interval from its order statistics, whatever the distri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairgate.formulas.statistics.entries import Entries
 from fairgate.ground.errors import StatisticsError
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -25,6 +26,12 @@ CHUNK = 4_000_000
 
 _SPARSE = 20
 """Columns are sparse if at most one in so many entries is not 0: from there on, their product takes less time."""
+
+MOST = 8192
+"""Sets that are drawn themselves; of more, blocks."""
+
+BLOCKS = 2048
+"""Blocks at most. Their sums estimate a variance to 1 / sqrt(1024) = 3%, which `Resamples.spread` takes off."""
 
 _FEW = 8
 """Rows per pattern from which on patterns are drawn instead of rows."""
@@ -38,25 +45,39 @@ class Resamples:
     """Multiplicities that several tests on the same sets share; takes the place of the generator that draws them.
 
     `Resamples(n_sets, draws, rng)` gives the same results as `rng` itself would, drawn once. One byte or two per set
-    and draw: 48 MB for 4,000 draws of 6,000 sets. Two tests on the same resamples are no independent evidence; a
-    correction over a family of them (Holm, Bonferroni) holds under any dependence.
+    and draw. Two tests on the same resamples are no independent evidence; a correction over a family of them (Holm,
+    Bonferroni) holds under any dependence.
+
+    Of more sets than `MOST`, blocks are drawn: the sets are dealt at random into at most `BLOCKS` blocks of one size,
+    independent and alike as the sets are, so that time and memory do not grow with the sets. What blocks vary more, or
+    less, than their sets is taken off the sums of centred values (`spread`).
     """
 
     n_sets: int
     draws: int
     rng: InitVar[np.random.Generator]
+    unit: NDArray[np.int64] | None = field(init=False, repr=False, compare=False)
+    """(sets,), the block of every set; None if sets are drawn"""
     _table: NDArray[np.uint16] | NDArray[np.uint8] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, rng: np.random.Generator) -> None:
-        table = np.empty((max(self.draws, 0), max(self.n_sets, 0)), dtype=np.uint8 if self.n_sets < 256 else np.uint16)
+        unit = blocks_of(self.n_sets, rng) if self.n_sets > MOST else None
+        units = self.n_sets if unit is None else int(unit.max()) + 1
+        table = np.empty((max(self.draws, 0), max(units, 0)), dtype=np.uint8 if units < 256 else np.uint16)
         start = 0
-        for chunk in set_count_chunks(self.n_sets, self.draws, rng):
+        for chunk in set_count_chunks(units, self.draws, rng):
             table[start : (start := start + len(chunk))] = chunk
         table.setflags(write=False)
+        object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "_table", table)
 
-    def rows(self, n_sets: int, draws: int) -> NDArray[np.uint16] | NDArray[np.uint8]:
-        """The first draws (draws, n_sets); raises StatisticsError for other sets, or more draws, than it holds."""
+    def rows(self, n_sets: int, draws: int, rows: slice = slice(None)) -> NDArray[np.uint16] | NDArray[np.uint8]:
+        """Of the first draws some rows, (rows, n_sets); raises StatisticsError for other sets, or more draws, than it
+        holds."""
+        table = self._units(n_sets, draws)[rows]
+        return table if self.unit is None else table[:, self.unit]
+
+    def _units(self, n_sets: int, draws: int) -> NDArray[np.uint16] | NDArray[np.uint8]:
         if n_sets != self.n_sets or not 0 < draws <= self.draws:
             raise StatisticsError(
                 f"{draws} resamples of {n_sets} sets were asked of {self.draws} resamples of {self.n_sets} sets.",
@@ -65,6 +86,38 @@ class Resamples:
                 "else pass a generator",
             )
         return self._table[:draws]
+
+    def of_blocks(self, draws: int) -> Iterator[Counts]:
+        """Multiplicities of the blocks, (draws, blocks) in chunks; of the sets, if they are drawn themselves."""
+        table = self._units(self.n_sets, draws)
+        return (table[rows].astype(np.int32) for rows in spans(table.shape[1], draws, CHUNK))
+
+    def sums(self, entries: Entries, numbers: Sequence[FloatArray], draws: int) -> list[FloatArray]:
+        """Resampled sums by group, (draws, groups) each, of several numbers (entries,) of the same sets and groups."""
+        table = self._units(entries.shape[0], draws)
+        columns = np.concatenate([self._of_units(entries, each) for each in numbers], axis=1)
+        if self.unit is not None:  # no sums tie that single precision would part
+            drawn = (table.astype(np.float32) @ columns.astype(np.float32)).astype(np.float64)
+        else:
+            thin = without_zeros(columns)
+            drawn = np.concatenate([table[rows].astype(np.float64) @ thin for rows in spans(table.shape[1], draws)])
+        return np.split(drawn, len(numbers), axis=1)
+
+    def spread(self, entries: Entries, centred: FloatArray) -> FloatArray | float:
+        """What resampled sums by group of centred numbers (entries,) are multiplied by, (groups,), to vary as those of
+        resampled sets would."""
+        if self.unit is None:
+            return 1.0
+        of_blocks = (self._of_units(entries, centred) ** 2).sum(axis=0)
+        return np.sqrt(np.divide(entries.sums(centred**2), of_blocks, out=np.ones(len(of_blocks)), where=of_blocks > 0))
+
+    def _of_units(self, entries: Entries, numbers: FloatArray) -> FloatArray:
+        """Sums of numbers (entries,) by what is drawn and group, (sets or blocks, groups)."""
+        sets, groups = entries.shape
+        units = sets if self.unit is None else self._table.shape[1]
+        row = entries.row if self.unit is None else self.unit[entries.row]
+        table = np.bincount(row * groups + entries.column, numbers, minlength=units * groups)
+        return table.astype(np.float64, copy=False).reshape(units, groups)
 
 
 Source: TypeAlias = np.random.Generator | Resamples
@@ -84,7 +137,7 @@ def set_count_chunks(n_sets: int, draws: int, rng: Source) -> Iterator[Counts]:
         )
     for rows in spans(n_sets, draws, CHUNK):
         if isinstance(rng, Resamples):
-            yield rng.rows(n_sets, draws)[rows].astype(np.int32)
+            yield rng.rows(n_sets, draws, rows).astype(np.int32)
             continue
         counts = np.empty((rows.stop - rows.start, n_sets), dtype=np.int32)
         for part in spans(n_sets, len(counts)):
@@ -92,25 +145,55 @@ def set_count_chunks(n_sets: int, draws: int, rng: Source) -> Iterator[Counts]:
         yield counts
 
 
-def weight_pieces(n_sets: int, draws: int, rng: Source) -> Iterator[FloatArray]:
-    """The rows of `set_counts` as float64, in pieces whose product with a table the processor's cache holds."""
-    for rows in spans(n_sets, draws):
-        if isinstance(rng, Resamples):
-            yield rng.rows(n_sets, draws)[rows].astype(np.float64)
-        else:
-            yield _counted(n_sets, rows.stop - rows.start, rng).astype(np.float64)
+def blocks_of(n_sets: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The block of every set, (sets,): dealt at random, all of one size but the last."""
+    unit = np.empty(n_sets, dtype=np.int64)
+    unit[rng.permutation(n_sets)] = np.arange(n_sets) // -(-n_sets // BLOCKS)
+    return unit
 
 
-def resampled_sums(table: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
+def resampled_sums(
+    table: FloatArray, draws: int, rng: np.random.Generator, *, leading: int | None = None
+) -> FloatArray:
     """Sums of a table (rows, columns) over rows drawn with replacement, as many as there are, (draws, columns).
 
     If few rows differ, as of right-or-wrong answers, how often each pattern is drawn is drawn at once: the distribution
-    is the same, and the time does not grow with the rows.
+    is the same, and the time does not grow with the rows. Of other rows blocks are drawn, as `Resamples` does. Rows
+    with the same `leading` columns are the same in all.
     """
-    patterns, counts = np.unique(table, axis=0, return_counts=True)
-    if len(patterns) * _FEW <= len(table):
-        return np.asarray(rng.multinomial(len(table), counts / len(table), size=draws) @ patterns)
-    return np.concatenate([weights @ table for weights in weight_pieces(len(table), draws, rng)])
+    rows = len(table)
+    if (patterns := _patterns(table, table.shape[1] if leading is None else leading)) is not None:
+        first, counts = patterns
+        return np.asarray(rng.multinomial(rows, counts / rows, size=draws) @ table[first])
+    if rows <= MOST:
+        return _products(table, draws, rng)
+    unit = blocks_of(rows, rng)
+    mean, units = table.mean(axis=0), int(unit.max()) + 1
+    centred = table - mean
+    blocks = np.stack([np.bincount(unit, column, minlength=units) for column in centred.T], axis=1)
+    wanted, have = (centred**2).sum(axis=0), (blocks**2).sum(axis=0)
+    blocks *= np.sqrt(np.divide(wanted, have, out=np.ones_like(have), where=have > 0))
+    return rows * mean + _products(blocks, draws, rng)
+
+
+def _patterns(table: FloatArray, leading: int) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """A row of every pattern, in the order of their numbers, and how many rows have it; None if many differ."""
+    most = len(table) // _FEW
+    code = np.zeros(len(table), dtype=np.int64)
+    for column in table[:, :leading].T:
+        values = np.unique(column)
+        if values.size > most:
+            return None
+        code = code * values.size + np.searchsorted(values, column)
+    _, first, counts = np.unique(code, return_index=True, return_counts=True)
+    return (first, counts) if first.size <= most else None
+
+
+def _products(table: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
+    pieces = spans(len(table), draws)
+    return np.concatenate(
+        [_counted(len(table), rows.stop - rows.start, rng).astype(np.float64) @ table for rows in pieces]
+    )
 
 
 def without_zeros(columns: FloatArray) -> Any:
