@@ -22,7 +22,7 @@ from .contract import percentiles as percentiles
 from .contract import register as register
 from .galleries import galleries_of as galleries_of
 from .galleries import queries_of as queries_of
-from .image_means import worst_group_mean as worst_group_mean
+from .limits import measure_means as measure_means
 from .registry import METRICS as METRICS
 from .registry import measure as measure
 from .registry import resample as resample

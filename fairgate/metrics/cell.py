@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.formulas.statistics import Entries
+from fairgate.formulas.statistics import MOST, Entries
 from fairgate.ground.errors import MetricError
+from fairgate.ground.text_codes import text_codes
 from fairgate.probes import Rows
 
 Crossing = tuple[str, ...]
@@ -85,6 +86,11 @@ class Cell:
     def unit(self) -> str:
         """What is resampled and compared, as a reader calls it: "images" where each image is a set of its own."""
         return "images" if self.n_sets == len(self.rows) else "sets"
+
+    @property
+    def drawn(self) -> str:
+        """What a resample draws: sets or images, or blocks of very many."""
+        return self.unit if self.n_sets <= MOST else f"blocks of {self.unit}"
 
     def group_names(self) -> list[str]:
         """Names of all groups, grouping after grouping."""
@@ -172,8 +178,7 @@ class Cells:
             index = self.index
             everything = np.arange(len(index.subject), dtype=np.int64)
             rows = everything if subject is None else np.flatnonzero(index.subject == subject)
-            set_ids, set_code = np.unique(index.set_id[rows], return_inverse=True)
-            self._sets[subject] = rows, set_ids, set_code.astype(np.int64)
+            self._sets[subject] = rows, *text_codes(index.set_id[rows])
         return self._sets[subject]
 
     def _codes_of(self, crossing: Crossing) -> tuple[NDArray[np.int64], tuple[str, ...]]:

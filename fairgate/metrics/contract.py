@@ -309,7 +309,7 @@ def limits_of(
     interval: Interval | Unavailable, cell: Cell, drawn: Drawn, alpha: float, *, how: str | None = None
 ) -> Limits:
     """An interval of the value, with percentiles of every group; `how` it was found (None: as percentiles too)."""
-    plain = f"{1 - alpha:.0%} bootstrap of {cell.unit}, percentile"
+    plain = f"{1 - alpha:.0%} bootstrap of {cell.drawn}, percentile"
     lows, highs = percentiles(drawn.groups, alpha) if drawn.groups is not None else (None, None)
     if isinstance(interval, Unavailable):
         reason = interval.reason.replace(" sets ", f" {cell.unit} ")

@@ -167,7 +167,7 @@ def over_judged(whole: Measure) -> Measure:
 
 def bootstrapped(interval: Interval | Unavailable, of: str, cell: Cell, drawn: Drawn, alpha: float) -> Limits:
     """An interval from resampled sets; `of` says what it is an interval of."""
-    return limits_of(interval, cell, drawn, alpha, how=f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}")
+    return limits_of(interval, cell, drawn, alpha, how=f"{1 - alpha:.0%} bootstrap of {cell.drawn}, {of}")
 
 
 def from_parts(

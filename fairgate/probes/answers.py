@@ -14,6 +14,7 @@ from fairgate.data import arrow_file, is_text, numbers, texts
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, require_regular, sha256_bytes
+from fairgate.ground.text_codes import text_codes
 from fairgate.models import ImageIndex
 
 if TYPE_CHECKING:
@@ -172,8 +173,7 @@ def _arrow(values: NDArray[Any], kind: Any) -> Any:
     import pyarrow as pa
 
     if kind == pa.string():
-        coded = _coded(values)
-        return coded.dictionary if len(coded.dictionary) == len(values) else coded.dictionary_decode()
+        return _coded(values).dictionary_decode()
     if kind == pa.bool_():
         buffers = [np.packbits(values.astype(bool), bitorder="little")]
     else:
@@ -185,13 +185,11 @@ def _coded(values: NDArray[Any]) -> Any:
     """Text as Arrow codes it, every text once."""
     import pyarrow as pa
 
-    texts = list(map(str, values.tolist()))
-    place = {text: at for at, text in enumerate(dict.fromkeys(texts))}
-    codes = np.fromiter(map(place.__getitem__, texts), dtype=np.int32, count=len(texts))
-    encoded = [text.encode() for text in place]
+    names, codes = text_codes(values)
+    encoded = [str(name).encode() for name in names.tolist()]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
-    indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes)])
+    indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes.astype(np.int32))])
     return pa.DictionaryArray.from_arrays(indices, pa.Array.from_buffers(pa.string(), len(encoded), buffers))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.ground.errors import SuiteError, listed, nearest, suggestion
+from fairgate.ground.text_codes import text_codes
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
@@ -203,7 +204,7 @@ def classify(
     value = np.empty(len(subject))
     predicted = np.empty(len(subject), dtype=object)
     decided = np.empty(len(subject), dtype=bool)
-    names, code_of_row = np.unique(subject, return_inverse=True)
+    names, code_of_row = text_codes(subject)
     labels_by_code = [tuple(labels_of(name)) for name in names.tolist()]
     contests = list[Contest]()
     for labels in dict.fromkeys(labels_by_code):

@@ -194,7 +194,7 @@ def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
     if now.paired is None or before.paired is None:
         return now, before
     sides = [_entries(side) for side in (now, before)]
-    both = np.intersect1d(*[side.keys() for side in sides], assume_unique=True)
+    both = np.intersect1d(sides[0].keys(), sides[1].keys(), assume_unique=True)
     own, theirs = (side.having(np.isin(side.keys(), both, assume_unique=True)) for side in sides)
     sets_left = own.sets() if now.groups else now.group_sets
     return (

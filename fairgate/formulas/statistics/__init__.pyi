@@ -21,6 +21,7 @@ from .paired_result import PairedResult as PairedResult
 from .paired_result import not_judged as not_judged
 from .regression import compare_images as compare_images
 from .regression import image_changes as image_changes
+from .resampling import MOST as MOST
 from .resampling import Interval as Interval
 from .resampling import Resamples as Resamples
 from .resampling import Unavailable as Unavailable

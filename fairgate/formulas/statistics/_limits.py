@@ -72,6 +72,7 @@ def mean_evidence(
     """
     entries = Entries.of(difference)
     n, samples = entries.sets(), entries.samples()
+    freedom = (n - 1).astype(np.float64)
     mean, error = _mean_and_error(entries, samples)
     departing, largest = departures(samples)
     answered = farthest is None and are_answers(samples)
@@ -85,7 +86,7 @@ def mean_evidence(
         drawn, silent = _drawn(entries.among(some), mean[dense], error[dense], draws, rng)
     judged[dense[silent > _SILENT]] = False
     dense, drawn = dense[silent <= _SILENT], drawn[:, silent <= _SILENT]
-    drawn = normal_score(drawn, n[dense] - 1.0)
+    drawn = normal_score(drawn, freedom[dense])
     thin: _Answers | _Bounded | _Hidden = _Hidden(mean, departing, n, largest)
     if exact:
         thin = _Answers(samples) if farthest is None else _Bounded(samples, farthest)
@@ -105,12 +106,12 @@ def mean_evidence(
         def z(bound: float) -> FloatArray:
             score = thin.z(bound, direction, sparse & judged)
             t = direction * (mean[dense] - bound) / error[dense] / stretch[dense]
-            score[dense] = normal_score(t, n[dense] - 1.0)
+            score[dense] = normal_score(t, freedom[dense])
             return score
 
         def reach(critical_z: float) -> FloatArray:
             far = thin.reach(critical_z, direction, sparse & judged)
-            far[dense] = student_t(critical_z, n[dense] - 1.0) * stretch[dense] * error[dense]
+            far[dense] = student_t(critical_z, freedom[dense]) * stretch[dense] * error[dense]
             return far
 
         return Side(z, reach, scored, dense, exact=answered, rival=rival)

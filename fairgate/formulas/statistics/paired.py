@@ -195,10 +195,10 @@ def differences(
                 remedy="pass (sets,) or (sets, groups) over the sets that both runs scored, in the same order",
             )
     new, old = Entries.of(candidate), Entries.of(baseline)
-    keys = [new.keys(), old.keys()]
-    same = new.shape == old.shape and np.array_equal(*keys)
-    apart = keys[0][:0] if same else np.setxor1d(*keys, assume_unique=True)
-    broken = [key[np.isinf(side.value)] for key, side in zip(keys, (new, old), strict=True)]
+    own, theirs = new.keys(), old.keys()
+    same = new.shape == old.shape and np.array_equal(own, theirs)
+    apart = own[:0] if same else np.setxor1d(own, theirs, assume_unique=True)
+    broken = [own[np.isinf(new.value)], theirs[np.isinf(old.value)]]
     if first := [int(each.min()) for each in (apart, *broken) if each.size]:
         raise StatisticsError(
             "the two runs do not lack the same groups in the same sets, or hold infinite values.",

@@ -109,7 +109,8 @@ class Resamples:
         if self.unit is None:
             return 1.0
         of_blocks = (self._of_units(entries, centred) ** 2).sum(axis=0)
-        return np.sqrt(np.divide(entries.sums(centred**2), of_blocks, out=np.ones(len(of_blocks)), where=of_blocks > 0))
+        of_sets = entries.sums(centred**2)
+        return np.asarray(np.sqrt(np.divide(of_sets, of_blocks, out=np.ones(len(of_blocks)), where=of_blocks > 0)))
 
     def _of_units(self, entries: Entries, numbers: FloatArray) -> FloatArray:
         """Sums of numbers (entries,) by what is drawn and group, (sets or blocks, groups)."""
@@ -170,10 +171,11 @@ def resampled_sums(
     unit = blocks_of(rows, rng)
     mean, units = table.mean(axis=0), int(unit.max()) + 1
     centred = table - mean
-    blocks = np.stack([np.bincount(unit, column, minlength=units) for column in centred.T], axis=1)
+    columns = [np.bincount(unit, column, minlength=units).astype(np.float64) for column in centred.T]
+    blocks = np.stack(columns, axis=1)
     wanted, have = (centred**2).sum(axis=0), (blocks**2).sum(axis=0)
     blocks *= np.sqrt(np.divide(wanted, have, out=np.ones_like(have), where=have > 0))
-    return rows * mean + _products(blocks, draws, rng)
+    return np.asarray(rows * mean + _products(blocks, draws, rng))
 
 
 def _patterns(table: FloatArray, leading: int) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:

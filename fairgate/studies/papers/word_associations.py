@@ -228,7 +228,7 @@ class WordScores:
         queries = metrics.queries_of(given.request("c_asc", given.crossings, words), cell, self.answers(words))
         counts = [np.ones((1, cell.n_sets), dtype=np.int32), *set_count_chunks(cell.n_sets, given.draws, given.sets)]
         found = [
-            [metrics.association_of(query)(chunk_counts) for chunk_counts in counts] for query in queries
+            [metrics.association_of(query)(chunk_counts, None) for chunk_counts in counts] for query in queries
         ]  # [word][chunk][crossing]
         return {
             crossing: WordAssociations(

@@ -1,0 +1,77 @@
+"""Metrics of very many images: what is drawn in blocks is what `draw` gives for the multiplicities of all images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairgate.formulas.statistics import Resamples, resampling
+from fairgate.ground.randomness import stream
+from fairgate.metrics import METRICS, Cell, Cut, Measure, MetricRequest, MetricSettings, measure, resample
+from fairgate.probes import ProbeScores
+
+IMAGES, DRAWS = 600, 50
+
+
+@pytest.fixture
+def sets(monkeypatch: pytest.MonkeyPatch) -> Resamples:
+    monkeypatch.setattr(resampling, "MOST", 100)
+    monkeypatch.setattr(resampling, "BLOCKS", 60)
+    return Resamples(IMAGES, DRAWS, stream(0, "sets"))
+
+
+def cell() -> Cell:
+    rng = stream(0, "cell")
+    codes = (rng.integers(0, 2, IMAGES), rng.integers(0, 3, IMAGES))
+    return Cell(
+        rows=np.arange(IMAGES),
+        set_code=rng.permutation(IMAGES),
+        set_ids=np.array([f"{at:04}" for at in range(IMAGES)], dtype=object),
+        subject=np.array(["person"] * IMAGES, dtype=object),
+        group_codes=codes,
+        groups=(("f", "m"), ("a", "b", "c")),
+    )
+
+
+def measured(metric: str, settings: MetricSettings) -> Measure:
+    rng = stream(0, "scores")
+    value = rng.random(IMAGES)
+    answers = ProbeScores(value, np.array(["x"] * IMAGES, dtype=object), value > 0.3)
+    request = MetricRequest(
+        check="check", metric=metric, probe="probe", settings=settings, crossings=(("gender",), ("race",)), min_sets=2
+    )
+    return measure(request, cell(), [answers])
+
+
+@pytest.mark.parametrize(("metric", "settings"), [("max_skew_at_k", Cut(k=100)), ("ndkl_at_k", Cut(k=100))])
+def test_a_ranking_in_blocks_is_the_ranking_under_the_same_multiplicities(
+    metric: str, settings: Cut, sets: Resamples
+) -> None:
+    now = measured(metric, settings)
+    (drawn,) = resample([now], IMAGES, DRAWS, sets)
+    wanted = now.draw(sets.rows(IMAGES, DRAWS).astype(np.int32))
+    np.testing.assert_allclose(drawn.value, wanted.value)
+    np.testing.assert_allclose(drawn.groups, wanted.groups)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "p_true", "group_gap"])
+def test_means_in_blocks_depart_from_the_estimate_as_those_of_the_multiplicities_do(
+    metric: str, sets: Resamples
+) -> None:
+    """Up to one factor for each group's mean, which takes off what so few blocks vary by more or less."""
+    now = measured(metric, METRICS[metric].Settings())
+    (drawn,) = resample([now], IMAGES, DRAWS, sets)
+    wanted = now.draw(sets.rows(IMAGES, DRAWS).astype(np.int32))
+    assert drawn.groups is not None
+    assert wanted.groups is not None
+    for own, theirs in zip(drawn.groups.T, wanted.groups.T, strict=True):
+        assert np.corrcoef(own, theirs)[0, 1] > (0.9 if metric == "group_gap" else 0.999999)
+    assert drawn.groups.std(axis=0) / wanted.groups.std(axis=0) == pytest.approx(1, abs=0.5)
+
+
+def test_means_of_few_images_are_those_of_the_table_of_multiplicities() -> None:
+    plain = Resamples(IMAGES, DRAWS, stream(0, "sets"))
+    now = measured("p_true", METRICS["p_true"].Settings())
+    (drawn,) = resample([now], IMAGES, DRAWS, plain)
+    wanted = now.draw(plain.rows(IMAGES, DRAWS).astype(np.int32))
+    np.testing.assert_allclose(drawn.groups, wanted.groups)
