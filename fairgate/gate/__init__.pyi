@@ -5,6 +5,10 @@ from .definitions import hold as hold
 from .edited_records import verify_record as verify_record
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
+from .parts import evaluate_parts as evaluate_parts
+from .parts import read_parts as read_parts
+from .parts import read_shard as read_shard
+from .parts import write_part as write_part
 from .preparation import Prepared as Prepared
 from .preparation import planned_on as planned_on
 from .preparation import prepare as prepare

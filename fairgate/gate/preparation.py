@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairgate import suites
 from fairgate.data import Dataset, open_dataset, releases_folder
@@ -17,6 +18,10 @@ from fairgate.ground.seals import SealedNotes
 from fairgate.ground.spans import span
 from fairgate.models import cache_key, require_cache_outside
 from fairgate.records import Decider, GateDefinition, NeededApproval
+
+if TYPE_CHECKING:
+    from fairgate.models import EmbeddingCache, ImageSource
+    from fairgate.models.checkpoints import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,16 @@ class Approving:
 
     suite: suites.Suite | None
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Scoring that is spread over jobs: the cache in which their numbers meet, and the device that they are of; in a
+    job, which portion of the images is its own (number, count)."""
+
+    cache: EmbeddingCache
+    device: Device
+    portion: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +78,21 @@ class Prepared(Definition):
     deleted: bool = False
     on_base_data: tuple[Prepared, ...] = ()
     release: str = ""
+    distribution: Distribution | None = None
+
+    @property
+    def source(self) -> ImageSource:
+        """The images that are scored here: the dataset's, or a portion of them."""
+        if self.distribution is None or self.distribution.portion is None:
+            return self.dataset
+        from fairgate.models import Portion
+
+        return Portion(self.dataset, *self.distribution.portion)
+
+    def spread(self, distribution: Distribution) -> Prepared:
+        """The same, scored by several jobs."""
+        others = tuple(each.spread(distribution) for each in self.on_base_data)
+        return replace(self, distribution=distribution, on_base_data=others)
 
     @property
     def definitions(self) -> tuple[Definition, ...]:

@@ -38,7 +38,7 @@ def open_model(
     else at the repository."""
     uri, root = registered(uri, settings, prepared.root)[0], base or prepared.root
     common = _common(uri, prepared, settings, progress)
-    source = prepared.dataset if views == 1 else models.Views(prepared.dataset, views)
+    source = prepared.source if views == 1 else models.Views(prepared.source, views)
     return models.open_scorer(uri, source, base=root, allow_pickle=settings.allow_pickle, **common)
 
 
@@ -61,9 +61,11 @@ def open_instrument(
 
 def _common(uri: str, prepared: Prepared, settings: Settings, progress: Progress | None) -> dict[str, Any]:
     """How all models of a run are opened."""
+    cache = None if settings.cache is None else models.EmbeddingCache(settings.cache, prepared.root)
+    spread = prepared.distribution
     return {
-        "device": settings.device,
-        "cache": models.EmbeddingCache(settings.cache, prepared.root) if settings.cache is not None else None,
+        "device": settings.device if spread is None else spread.device,
+        "cache": cache if spread is None else spread.cache,
         "progress": None if progress is None else partial(progress, uri),
     }
 

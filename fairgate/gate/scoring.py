@@ -58,9 +58,9 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     scorer = open_model(uri, prepared, settings, progress)
     run = CandidateRun(prepared, settings, progress, scorer)
     records = [] if prepared.release else [recompute(folder, run) for folder in prepared.edited_records]
-    baseline = _compare_with(settings.baseline, run)
+    baseline = compare_with(settings.baseline, run)
     named = [definition.loaded.suite.anchor or "none" for definition in prepared.definitions]
-    anchors = {spec: _compare_with(spec, run, "anchor", read_alike=baseline is None) for spec in dict.fromkeys(named)}
+    anchors = {spec: compare_with(spec, run, "anchor", read_alike=baseline is None) for spec in dict.fromkeys(named)}
 
     def against(record: ComparedRun | None) -> tuple[Answers, ...]:
         return tuple(_answers(run, place, _those_there(record, anchors[spec])) for place, spec in enumerate(named))
@@ -89,7 +89,7 @@ def _present_record(run: CandidateRun) -> ComparedRun | None:
     if repository.tree(tip, folder) in ([], repository.tree(repository.merge_base(spec.target), folder)):
         return None
     try:
-        return _compare_with(f"git:{spec.target}@{tip}", run)
+        return compare_with(f"git:{spec.target}@{tip}", run)
     except FairgateError as error:
         raise NoVerdict(
             f"{spec.target} ({tip:.7}) has a newer record than the merge base, which cannot be compared with: "
@@ -127,7 +127,7 @@ def _of_frequencies(candidate: Model, other: ComparedRun) -> bool:
     return other.model.frequencies and getattr(candidate, "frequencies", False)
 
 
-def _compare_with(
+def compare_with(
     text: str, run: CandidateRun, against: Against = "baseline", *, read_alike: bool = True
 ) -> ComparedRun | None:
     """A baseline's (or anchor's) scores, checked to be comparable with the candidate's; None where there is none.

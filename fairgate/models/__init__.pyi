@@ -49,6 +49,10 @@ from .fitting import fit_prompt_array as fit_prompt_array
 from .generated import GeneratedPictures as GeneratedPictures
 from .generated import PictureMaker as PictureMaker
 from .generated import generation_seed as generation_seed
+from .portions import PartCache as PartCache
+from .portions import Portion as Portion
+from .portions import names_in as names_in
+from .portions import take as take
 from .prompt_tokens import ArrayTraining as ArrayTraining
 from .reading import preprocessing_digest as preprocessing_digest
 from .reading import tokenizer_digest as tokenizer_digest

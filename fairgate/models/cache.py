@@ -48,12 +48,13 @@ class EmbeddingCache:
     that was made without the key is computed again, without a message. A damaged file is reported once as a
     CacheWarning, ignored, and written again. A folder that cannot be written is reported once, too.
 
-    `root` is the repository whose models are judged, which may not contain the key.
+    `root` is the repository whose models are judged, which may not contain the key. Entries count without a seal if
+    they are not to be `sealed`: somebody else vouches for the folder.
     """
 
-    def __init__(self, folder: Path, root: Path | None = None) -> None:
+    def __init__(self, folder: Path, root: Path | None = None, *, sealed: bool = True) -> None:
         self.folder = folder
-        self._key = cache_key(root)
+        self._key, self._sealed = cache_key(root), sealed
         self._writable = True
         self._swept: set[Path] = set()
 
@@ -70,7 +71,7 @@ class EmbeddingCache:
                 checksum, claimed = notes.pop("sha256", None), notes.pop("seal", None)
                 if checksum is None:
                     raise ValueError("it has no checksum")
-                if not is_sealed(self._key, [name, checksum], claimed):
+                if self._sealed and not is_sealed(self._key, [name, checksum], claimed):
                     return None
                 arrays = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 - not a mapping
             if checksum != _checksum(arrays, notes):

@@ -15,6 +15,7 @@ from fairgate.ground.plugins import Registry
 
 if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache
+    from fairgate.models.checkpoints import Device
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -316,7 +317,7 @@ class Request:
     uri: str
     address: str
     source: ImageSource
-    device: str = "auto"
+    device: str | Device = "auto"
     cache: EmbeddingCache | None = None
     allow_pickle: bool = False
     base: Path = Path()

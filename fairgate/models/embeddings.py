@@ -26,15 +26,14 @@ Finish = Callable[[Embeddings, Callable[[int], str]], Embeddings]
 
 
 def numbers_of_images(
-    prepare: Callable[[Any], Any],
-    encode: Callable[[Sequence[Any]], Embeddings],
+    loaded: Callable[[], tuple[Callable[[Any], Any], Callable[[Sequence[Any]], Embeddings]]],
     finish: Finish,
     request: Request,
     device: Device,
     parts: str,
 ) -> Embeddings:
-    """What `encode` makes of every prepared image of the request's source, and `finish` of that: (images, width)
-    float32.
+    """What a model makes of every prepared image of the request's source, and `finish` of that: (images, width)
+    float32. `loaded` gives its functions that prepare and encode, if there is an image left.
 
     Finished pieces are cached below the name `parts`, and reused by the next run. Raises DatasetError for an unreadable
     image or a source that does not yield each row once, ModelError as `finish` does, DeviceError when not even one
@@ -42,8 +41,11 @@ def numbers_of_images(
     """
     source = request.source
     batch_size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
+    if (pieces := RowParts(request, parts)).has.all():
+        return pieces.merged()
+    prepare, encode = loaded()
     halving = Halving(encode, device.name)
-    with RowParts(request, parts) as work, scoring(device):
+    with pieces as work, scoring(device):
         for rows, prepared in _prepared(prepare, source, work.batches(batch_size)):
             work.add(np.array(rows), finish(halving(prepared), lambda place, rows=rows: name_of(source, rows[place])))  # type: ignore[misc]
     return work.merged()

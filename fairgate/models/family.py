@@ -33,6 +33,7 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.contract import PRECOMPUTED, Request, Rows
 from fairgate.models.decoding import name_of
+from fairgate.models.portions import portion_of
 
 PART = 1024  # images between two checkpoints of the work
 Numbers = NDArray[np.float32]
@@ -214,7 +215,10 @@ class RowParts:
         self._fresh = []
 
     def merged(self) -> Numbers:
+        """The numbers of all rows; of a portion, rows of other jobs have those of its first one."""
         source = self._request.source
+        if self._numbers is not None and portion_of(source) is not None:
+            return np.where(self.has[:, None], self._numbers, self._numbers[int(self.has.argmax())])
         if self._numbers is None or not self.has.all():
             missing = np.flatnonzero(~self.has)
             raise DatasetError(

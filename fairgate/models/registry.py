@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairgate.ground.ci import in_ci
 from fairgate.ground.errors import FairgateError, ModelError, suggestion
-from fairgate.models.checkpoints import home_of, resolve
+from fairgate.models.checkpoints import Device, home_of, resolve
 from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def open_scorer(
     uri: str,
     source: ImageSource,
     *,
-    device: str = "auto",
+    device: str | Device = "auto",
     cache: EmbeddingCache | None = None,
     allow_pickle: bool = False,
     base: Path = Path(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -93,17 +93,32 @@ class TwoTowers(JudgedModel[Encoder]):
         from fairgate.models.checkpoints import unit_or_error
         from fairgate.models.embeddings import numbers_of_images
 
-        encoder, parts = self._engine(), f"parts/{key}"
-        self._images = numbers_of_images(
-            encoder.prepare, encoder.encode_images, unit_or_error, self._request, self._device, parts
-        )
-        # through float32, as the cache gives them back: the first run and the second say the same
-        self._scale_and_bias = float(np.float32(encoder.scale)), float(np.float32(encoder.bias))
+        def loaded() -> tuple[Any, Any]:
+            encoder = self._engine()
+            return encoder.prepare, encoder.encode_images
+
+        scaling = self._scaling(f"scales/{key}")
+        self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}")
+        self._scale_and_bias = float(scaling["scale"][0]), float(scaling["bias"][0])
         if cache:
-            scale, bias = (np.array([value], dtype=np.float32) for value in self._scale_and_bias)
-            cache.write(f"images/{key}", {"embeddings": self._images, "scale": scale, "bias": bias})
-            cache.drop_all(parts)
+            cache.write(f"images/{key}", {"embeddings": self._images, **scaling})
+            cache.drop_all(f"parts/{key}")
+            cache.drop_all(f"scales/{key}")
         return self._images
+
+    def _scaling(self, name: str) -> dict[str, Any]:
+        """The model's scale and bias, (1,) each, cached below a name until the embeddings are complete.
+
+        In float32, as the cache gives them back: the first run and the second say the same.
+        """
+        cache = self._request.cache
+        if cache and (entry := cache.read(f"{name}/scale")) is not None and {"scale", "bias"} <= entry.arrays.keys():
+            return entry.arrays
+        encoder = self._engine()
+        arrays = {part: np.array([getattr(encoder, part)], dtype=np.float32) for part in ("scale", "bias")}
+        if cache:
+            cache.write(f"{name}/scale", arrays)
+        return arrays
 
     def text_embeddings(self, prompts: Sequence[str], device: Device | None = None) -> Embeddings:
         """Unit embeddings of prompts, (prompts, dim) float32. Only what is not known yet is computed.

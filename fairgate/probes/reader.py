@@ -49,7 +49,8 @@ class WatchedPictures(models.SourceLike, Generic[T]):
         if len(self._seen) < len(self):
             for _ in self.image_batches(64):
                 pass
-        return [self._seen[row] for row in range(len(self))]
+        first = self._seen[min(self._seen)]  # stands for the rows of other jobs, of a portion
+        return [self._seen.get(row, first) for row in range(len(self))]
 
 
 class Reader(SuiteSection):

@@ -43,7 +43,7 @@ def test_labels_are_as_likely_as_in_a_pass_over_caption_and_label(
 
     scorer: Any = open_scorer(uri(kind), pictures, device="cpu", cache=cache, base=home)
     found = scorer.log_likelihoods(LABELS)
-    captions = scorer.captioner.captions(30)
+    captions = list(scorer.captioner.captions(30).values())
     assert len(set(captions)) > 1
     words = t.AutoTokenizer.from_pretrained(home / kind)
     model: Any = {"llama": t.LlamaForCausalLM, "t5": t.T5ForConditionalGeneration}[kind].from_pretrained(home / kind)
@@ -99,9 +99,9 @@ def test_each_token_of_a_caption_is_the_likeliest_whatever_config_json_says_of_d
 def test_cached_captions_that_were_changed_are_made_again(
     damage: tuple[bytes, bytes], home: Path, pictures: Pictures, cache: EmbeddingCache
 ) -> None:
-    def captions() -> list[str]:
+    def captions() -> dict[int, str]:
         scorer: Any = open_scorer("vlm:seeing?prompt={image}A photo of", pictures, device="cpu", cache=cache, base=home)
-        made: list[str] = scorer.captions(8)
+        made: dict[int, str] = scorer.captions(8)
         return made
 
     first = captions()

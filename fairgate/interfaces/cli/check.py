@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -37,6 +39,10 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         bool,
         typer.Option("--profile", help="Print where the time went; write trace.json for Perfetto beside the report."),
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Score the K-th of N shares of the images; `fairgate merge` decides."),
+    ] = None,
     root: options.Root = Path(),
 ) -> None:
     """Gate a checkpoint.
@@ -45,43 +51,96 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     be computed (the checkpoint could not be read, a server is down) and nothing failed; 4: the suite or an option is
     wrong; 10: every check passes, and a person has to approve what else the change brings (`fairgate approve`).
     """
+    typed: dict[str, Any] = {"model": model, "baseline": baseline, "base": base, "report": report, "mlflow": mlflow}
+    typed |= {"wandb": wandb, "on_inconclusive": on_inconclusive, "device": device, "cache": cache}
     folder = root.resolve()
     if profile:
         beside = report or os.environ.get(OPTIONS["report"].environment)
         ctx.with_resource(profiled(Path(beside) if beside else folder))
-    try:
+    with _no_verdict_of_defects():
+        portion = None if shard is None else gate.read_shard(shard)
         gate.clear_report(suite, folder, report, baseline)
         prepared = gate.prepare(suite, folder, suites.named_bases(base))
-        settings = gate.settings_of(
-            prepared,
-            model=model,
-            baseline=baseline,
-            base=base,
-            report=report,
-            mlflow=mlflow,
-            wandb=wandb,
-            on_inconclusive=on_inconclusive,
-            device=device,
-            cache=cache,
-            allow_pickle=allow_pickle,
-        )
-        evaluation = gated(prepared, settings)
+        settings = gate.settings_of(prepared, **typed, allow_pickle=allow_pickle)
+        if portion is None:
+            _exit_as_judged(gated(prepared, settings))
+            return
+        with progress_line() as progress:
+            written = gate.write_part(*gate.hold(prepared, settings), portion, progress)
+        typer.echo(written)
+
+
+def merge(
+    parts: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders that `fairgate check --shard` wrote, all of them.")
+    ],
+    model: options.Model = None,
+    baseline: options.Baseline = None,
+    base: Annotated[str | None, options.of_gate("base")] = None,
+    report: options.Report = None,
+    mlflow: options.Mlflow = None,
+    wandb: options.Wandb = None,
+    on_inconclusive: Annotated[str | None, options.of_gate("on-inconclusive")] = None,
+    allow_pickle: options.AllowPickle = False,
+    root: options.Root = Path(),
+) -> None:
+    """Gate a checkpoint that several jobs scored (`fairgate check --shard K/N`): one record, with their options.
+
+    Exit codes are those of `fairgate check`; 3 also if a part is missing, changed, or was made of something else.
+    """
+    typed: dict[str, Any] = {"model": model, "baseline": baseline, "base": base, "report": report, "mlflow": mlflow}
+    typed |= {"wandb": wandb, "on_inconclusive": on_inconclusive}
+    folder = root.resolve()
+    with _no_verdict_of_defects():
+        try:
+            read = gate.read_parts(parts, folder)
+        except FairgateError:
+            gate.clear_report("", folder, report, baseline)
+            raise
+        suite = read[0].part.suite
+        gate.clear_report(suite, folder, report, baseline)
+        prepared = gate.prepare(suite, folder, suites.named_bases(base))
+        settings = gate.settings_of(prepared, **typed, allow_pickle=allow_pickle)
+        _exit_as_judged(gated(prepared, settings, evaluate=partial(gate.evaluate_parts, read)))
+
+
+@contextlib.contextmanager
+def _no_verdict_of_defects() -> Iterator[None]:
+    try:
+        yield
     except (FairgateError, typer.Exit):
         raise
     except Exception as defect:  # Python would exit with 1, which says "more biased"
         traceback.print_exc()
         typer.echo("no verdict: fairgate broke off with the error above, which is a defect of it", err=True)
         raise typer.Exit(records.NO_VERDICT) from defect
+
+
+def _exit_as_judged(evaluation: gate.Evaluation) -> None:
     if evaluation.record.exit_code != records.OPEN:
         raise typer.Exit(evaluation.record.exit_code)
 
 
-def gated(prepared: gate.Prepared, settings: suites.Settings, *, first_baseline: bool = False) -> gate.Evaluation:
+class Evaluate(Protocol):
+    """Scores and decides: `gate.evaluate`, or another way to the same record."""
+
+    def __call__(
+        self, prepared: gate.Prepared, settings: suites.Settings, /, *, progress: gate.Progress | None = None
+    ) -> gate.Evaluation: ...
+
+
+def gated(
+    prepared: gate.Prepared,
+    settings: suites.Settings,
+    *,
+    first_baseline: bool = False,
+    evaluate: Evaluate | None = None,
+) -> gate.Evaluation:
     """Evaluate, publish and print: what `fairgate check` does once its options are known."""
     prepared, settings = gate.hold(prepared, settings)
     console = wide_console(120)
     with progress_line() as progress:
-        evaluation = gate.evaluate(prepared, settings, progress=progress)
+        evaluation = (evaluate or gate.evaluate)(prepared, settings, progress=progress)
     if evaluation.record.exit_code == records.NO_VERDICT or settings.mlflow or settings.wandb:  # before they are told
         typer.echo(reports.inert(f"{evaluation.record.suite}: {reports.verdict_words(evaluation.record)}"))
     console.print(reports.terminal_table(evaluation.record, console.width))

@@ -26,11 +26,14 @@ class Device:
         return self.name.startswith("cuda")
 
 
-def find_device(name: str) -> Device:
+def find_device(name: str | Device) -> Device:
     """Turn "auto", "cpu", "cuda" or "cuda:1" into a device that is there. Raises DeviceError.
 
-    "auto" takes the first GPU when the driver finds one and the installed torch was built for CUDA.
+    "auto" takes the first GPU when the driver finds one and the installed torch was built for CUDA. A `Device` is
+    returned as it is, there or not: cached numbers of another machine need none.
     """
+    if isinstance(name, Device):
+        return name
     kind, _, ordinal = name.partition(":")
     if kind not in {"auto", "cpu", "cuda"} or (ordinal and (kind != "cuda" or not ordinal.isdigit())):
         raise DeviceError(f"'{name}' is not a device that fairgate knows.", remedy="use one of auto, cpu, cuda, cuda:N")

@@ -154,8 +154,12 @@ class FixedLabelModel(JudgedModel[Loaded]):
             return self._outputs
         from fairgate.models.embeddings import numbers_of_images
 
-        model, name = self._engine(), f"parts/{key}"
-        self._outputs = numbers_of_images(model.prepare, model.outputs, self._finite, self._request, self._device, name)
+        def loaded() -> tuple[Any, Any]:
+            model = self._engine()
+            return model.prepare, model.outputs
+
+        name = f"parts/{key}"
+        self._outputs = numbers_of_images(loaded, self._finite, self._request, self._device, name)
         if cache:
             cache.write(f"outputs/{key}", {"outputs": self._outputs})
             cache.drop_all(name)

@@ -109,7 +109,7 @@ class Backbone(JudgedModel[Loaded]):
         named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": versions(*LIBRARIES)}
         more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": CODE_VERSION}
         parts = f"features/{digest({**named, **more})}"
-        return numbers_of_images(loaded.prepare, loaded.outputs, _finite, self._request, self._device, parts)
+        return numbers_of_images(lambda: (loaded.prepare, loaded.outputs), _finite, self._request, self._device, parts)
 
 
 def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:

@@ -96,15 +96,15 @@ class SeeingModel(LabelLikelihoods):
         layout, where = LAYOUTS[self._found.kind], str(self._found.path)
         return VisionLanguage(model, processor, layout, self.asking.prompt, self._device, where)
 
-    def captions(self, longest: int) -> list[str]:
-        """What the model says of every picture after its prompt, greedily, in at most `longest` tokens; cached.
+    def captions(self, longest: int) -> dict[int, str]:
+        """What the model says of every picture after its prompt, by row, greedily, in at most `longest` tokens; cached.
+        Of a portion, its own rows.
 
         Captions that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """
 
         prompts = dict.fromkeys(range(len(self._request.source)), self.asking.prompt)
-        found = self._written(f"captions/{self._key()}/{longest}", prompts, longest, "describe a picture", 1)
-        return [found[row] for row in prompts]
+        return self._written(f"captions/{self._key()}/{longest}", prompts, longest, "describe a picture", 1)
 
     def _written(self, name: str, prompts: Mapping[int, str], longest: int, what: str, at_once: int) -> dict[int, str]:
         """What is answered to prompts about pictures, by row: `at_once` of them, cached under a name, and saved when
@@ -220,7 +220,7 @@ class DescribedModel(LabelLikelihoods):
 
     def _rows(self, todo: Sequence[int]) -> Iterator[tuple[int, Any]]:
         captions = self.captioner.captions(LONGEST_CAPTION)
-        return ((row, captions[row]) for row in todo)
+        return ((row, captions[row]) for row in todo if row in captions)
 
     def _load(self) -> LabelEngine:
         from fairgate.models.vlm.engine import LanguageReader

@@ -86,11 +86,13 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
         """Likelihoods of labels on every picture, (images, labels) float32; done pieces are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 
+        if (pieces := RowParts(self._request, parts)).has.all():
+            return pieces.merged()
         engine = self._engine()
         with naming(self.uri, "read the labels"):
             tokens = engine.tokens(labels)
         lengths = np.array([len(one) for one in tokens]) if self.average == "mean" else 1
-        with RowParts(self._request, parts) as work, scoring(self._device):
+        with pieces as work, scoring(self._device):
             for row, shown in self._rows(np.flatnonzero(~work.has).tolist()):
                 with naming(self.uri, "score labels"), np.errstate(over="ignore"):
                     found = (engine.log_likelihoods(shown, tokens) / lengths).astype(np.float32)

@@ -31,9 +31,28 @@ def test_an_open_gate_ends_with_0_and_a_shut_one_with_1(toy: Toy) -> None:
     assert "dark × female 0.001 ahead of its set-mates before and" in output
 
 
+def test_shards_write_parts_and_merging_all_of_them_ends_as_one_job_does(toy: Toy, tmp_path: Path) -> None:
+    biased = ["--model", "scores:biased.csv?values=logit", "--root", str(toy.root)]
+    folders = [str(tmp_path / number) for number in "12"]
+    for number, folder in enumerate(folders, start=1):
+        code, output = run("check", "jobs", *biased, *OFF, "--shard", f"{number}/2", "--report", folder)
+        assert (code, f"part {number}/2 is in" in output) == (0, True), output
+        assert [path.name for path in Path(folder).iterdir() if path.is_file()] == ["part.json"]
+    report = tmp_path / "report"
+    merge = ["merge", *biased, "--mlflow", "off", "--report", str(report)]
+    code, output = run(*merge, *folders)
+    assert code == 1
+    assert "dark × female 0.001 ahead of its set-mates before and" in output
+    code, output = run(*merge, folders[0])
+    assert code == 3
+    assert "1 of 2 parts are missing: 2" in output
+    assert not (report / "results.json").exists(), "the record of an earlier run"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["check", "jobs", "--shard", "3/2"], "--shard 3/16"),
         (["check", "jbos"], "did you mean 'jobs'"),
         (["check", "jobs", "--device", "tpu"], "is not a value of --device"),
     ],

@@ -224,9 +224,12 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 
-        engine, source = self._denoising(), self._request.source
+        source = self._request.source
         exact = replace(self._device, precision="fp32")  # the pipeline knows what runs in half precision
-        with RowParts(self._request, parts) as work, scoring(exact):
+        if (pieces := RowParts(self._request, parts)).has.all():
+            return pieces.merged()
+        engine = self._denoising()
+        with pieces as work, scoring(exact):
             for place, data in (each for todo in work.batches(_BATCH) for each in todo):
                 latents = engine.latents(decode_rgb(data, source, place))
                 with naming(self.uri, "denoise pictures"):

@@ -1,0 +1,263 @@
+"""One record from several jobs: each scores its portion of the images and hands over a part; merging decides.
+
+A part holds the cache entries of its portion (`fairgate.models.portions`), and what they were made of. Merging takes
+the way of every check, with a cache that the parts fill: what no part has is scored there, such as a baseline's
+checkpoint with another tokenizer. Parts are evidence as the cache is: merging reads the folders that are named, outside
+of the repository, and with FAIRGATE_CACHE_KEY only entries that the key sealed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from fairgate import models
+from fairgate.gate.evaluation import Evaluation, evaluate
+from fairgate.gate.preparation import Distribution, Prepared, require_intact
+from fairgate.gate.runs import CandidateRun, Progress, open_model, packages
+from fairgate.gate.scoring import compare_with
+from fairgate.ground.atomic import atomic_write, remove
+from fairgate.ground.errors import FairgateError, NoVerdict, SettingsError, disk_errors, listed
+from fairgate.ground.hashing import digest, read_bounded, sha256_file
+from fairgate.models.checkpoints import Device, find_device, repositories_of
+from fairgate.records import RecordPart
+from fairgate.suites import Settings
+from fairgate.tracking import environment
+from fairgate.version import __version__
+
+FILE: Final = "part.json"
+_ENTRIES = "part"
+_MOST_BYTES = 64 << 20
+MOST_JOBS = 10_000
+_AGAIN = "run `fairgate check SUITE --shard K/N --report DIR` again for all of them, on one commit and installation"
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+EntryName = Annotated[str, Field(pattern=r"^[a-z]{1,20}(/[A-Za-z0-9_-]{1,80}){1,3}$")]
+
+
+class Part(RecordPart):
+    """`part.json`: which shard of how many, what it was made of by name, and the SHA-256 of each entry's file."""
+
+    schema_version: Literal[1] = 1
+    suite: str
+    shard: int = Field(ge=1)
+    shards: int = Field(ge=1, le=MOST_JOBS)
+    device: str
+    precision: str
+    inputs: dict[str, str]
+    entries: dict[EntryName, Sha256]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """A part, and the folder that it was read from."""
+
+    folder: Path
+    part: Part
+
+    @property
+    def words(self) -> str:
+        """`part 3/16`."""
+        return f"part {self.part.shard}/{self.part.shards}"
+
+
+def read_shard(text: str) -> tuple[int, int]:
+    """The job's number and how many there are, of `3/16`. Raises SettingsError."""
+    match = re.fullmatch(r"0*(\d{1,5})/0*(\d{1,5})", text)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= count <= MOST_JOBS:
+        raise SettingsError(
+            f"'{text}' is no shard.",
+            where="--shard",
+            remedy=f"write K/N, with K from 1 to N, and N at most {MOST_JOBS:,}: --shard 3/16",
+        )
+    return number, count
+
+
+def score_portion(
+    prepared: Prepared, settings: Settings, portion: tuple[int, int], folder: Path, progress: Progress | None = None
+) -> Part:
+    """Score a portion of the images for every model that the run needs, and keep the entries in a folder. Nothing is
+    compared or decided: a comparison that fails here fails again where the parts meet, which reports it.
+
+    Raises a FairgateError for a candidate that cannot be scored, and a folder that cannot be written.
+    """
+    device = find_device(settings.device)
+    cache = models.PartCache(folder, prepared.root)
+    prepared = prepared.spread(Distribution(cache, device, portion))
+    if prepared.trouble is not None:
+        raise prepared.trouble
+    inputs = _inputs(prepared, settings, progress)
+    for each in (prepared, *prepared.on_base_data):
+        run = CandidateRun(each, settings, progress, open_model(settings.model, each, settings, progress))
+        anchors = [definition.loaded.suite.anchor or "none" for definition in each.definitions]
+        for spec, against in ((settings.baseline, "baseline"), *((spec, "anchor") for spec in dict.fromkeys(anchors))):
+            with contextlib.suppress(FairgateError):
+                compare_with(spec, run, "baseline" if against == "baseline" else "anchor")
+    return Part(
+        suite=prepared.loaded.name,
+        shard=portion[0],
+        shards=portion[1],
+        device=device.name,
+        precision=device.precision,
+        inputs=inputs,
+        entries={name: sha256_file(folder / f"{name}.safetensors") for name in models.names_in(folder)},
+    )
+
+
+def write_part(
+    prepared: Prepared, settings: Settings, portion: tuple[int, int], progress: Progress | None = None
+) -> str:
+    """Score a portion and write its part into the report folder; what was written, in a sentence.
+
+    Raises SettingsError without such a folder, or if it cannot be written, and what `score_portion` raises.
+    """
+    if settings.report is None:
+        raise SettingsError(
+            "a shard is written into a folder, and none was named.", where="--shard", remedy="add --report DIR"
+        )
+    folder = settings.report / _ENTRIES
+    with disk_errors(SettingsError, "the part cannot be written", folder, "make room there, or name another folder"):
+        remove(settings.report / FILE)
+        if folder.is_symlink():
+            folder.unlink()
+        elif folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+    part = score_portion(prepared, settings, portion, folder, progress)
+    with disk_errors(SettingsError, "the part cannot be written", folder, "make room there, or name another folder"):
+        atomic_write(settings.report / FILE, part.model_dump_json(indent=1) + "\n")
+    return (
+        f"{part.suite}: part {part.shard}/{part.shards} is in {settings.report}; it decides nothing: "
+        "`fairgate merge DIR...` does, with all parts"
+    )
+
+
+def read_parts(folders: Sequence[Path], root: Path) -> list[ReadPart]:
+    """The parts in some folders, in order. Raises NoVerdict for one that cannot be read, of another suite or number of
+    shards than the first, missing or doubled, and in the repository, where a branch can commit it."""
+    parts = sorted((_read(folder, root) for folder in folders), key=lambda read: read.part.shard)
+    if not parts:
+        raise NoVerdict("no part was named.", where="fairgate merge", remedy="name the folder of each: DIR...")
+    first, counts = parts[0], dict[int, list[Path]]()
+    for read in parts:
+        counts.setdefault(read.part.shard, []).append(read.folder)
+        for what, of_first, own in (
+            ("suite", first.part.suite, read.part.suite),
+            ("number of shards", first.part.shards, read.part.shards),
+        ):
+            if of_first != own:
+                raise _other(read, what, str(own), str(of_first))
+    if twice := next((places for places in counts.values() if len(places) > 1), None):
+        raise NoVerdict(
+            f"a part is there twice: {first.part.suite}, also in {twice[0]}.",
+            where=str(twice[1]),
+            remedy="name the folder of each part once",
+        )
+    if missing := [str(number) for number in range(1, first.part.shards + 1) if number not in counts]:
+        raise NoVerdict(
+            f"{len(missing):,} of {first.part.shards:,} parts are missing: {listed(missing)}.",
+            where="fairgate merge",
+            remedy="name the folders of all parts; run again the jobs that failed",
+        )
+    return parts
+
+
+def evaluate_parts(
+    parts: Sequence[ReadPart], prepared: Prepared, settings: Settings, *, progress: Progress | None = None
+) -> Evaluation:
+    """Evaluate as every check does, on what the parts hold.
+
+    Raises NoVerdict for parts that were made of other inputs than this run's, or changed since.
+    """
+    with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
+        cache = models.EmbeddingCache(Path(scratch), prepared.root)
+        device = Device(parts[0].part.device, parts[0].part.precision)
+        spread = prepared.spread(Distribution(cache, device))
+        wanted = {**_inputs(spread, settings, progress), "device": f"{device.name}, {device.precision}"}
+        for number, read in enumerate(parts, start=1):
+            made_of = {**read.part.inputs, "device": f"{read.part.device}, {read.part.precision}"}
+            for what in sorted({*wanted, *made_of}):
+                if made_of.get(what) != wanted.get(what):
+                    raise _other(read, what, made_of.get(what), wanted.get(what))
+            _take(read, cache, prepared.root)
+            if progress is not None:
+                progress("parts", number, len(parts))
+        return evaluate(spread, settings, progress=progress)
+
+
+def _inputs(prepared: Prepared, settings: Settings, progress: Progress | None) -> dict[str, str]:
+    """What decides the numbers of a part, by its name in messages."""
+    for each in (prepared, *prepared.on_base_data):
+        require_intact(each.dataset, settings, each.root, progress)
+    model = open_model(settings.model, prepared, settings)
+    place = environment(prepared.root, model.device)
+    data = [each.dataset.fingerprint for each in (prepared, *prepared.on_base_data)]
+    plain = {
+        "version of fairgate": __version__,
+        "suite": [definition.loaded.digest for definition in prepared.every_definition],
+        "dataset": data,
+        "checkpoint": [model.fingerprint, model.preparation, model.precision],
+        "address of the model": settings.model,
+        "baseline": settings.baseline,
+        "versions of libraries": place.packages,
+        "packages": packages(prepared, settings),
+    }
+    return {what: value if isinstance(value, str) else digest(value)[:16] for what, value in plain.items()}
+
+
+def _other(read: ReadPart, what: str, own: str | None, wanted: str | None) -> NoVerdict:
+    return NoVerdict(
+        f"{read.words} was made of another {what} ({own or 'none'}) than this run or the other parts "
+        f"({wanted or 'none'}).",
+        where=str(read.folder),
+        remedy=_AGAIN,
+    )
+
+
+def _read(folder: Path, root: Path) -> ReadPart:
+    path = folder / FILE
+    if any(map(folder.resolve().is_relative_to, repositories_of(root))):
+        raise NoVerdict(
+            "the part is inside of the repository, where a branch can commit one of its own.",
+            where=str(folder),
+            remedy="download parts into a folder outside of it",
+        )
+    try:
+        if path.is_fifo():
+            raise ValueError("it is a pipe")
+        return ReadPart(folder, Part.model_validate(json.loads(read_bounded(path, _MOST_BYTES)), strict=True))
+    except (OSError, ValueError, RecursionError) as error:
+        why = "it is no part of a run" if isinstance(error, ValidationError | json.JSONDecodeError) else error
+        raise NoVerdict(f"the part cannot be read: {why}.", where=str(path), remedy=_AGAIN) from None
+
+
+def _take(read: ReadPart, into: models.EmbeddingCache, root: Path) -> None:
+    """Copy a part's entries. Raises NoVerdict for one that is missing, was changed, or is sealed by another key."""
+    folder, entries = read.folder / _ENTRIES, read.part.entries
+    for name, sha256 in entries.items():
+        path = folder / f"{name}.safetensors"
+        try:
+            same = path.is_file() and not path.is_symlink() and sha256_file(path) == sha256
+        except OSError:
+            same = False
+        if not same:
+            raise NoVerdict(f"{read.words} was changed, or is not complete.", where=str(path), remedy=_AGAIN)
+    sealed = bool(os.environ.get(models.KEY_VARIABLE))
+    if refused := models.take(models.EmbeddingCache(folder, root, sealed=sealed), list(entries), into):
+        raise NoVerdict(
+            f"{read.words} has an entry that is damaged"
+            + (f", or that another {models.KEY_VARIABLE} sealed." if sealed else "."),
+            where=str(folder / f"{refused}.safetensors"),
+            remedy=_AGAIN,
+        )

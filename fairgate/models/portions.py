@@ -1,0 +1,98 @@
+"""A portion of the work on a source's images: which batches belong to a job, and the cache entries that it hands over.
+
+A job scores whole batches of the order in which all images are scored, so that its numbers are those of a run without
+portions. Rows of other jobs get copies of its own numbers: probes run on them, and nothing is decided. Such tables
+never leave the job (`PIECES`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fairgate.ground.errors import SettingsError
+from fairgate.models.cache import EmbeddingCache
+from fairgate.models.contract import ImageSource
+from fairgate.models.decoding import SourceLike
+
+PIECES = frozenset({"parts", "detections", "scales", "texts", "prompts", "generated", "edits", "captions", "answers"})
+"""Kinds of entries that hold rows which were computed, or nothing about rows. A family's other entries are computed
+where the portions meet."""
+_BY_ROW = ("captions", "answers")
+"""Kinds whose entries hold, under the same name in every portion, the texts of its own rows in one JSON object."""
+
+
+class Portion(SourceLike):
+    """The batches of a source that belong to one of `count` jobs, number 1 to `count`: consecutive ones, one at least.
+
+    Fingerprint, length and row numbers are those of the whole source.
+    """
+
+    def __init__(self, source: ImageSource, number: int, count: int) -> None:
+        super().__init__(source)
+        self.number, self.count = number, count
+        self.name = getattr(source, "name", None)
+
+    @property
+    def fingerprint(self) -> str:
+        """The source's."""
+        return self.source.fingerprint
+
+    def owns(self, row: int, batch_size: int) -> bool:
+        """Whether the batch that starts at a row belongs to this job. Of fewer batches than jobs, several have one."""
+        batches = -(-len(self) // batch_size)
+        first, end = ((self.number - 1 + more) * batches // self.count for more in (0, 1))
+        return first <= row // batch_size < max(end, first + 1)
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
+        """The source's batches that belong to this job."""
+        return (batch for batch in self.source.image_batches(batch_size) if self.owns(int(batch[0][0]), batch_size))
+
+
+def portion_of(source: ImageSource) -> Portion | None:
+    """The portion that a source is, or changes or watches; None for a whole one."""
+    inner: Any = source
+    while inner is not None and not isinstance(inner, Portion):
+        inner = getattr(inner, "source", None)
+    return inner
+
+
+class PartCache(EmbeddingCache):
+    """The cache of a job that scores a portion: what it hands over. Raises SettingsError where it cannot be written."""
+
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str] | None = None) -> None:
+        """Keep an entry of the PIECES; others may hold rows of other jobs."""
+        if name.partition("/")[0] not in PIECES:
+            return
+        super().write(name, arrays, notes)
+        if not self._writable:
+            raise SettingsError(
+                "the part cannot be written.", where=str(self.folder), remedy="make room there, or name another folder"
+            )
+
+    def drop_all(self, prefix: str) -> None:
+        """Nothing: pieces are what is handed over."""
+
+
+def take(part: EmbeddingCache, names: list[str], into: EmbeddingCache) -> str | None:
+    """Copy a part's entries, sealed anew; of equal names the first counts, and texts of rows are joined. The name of an
+    entry that cannot be read, or that another key sealed; None where there is none."""
+    for name in names:
+        entry, known, kind = part.read(name), into.read(name), name.partition("/")[0]
+        if entry is None:
+            return name
+        if known is None:
+            into.write(name, entry.arrays, entry.notes)
+        elif kind in _BY_ROW:
+            texts = {**json.loads(entry.notes[kind]), **json.loads(known.notes[kind])}
+            into.write(name, known.arrays, {kind: json.dumps(texts)})
+    return None
+
+
+def names_in(folder: Path) -> list[str]:
+    """Names of the entries in a cache's folder, sorted."""
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.safetensors"))
