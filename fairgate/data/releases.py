@@ -12,7 +12,6 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from fairgate.data.card import dataset_card
 from fairgate.data.dataset import Dataset, read_dataset
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, PULL, VERSION_PATTERN, Manifest, check_name, read_manifest
 from fairgate.data.rows import SetReader, Tally, check_attributes, require_distinct
@@ -211,6 +210,8 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
 def write_description(folder: Path, manifest: Manifest, sections: Sequence[str] = ()) -> None:
     """Write the manifest and the dataset card that is made from it, and from further sections."""
     with writing(folder):
+        from fairgate.data.card import dataset_card
+
         (folder / CARD_FILE).write_text(dataset_card(manifest, sections), encoding="utf-8")
         (folder / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from PIL import Image, ImageOps
+from typing import TYPE_CHECKING
 
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.pixels import UnreadableImage, opened, readable
 from fairgate.ground.spans import span
 from fairgate.models.contract import ImageIndex, ImageSource
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 class SourceLike:
@@ -38,6 +40,8 @@ def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
     Palettes and CMYK are converted before any resizing (open_clip's own transform resizes first, which would pick
     palette entries at random), transparency is dropped as `convert("RGB")` does. Raises DatasetError naming the image.
     """
+    from PIL import ImageOps
+
     try:
         with span("decode"), readable():
             image = opened(data)

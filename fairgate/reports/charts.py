@@ -9,12 +9,15 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import boundless, number, share_words, signed, with_interval
-from fairgate.records import CheckResult, GroupResult, PastValue, RunRecord
+from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import COMMIT, grouped, moment, reference
+
+if TYPE_CHECKING:
+    from fairgate.records import PastValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +251,8 @@ def sparks_of(
 
     Of many runs the last 60 are drawn. Bounds are drawn for checks that hold their number to one, not for margins.
     """
+    from fairgate.records import PastValue
+
     model, commit = record.model.fingerprint, record.environment.git_commit
     by_item = grouped((past for past in history if past.created_at != record.created_at), lambda past: past.item)
     drawn = {}

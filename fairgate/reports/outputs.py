@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from fairgate.ground.plugins import Registry
-from fairgate.records import PastValue, RunRecord
+from fairgate.records import RunRecord
+
+if TYPE_CHECKING:
+    from fairgate.records import PastValue
 
 PictureSource = Callable[[Sequence[str]], Mapping[str, Sequence[tuple[str, bytes]]]]
 """Given set ids, the encoded pictures of each set as (member, bytes); sets without pictures are left out."""

@@ -20,6 +20,7 @@ from fairgate.ground.git import run_git
 
 _STEPS = re.compile(r"(?P<name>.*?)(?P<steps>(?:[~^]\d*)*)", re.DOTALL)
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_FIXED = re.compile(rf"(?:{_HASH.pattern})(?::.*|\^{{commit}})?", re.DOTALL)
 _MOST_KEPT = 16 << 20
 _OF_COMMITS: dict[tuple[Path, tuple[str, ...]], subprocess.CompletedProcess[bytes]] = {}
 """What git printed of commits that were named by their full hash, which nothing changes: a run asks up to six times."""
@@ -179,8 +180,8 @@ class Repository:
             raise BaselineError(
                 f"git did not answer: {error}", where=str(self.root), remedy="install git; try again"
             ) from error
-        whole = words[0] in ("ls-tree", "cat-file") and any(_HASH.fullmatch(word.partition(":")[0]) for word in words)
-        if whole and done.returncode == 0 and len(done.stdout) <= _MOST_KEPT:
+        fixed = words[0] in ("ls-tree", "cat-file", "rev-parse") and any(map(_FIXED.fullmatch, words))
+        if fixed and done.returncode == 0 and len(done.stdout) <= _MOST_KEPT:
             _OF_COMMITS[key] = done
         return done
 
