@@ -40,10 +40,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item._id = type(item._id).parse(f"{item.nodeid}@{group_of(item)}")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What is imported and collected stays until the end: collections of garbage need not look at it."""
-    gc.collect()
-    gc.freeze()
+    if len(session.items) > 100:  # else it costs more than it saves: a gate's run takes a second
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -23,7 +23,9 @@ from fairgate.interfaces.cli import write_png, writing
 from fairgate.version import __version__
 
 portraits_app = typer.Typer(
-    no_args_is_help=True, help="The demonstration data: drawn people and tiny models to test the gate on."
+    no_args_is_help=True,
+    add_completion=False,
+    help="The demonstration data: drawn people and tiny models to test the gate on.",
 )
 
 
@@ -99,12 +101,11 @@ def generate(
 @portraits_app.command()
 def sheet(
     out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
-    number: Annotated[int, typer.Option(min=0, help="Which set of every label.")] = 0,
 ) -> None:
     """Write a contact sheet: one counterfactual set of every drawn label."""
     from fairgate.portraits.dataset import contact_sheet
 
-    write_png(out, lambda: contact_sheet(number))
+    write_png(out, contact_sheet)
     typer.echo(f"wrote {out}")
 
 
