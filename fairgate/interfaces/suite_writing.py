@@ -139,7 +139,8 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
 ) -> power.FirstSuite:
     """The text of a first suite, checked against the dataset, and `measured` on the checkpoint if that is at hand.
 
-    `measured` is None: if the images are few. Without a `baseline`, that of the default branch. Raises a FairgateError.
+    `measured` is None: of a table, and if the images are few. Without a `baseline`, that of the default
+    branch. Raises a FairgateError.
     """
     path = root / suites.FOLDER / f"{name}.yaml"
     if path.exists():
@@ -174,13 +175,12 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
     suites.require_inside(loaded.suite, loaded.source, root)
     suites.plan_checks(loaded, release.manifest)
     if measured is None:
-        measured = len(release.index) <= power.MEASURED
+        table = opened is not None and opened.precision == models.PRECOMPUTED
+        measured = table or len(release.index) <= power.MEASURED
     if opened is None or not measured:
         told = "not measured which checks these images can decide: --measured, or see `fairgate power`"
         return power.FirstSuite(text, (told,))
-    return power.measured_suite(
-        name, root, release, lambda margin: write(margin=margin), tolerates=tolerates, like=like, progress=progress
-    )
+    return power.measured_suite(name, root, release, write, tolerates=tolerates, like=like, progress=progress)
 
 
 def write_suite(name: str, root: Path, text: str) -> tuple[Path, bool]:

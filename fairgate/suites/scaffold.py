@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 FEWEST = 30
 """Fewest sets of a group that a check is about, the `min_sets` of a suite that names none: no verdict on fewer."""
 
-
 TOLERATES = (0.03, 0.04, 0.05)
 """Margins that a suite tries, the smallest that its images can decide; a wider one only if somebody names it."""
 _MOST, _COVERED = 20, 0.9
@@ -328,11 +327,14 @@ def _sets(
 def _too_few(dataset: DatasetFacts, index: GroupedRows, least: int) -> SuiteError:
     of_group = {name: _sets(dataset, index, [name]) for name in dataset.attributes}
     rarest = [f"{min(sets, key=sets.__getitem__)[0]} ({min(sets.values())})" for sets in of_group.values()]
+    nearest = max(of_group, key=lambda name: min(of_group[name].values()))
+    most = min(of_group[nearest].values())
+    lacking = [f"{least - sets} of {group}" for (group,), sets in of_group[nearest].items() if sets < least]
+    smaller = f", or judge smaller groups: --min-sets {most}" if most > 1 else ""
     return SuiteError(
         f"no attribute of dataset '{dataset.name}' has {least} sets of every group, and no group is judged on fewer.",
         where=f"the rarest groups of {', '.join(of_group)}: {', '.join(rarest)} sets",
-        remedy="import more images of these groups, leave a group out that is so rare, or judge smaller groups: "
-        "--min-sets N",
+        remedy=f"import more sets with {nearest}: {', '.join(lacking)}{smaller}",
     )
 
 

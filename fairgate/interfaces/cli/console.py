@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ FOUND = 1
 """Exit code of a command that did its work and found something wrong."""
 INVALID = 4
 """Exit code of a command that could not do its work: bad usage, missing or invalid input (pytest's usage error)."""
+
+_SILENT = 30.0
+"""Seconds between two lines of progress in a log."""
 
 INTERRUPTED = 130
 """Exit code of a command that was ended by Ctrl-C, as shells have it."""
@@ -87,11 +91,24 @@ def print_facts(facts: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[str, int, int], None]]:
-    """A line on stderr that says how many images are done of how many, while the block runs."""
+    """A line on stderr with how much is done of how much, while the block runs; outside of a terminal, where nothing is
+    overwritten, a new line each `_SILENT` seconds."""
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status("fairgate") as status:
-        yield lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images")
+    console, told = Console(stderr=True), time.monotonic()
+
+    def log(what: str, done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _SILENT:
+            told = time.monotonic()
+            typer.echo(f"{what}: {done:,} of {total:,}", err=True)
+
+    if not console.is_terminal:
+        yield log
+        return
+    with console.status("fairgate") as status:
+        yield lambda what, done, total: status.update(Text(f"{what}: {done:,} of {total:,}"))
 
 
 @contextmanager

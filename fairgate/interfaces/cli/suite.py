@@ -61,7 +61,9 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     ] = None,
     measured: Annotated[
         bool | None,
-        typer.Option(help="Simulate which checks these images can decide. Default: if there are at most 1,000."),
+        typer.Option(
+            help="Simulate which checks the images can decide. Default: of tables, and of at most 1,000 images."
+        ),
     ] = None,
     root: options.Root = Path(),
 ) -> None:

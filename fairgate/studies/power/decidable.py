@@ -2,7 +2,8 @@
 
 Harmless changes are simulated: the images are drawn again with replacement, group by group, and two of the measured
 changes are candidate and baseline. So no group moves on average, and the spread between the changes counts, also that
-of their effects on a group. Every simulated run is decided by the gate's own rules.
+of their effects on a group. Every simulated run is decided by the gate's own rules. Of many images, `many_images` does
+without drawing any.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fairgate import gate
-from fairgate.data import Dataset
+from fairgate.data import Dataset, Index
 from fairgate.ground.randomness import stream
 from fairgate.metrics import METRICS
 from fairgate.probes import ProbeScores, taken_rows
 from fairgate.records import WANTED_PASSES, Against, CheckResult, GroupResult
 from fairgate.studies.power.harmless import Change, Scores, taken
+from fairgate.studies.power.many_images import harm_of, moved
 from fairgate.suites import Check, PlannedCheck, Suite, decide
 
 RUNS, LOSS_RUNS, MISSED = 200, 60, 0.07
@@ -35,26 +37,28 @@ _DRAWS, _HOPELESS = 1000, 1e7
 @dataclass(frozen=True, slots=True)
 class CheckOutlook:
     """What a check can decide here: how often it passes a harmless change, the smallest loss of a group that it fails
-    nine times in ten (None: no loss was seen, or none was tried), and how many units of each group it needs to pass
-    (None: it passes, or no number helps)."""
+    nine times in ten (None: no loss was seen, or none was tried), how many units of each group it needs to pass
+    (None: it passes, or no number helps), and the margin at which those that are there pass (None: it has none)."""
 
     id: str
     decides: bool
     passes: float
     loss: float | None
     needed: int | None
+    margin: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """Every check's, in the order of the suite, and how often all that decide pass a harmless change together, of so
-    many simulated runs; `units` of the largest group of a check are there, and `groups` (attribute, group), the
-    smallest first."""
+    many simulated runs; `units` of the largest group of a check are there, `fewest` of the smallest, and `groups`
+    (attribute, group), the smallest first."""
 
     checks: tuple[CheckOutlook, ...]
     together: float
     unit: str
     units: int
+    fewest: int
     runs: int
     groups: tuple[tuple[str, str], ...]
 
@@ -64,12 +68,19 @@ class Outlook:
 
 
 class Simulation:
-    """Runs of a suite on images that are drawn again, with harmless changes and losses."""
+    """Runs of a suite on images that are drawn again, with harmless changes and losses; or, if it is `approximate`, on
+    all images with harmless changes whose numbers are moved."""
 
     def __init__(
-        self, prepared: gate.Prepared, changes: Sequence[Change], progress: gate.Progress | None = None
+        self,
+        prepared: gate.Prepared,
+        changes: Sequence[Change],
+        progress: gate.Progress | None = None,
+        *,
+        approximate: bool = False,
     ) -> None:
         self._prepared, self._changes, self._progress = prepared, changes, progress
+        self._approximate = approximate
         index = prepared.dataset.index
         _, self._set = np.unique(index.set_id, return_inverse=True)
         keys = zip(index.subject.tolist(), *(column.tolist() for column in index.attributes.values()), strict=True)
@@ -103,27 +114,53 @@ class Simulation:
 
     @property
     def loses(self) -> bool:
-        """Whether a loss can be simulated: not in answers to questions alone."""
-        return any("abstained" not in scores.more for scores in self._changes[0].scores.values())
+        """Whether a loss can be simulated: not in answers to questions alone, and not if no image is drawn."""
+        answered = self._changes[0].scores.values()
+        return not self._approximate and any("abstained" not in scores.more for scores in answered)
 
     def runs(self, suite: Suite, runs: int, loss: tuple[str, str, float] | None = None) -> Iterator[list[CheckResult]]:
         """The results of every run; with a `loss`, (attribute, group, size), that group of the candidate loses it."""
         rng = stream(0, "harmless", *map(str, loss or ()))
         what = "runs with a harmless change" if loss is None else f"runs with a loss of {loss[2]:g} for {loss[1]}"
+        if self._approximate:
+            of_all = list(self._on_all_images(suite))
+            yield from ([moved(check, suite, rng) for check in of_all[run % len(of_all)]] for run in range(runs))
+            return
         for run in range(runs):
-            yield self._run(suite, rng, loss)
+            drawn = np.concatenate([rng.choice(codes, len(codes)) for codes in self._strata])
+            rows = np.concatenate([self._rows[code] for code in drawn])
+            names = np.repeat(np.arange(len(drawn)), [len(self._rows[code]) for code in drawn]).astype(str)
+            seen = taken_rows(self.data.index, rows, names)
+            compared = rng.choice(len(self._changes), 1 + len(self._against(suite)), replace=False).tolist()
+            yield self._run(suite, rows, seen, compared, rng, loss)
             if self._progress is not None:
                 self._progress(what, run + 1, runs)
 
-    def _run(self, suite: Suite, rng: np.random.Generator, loss: tuple[str, str, float] | None) -> list[CheckResult]:
-        index = self._prepared.dataset.index
-        drawn = np.concatenate([rng.choice(codes, len(codes)) for codes in self._strata])
-        rows = np.concatenate([self._rows[code] for code in drawn])
-        names = np.repeat(np.arange(len(drawn)), [len(self._rows[code]) for code in drawn]).astype(str)
-        seen = taken_rows(index, rows, names)
+    def _against(self, suite: Suite) -> list[Against]:
         planned = replanned(self._prepared.planned, suite)
-        against: list[Against] = ["baseline", "anchor"] if any(c.against == "anchor" for c in planned) else ["baseline"]
-        at, *places = (int(place) for place in rng.choice(len(self._changes), 1 + len(against), replace=False))
+        return ["baseline", "anchor"] if any(check.against == "anchor" for check in planned) else ["baseline"]
+
+    def _on_all_images(self, suite: Suite) -> Iterator[list[CheckResult]]:
+        """Every change, compared with the one or two that follow it in a circle."""
+        rows, count, rng = np.arange(len(self.data.index)), len(self._changes), stream(0, "harmless")
+        for at in range(count):
+            compared = [(at + step) % count for step in range(1 + len(self._against(suite)))]
+            yield self._run(suite, rows, self.data.index, compared, rng, None)
+            if self._progress is not None:
+                self._progress("decisions about a harmless change", at + 1, count)
+
+    def _run(
+        self,
+        suite: Suite,
+        rows: NDArray[np.int64],
+        seen: Index,
+        compared: Sequence[int],
+        rng: np.random.Generator,
+        loss: tuple[str, str, float] | None,
+    ) -> list[CheckResult]:
+        """A decision about some rows, whose index is `seen`: of the first of the changes against the others."""
+        planned, against = replanned(self._prepared.planned, suite), self._against(suite)
+        at, *places = compared
         others = {side: _of(self._changes[place].scores, rows) for side, place in zip(against, places, strict=True)}
         candidate = _of(self._changes[at].scores, rows)
         tempered = {side: _of(self._at(at, place), rows) for side, place in zip(against, places, strict=True)}
@@ -180,12 +217,14 @@ def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Out
         if (together & passed[id_]).mean() >= WANTED_PASSES if choose else _check(suite, id_).tier == "gate":
             chosen.add(id_)
             together &= passed[id_]
-    often = {id_: float(passed[id_].mean()) for id_ in ids}
-    needed = {id_: _needed(runs, id_) if often[id_] < WANTED_PASSES or id_ not in chosen else None for id_ in ids}
-    checks = tuple(CheckOutlook(id_, id_ in chosen, often[id_], None, needed[id_]) for id_ in ids)
+    checks = []
+    for id_ in ids:
+        passes, needed = float(passed[id_].mean()), _needed(runs, id_)
+        units = needed.units if passes < WANTED_PASSES or id_ not in chosen else None
+        checks.append(CheckOutlook(id_, id_ in chosen, passes, None, units, needed.margin))
     unit, groups = "set" if simulation.in_sets else "image", _smallest(simulation.data)
-    units = max((group.n_sets for check in runs[0] for group in check.groups), default=0)
-    return Outlook(checks, float(together.mean()), unit, units, RUNS, groups)
+    sizes = [group.n_sets for check in runs[0] for group in check.groups] or [0]
+    return Outlook(tuple(checks), float(together.mean()), unit, max(sizes), min(sizes), RUNS, groups)
 
 
 def _short(suite: Suite) -> Suite:
@@ -256,22 +295,31 @@ def _fails(check: CheckResult, group: str) -> bool:
     return any(group in failing.group.split(" × ") for failing in check.failing_groups)
 
 
-def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> int | None:
-    """How many units of the group that needs most would let a harmless change pass: errors shrink with their root.
+@dataclass(frozen=True, slots=True)
+class _Needed:
+    """Units of each group with which a harmless change would pass, if it needs more than are there, and the margin at
+    which it would with these; None: no number does, or the check has no margin."""
+
+    units: int | None
+    margin: float | None
+
+
+def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> _Needed:
+    """What would let a harmless change pass, by the group that needs most: errors shrink with the root of its units.
 
     If a typical run passes, the spread of the limits decides: their quantile, or, if tails are heavy, what the share
     of runs inside the margin says of a normal spread.
     """
     changes: dict[tuple[str, str | None], list[tuple[float, float, int, float]]] = {}
-    for check in (check for run in runs for check in run if check.id == id_ and check.rule == "no_worse_than"):
+    worst = np.full(len(runs), -np.inf)
+    for at, check in ((at, check) for at, run in enumerate(runs) for check in run if check.id == id_):
         parts: list[tuple[str | None, CheckResult | GroupResult]] = [(group.group, group) for group in check.groups]
         if not any(group.delta is not None for group in check.groups):
             parts = [(None, check)]
         for name, part in parts:
-            harm = 1 if check.better == "lower" else -1
-            limit = part.delta_hi if check.better == "lower" else part.delta_lo
-            if part.delta is not None and limit is not None and check.bound:
-                numbers = (harm * part.delta, harm * limit, part.n_sets, check.bound)
+            if (harm := harm_of(check, part)) is not None and check.bound and check.rule == "no_worse_than":
+                worst[at] = max(worst[at], harm.limit)
+                numbers = (harm.loss, harm.limit, part.n_sets, check.bound)
                 changes.setdefault((check.item, name), []).append(numbers)
     most, there = 0.0, 0.0
     each = 1 - (1 - WANTED_PASSES) / max(len(changes), 1)  # so that all groups pass together
@@ -283,4 +331,5 @@ def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> int | None:
         far = typical if typical > margin[0] else spread
         there = max(there, float(np.median(units)))
         most = max(most, float(np.median(units)) * (far / float(margin[0])) ** 2)
-    return math.ceil(most) if there < most < _HOPELESS else None
+    units = math.ceil(most) if there < most < _HOPELESS else None
+    return _Needed(units, float(np.quantile(worst, WANTED_PASSES, method="higher")) if changes else None)

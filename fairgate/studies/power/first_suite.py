@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,12 @@ _USE = "is the model still of use"
 
 MEASURED = 1000
 """A suite for no more images is measured if nobody says otherwise: more can decide nearly all checks."""
-Write = Callable[[float], str]
-"""From a margin to the text of a suite with it."""
+Write = Callable[..., str]
+"""From `margin`, and perhaps `min_sets`, to the text of a suite with them."""
+WIDEST = 0.5
+"""A margin beyond which none is proposed."""
+_SEARCHED = 4
+"""Margins that are tried to find about the smallest that these images decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +62,69 @@ def measured_suite(
         return gate.Prepared(loaded, here.planned, here.null, dataset=data, root=root)
 
     margins = TOLERATES if tolerates is None else (tolerates,)
-    first = prepared(write(margins[0]))
+    first = prepared(write(margin=margins[0]))
     settings = resolve(first.loaded.suite, {"mlflow": "off", "baseline": "none"})
     changes, left_out = harmless_changes(first, settings, base_scores(first, settings, progress), like, progress)
-    here, measured, tried = first, None, margins[0]
-    for margin in margins:
-        if measured is not None and _hopeless(measured, here.loaded.suite, tried / margin):
-            continue
-        text, tried = write(margin), margin
+
+    drafts: dict[str, _Draft] = {}
+
+    def tried(margin: float, **options: int) -> _Draft:
+        text = write(margin=margin, **options)
+        if text in drafts:  # numbers have margins in their own units
+            return drafts[text]
         here = prepared(text)
-        simulation = Simulation(here, changes, progress)
+        simulation = Simulation(here, changes, progress, approximate=len(data.index) > MEASURED)
         measured = outlook(simulation, here.loaded.suite)
-        decides = {check.id: ("", check.decides) for check in measured.checks}
-        if not _missing(here.loaded.suite, measured) and _is_complete(prepared, annotated(text, decides)):
-            measured = with_losses(measured, simulation, here.loaded.suite)
-            views = _proposal(here, settings)
-            alike = {check.id for check in here.loaded.suite.checks if METRICS[check.metric].spec.tempered}
-            notes = {
-                check.id: (_note(check, measured.unit, views, alike=check.id in alike), check.decides)
-                for check in measured.checks
-            }
-            of = f"{len(data.index):,} images and {len(changes)} harmless changes"
-            together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"
-            lines = [f"margin {margin:g}; {together}", *left_out]
-            if margin > margins[0]:
-                lines.append(f"margin {margins[0]:g} cannot be decided on these images")
-            head = "".join(f"# {line}\n" for line in (f"Measured on {of}", *_described(changes), *lines))
-            told = [f"{id_}: {note}" for id_, (note, _) in notes.items()]
-            return FirstSuite(head + annotated(text, notes), (*lines, *told))
-    assert measured is not None
-    raise _undecidable(name, here.loaded.suite, measured, tried, _proposal(here, settings))
+        decides = annotated(text, {check.id: ("", check.decides) for check in measured.checks})
+        complete = not _missing(here.loaded.suite, measured) and _is_complete(prepared, decides)
+        drafts[text] = _Draft(margin, text, here, simulation, measured, complete)
+        return drafts[text]
+
+    draft = tried(margins[0])
+    for margin in margins[1:]:
+        if not draft.complete and not _hopeless(draft, margin):
+            draft = tried(margin)
+    views = _proposal(first, settings)
+    if not draft.complete:
+        raise _undecidable(name, draft, [*_remedies(draft, tried), *views])
+    return _noted(draft, changes, [*left_out, *_narrower(draft, margins[0])], views)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A suite with a margin, what its checks decide, and whether those that decide are enough of a suite."""
+
+    margin: float
+    text: str
+    prepared: gate.Prepared
+    simulation: Simulation
+    measured: Outlook
+    complete: bool
+
+    @property
+    def suite(self) -> Suite:
+        """As it was read."""
+        return self.prepared.loaded.suite
+
+
+def _narrower(draft: _Draft, first: float) -> list[str]:
+    return [f"margin {first:g} cannot be decided on these images"] if draft.margin > first else []
+
+
+def _noted(draft: _Draft, changes: Sequence[Change], lines: Sequence[str], views: Sequence[str]) -> FirstSuite:
+    """The suite with a comment above each check on what it decides."""
+    measured = with_losses(draft.measured, draft.simulation, draft.suite)
+    alike = {check.id for check in draft.suite.checks if METRICS[check.metric].spec.tempered}
+    notes = {
+        check.id: (_note(check, measured.unit, views, alike=check.id in alike), check.decides)
+        for check in measured.checks
+    }
+    of = f"{len(draft.prepared.dataset.index):,} images and {len(changes)} harmless changes"
+    together = f"all checks that decide pass a harmless change {measured.together:.0%} of the time"
+    lines = [f"margin {draft.margin:g}; {together}", *lines]
+    head = "".join(f"# {line}\n" for line in (f"Measured on {of}", *_described(changes), *lines))
+    told = [f"{id_}: {note}" for id_, (note, _) in notes.items()]
+    return FirstSuite(head + annotated(draft.text, notes), (*lines, *told))
 
 
 def _is_complete(prepared: Callable[[str], gate.Prepared], text: str) -> bool:
@@ -96,6 +134,55 @@ def _is_complete(prepared: Callable[[str], gate.Prepared], text: str) -> bool:
     except SuiteError:
         return False
     return True
+
+
+def _remedies(draft: _Draft, tried: Callable[..., _Draft]) -> list[str]:
+    """Options with which a suite was found to decide, on these images."""
+    remedies = []
+    if "crossed" in {check.over for check in draft.suite.checks}:
+        least = draft.measured.fewest + 1
+        try:
+            alone = tried(draft.margin, min_sets=least)
+        except SuiteError:  # no attribute has so many of every group
+            alone = draft
+        if alone.complete:
+            remedies.append(f"--min-sets {least}, by which attributes are compared one by one and not crossed")
+    if (wider := _wider(draft, tried)) is not None:
+        passes = f"a harmless change passes {wider.measured.together:.0%} of {wider.measured.runs} simulated runs"
+        remedies.insert(0, f"tolerate a larger loss: --tolerates {wider.margin:g}, at which {passes}")
+    return remedies
+
+
+def _wider(draft: _Draft, tried: Callable[..., _Draft]) -> _Draft | None:
+    """A suite with about the smallest margin that these images decide; None if there is none up to `WIDEST`."""
+    low, high, best = draft.margin, _wanted(draft), None
+    for _ in range(_SEARCHED):
+        margin = high if best is None else _rounded((low + high) / 2)
+        if margin > WIDEST or (best is not None and margin >= high):
+            break
+        wider = tried(margin)
+        if wider is draft:
+            break
+        if wider.complete:
+            best, high = wider, margin
+        else:
+            low, high = margin, high if best else _rounded(1.5 * high)
+    return best
+
+
+def _wanted(draft: _Draft) -> float:
+    """The margin at which the nearest check by group, and of usefulness, pass a harmless change by their limits."""
+    useful = [check for check in draft.suite.checks if check.no_worse_than and METRICS[check.metric].spec.utility]
+    margins = []
+    for checks in (_by_group(draft.measured, draft.suite), [draft.measured.of(check.id) for check in useful]):
+        known = [check.margin for check in checks if check.margin is not None]
+        margins += [min(known)] if known else []
+    return _rounded(max([*margins, draft.margin + 0.01]))
+
+
+def _rounded(margin: float) -> float:
+    """Upwards, to two digits behind the point."""
+    return math.ceil(100 * margin - 1e-9) / 100
 
 
 def _described(changes: Sequence[Change]) -> list[str]:
@@ -108,10 +195,10 @@ def _described(changes: Sequence[Change]) -> list[str]:
     return [f"({names}{differ}):"]
 
 
-def _hopeless(measured: Outlook, suite: Suite, narrower: float) -> bool:
-    """Whether a margin that is so many times narrower leaves even the nearest check by group twice short of images."""
-    needed = [check.needed for check in _by_group(measured, suite) if check.needed is not None]
-    return bool(needed) and min(needed) * narrower**2 > 2 * measured.units
+def _hopeless(draft: _Draft, margin: float) -> bool:
+    """Whether a wider margin, too, leaves even the nearest check by group twice short of images."""
+    needed = [check.needed for check in _by_group(draft.measured, draft.suite) if check.needed is not None]
+    return bool(needed) and min(needed) * (draft.margin / margin) ** 2 > 2 * draft.measured.units
 
 
 def _by_group(measured: Outlook, suite: Suite) -> list[CheckOutlook]:
@@ -129,17 +216,19 @@ def _missing(suite: Suite, measured: Outlook) -> list[str]:
     return [*["does a group lose"] * (not by_group), *[_USE] * (not useful)]
 
 
-def _proposal(prepared: gate.Prepared, settings: Settings) -> str:
-    """What more views of the same images may do: of single images, few enough, that a checkpoint at hand scores."""
+def _proposal(prepared: gate.Prepared, settings: Settings) -> list[str]:
+    """That more views of the same images may do: of single images, few enough, that a checkpoint at hand scores."""
     few = not prepared.dataset.manifest.counterfactual and len(prepared.dataset.index) <= MEASURED
     without = all(probe.views == 1 for probe in prepared.loaded.suite.probes.values())
-    return ", or `--views 16`" if few and without and has_weights(settings.model, prepared.root) else ""
+    possible = few and without and has_weights(settings.model, prepared.root)
+    return ["score views of each image: --views 16 (16 times the time)"] if possible else []
 
 
-def _note(check: CheckOutlook, unit: str, views: str, *, alike: bool) -> str:
+def _note(check: CheckOutlook, unit: str, views: Sequence[str], *, alike: bool) -> str:
     """What a check can decide; a loss of P(true) is simulated `alike` in all images of a group."""
     if not check.decides:
-        enough = f"; about {check.needed or 0:,} {unit}s of each group{views} would decide it"
+        either = ", or `--views 16`," if views else ""
+        enough = f"; about {check.needed or 0:,} {unit}s of each group{either} would decide it"
         return f"watched: a harmless change passes {check.passes:.0%} of the time{enough if check.needed else ''}"
     if check.loss is not None:
         spread = ", alike in all its images" if alike else ""
@@ -147,17 +236,18 @@ def _note(check: CheckOutlook, unit: str, views: str, *, alike: bool) -> str:
     return f"passes a harmless change {check.passes:.0%} of the time"
 
 
-def _undecidable(name: str, suite: Suite, measured: Outlook, margin: float, views: str) -> SuiteError:
-    nearest = max(_by_group(measured, suite), key=lambda check: check.passes, default=None)
-    what = " and ".join(f'"{question}?"' for question in _missing(suite, measured) or [_USE])
-    needs = ""
+def _undecidable(name: str, draft: _Draft, remedies: Sequence[str]) -> SuiteError:
+    measured = draft.measured
+    nearest = max(_by_group(measured, draft.suite), key=lambda check: check.passes, default=None)
+    what = " and ".join(f'"{question}?"' for question in _missing(draft.suite, measured) or [_USE])
+    needs, margin = "", draft.margin
     if nearest is not None:
+        margin = next(check.bound for check in draft.suite.checks if check.id == nearest.id)
         needs = f": '{nearest.id}' passes one {nearest.passes:.0%} of the time"
         if nearest.needed is not None:
             needs += f", and needs about {nearest.needed:,} {measured.unit}s of each group"
     return SuiteError(
         f"these images cannot decide {what} A harmless change would not pass at a margin of {margin:g}{needs}.",
         where=f"{FOLDER}/{name}.yaml",
-        remedy=f"bring more images{views}; or name harmless checkpoints with --like, or a larger loss that you "
-        "tolerate with --tolerates",
+        remedy="; or ".join([*remedies, "bring more images", "name harmless checkpoints with --like"]),
     )

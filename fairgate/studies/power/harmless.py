@@ -59,14 +59,17 @@ def harmless_changes(
     table change places. Its size is set so that 2 to 5% of the answers differ between two such changes, and it has a
     limit, for a model that is sure of everything.
     """
-    done, most = 0, max(FEWEST, len(like) + 1)
+    done = 0
 
     def scored(name: str, changed: Settings) -> Change:
         nonlocal done
-        if progress is not None:
-            progress("harmless changes", min(done, most), most)
         done += 1
-        return Change(name, base_scores(prepared, changed))
+
+        def show(_: str, images: int, total: int) -> None:
+            if progress is not None:
+                progress(f"images scored by harmless change {done} (of at least {FEWEST})", images, total)
+
+        return Change(name, base_scores(prepared, changed, show))
 
     changes, left_out = [Change("the model itself", base)] if like else [], []
     for uri in like:

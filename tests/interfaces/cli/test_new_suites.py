@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.ground.errors import SettingsError
+from fairgate.interfaces.cli import console
 from fairgate.interfaces.cli.main import app
 from fairgate.studies.power import decidable, first_suite, harmless
 from fairgate.suites import Suite, SuiteDraft, load_suite, resolve
@@ -217,10 +218,10 @@ def test_a_dataset_too_small_for_any_verdict_gets_no_suite(tmp_path: Path) -> No
     code, output = new(tmp_path, "first", "--dataset", "few")
     assert code == 4
     assert "skin_tone, gender: dark (10), male (22) sets" in output
-    assert "--min-sets N" in output
+    assert "import more sets with gender: 8 of male, 8 of female, or judge smaller groups: --min-sets 22" in output
     assert not (tmp_path / "fairness_suites" / "first.yaml").exists()
-    assert new(tmp_path, "first", "--dataset", "few", "--min-sets", "10")[0] == 0
-    assert gate.prepare("first", tmp_path).loaded.suite.groups.min_sets == 10
+    assert new(tmp_path, "first", "--dataset", "few", "--min-sets", "22")[0] == 0
+    assert gate.prepare("first", tmp_path).loaded.suite.groups.min_sets == 22
 
 
 def test_what_a_new_suite_checks_is_decided_by_a_first_run(tmp_path: Path) -> None:
@@ -338,6 +339,20 @@ def test_images_that_can_decide_nothing_get_no_suite_and_are_told_what_is_missin
     assert "'no-group-loses' passes one 0% of the time, and needs about " in output
     assert "--like" in output
     assert not (toy.root / "fairness_suites" / "first.yaml").exists()
+    (margin,) = re.findall(r"tolerate a larger loss: --tolerates ([\d.]+), at which a harmless change passes", output)
+    code, output = new(toy.root, "first", *words[:4], "--tolerates", margin, "--measured")
+    assert code == 0, output
+
+
+def test_a_progress_line_in_a_log_is_written_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for silent, told in ((0.0, "runs: 1 of 200\nruns: 2 of 200\n"), (60.0, "")):
+        monkeypatch.setattr(console, "_SILENT", silent)
+        with console.progress_line() as progress:
+            progress("runs", 1, 200)
+            progress("runs", 2, 200)
+        assert capsys.readouterr().err == told
 
 
 def test_views_are_written_for_single_images_and_refused_where_a_check_is_no_mean(toy: Toy) -> None:
@@ -354,7 +369,7 @@ def test_few_single_images_of_a_checkpoint_at_hand_are_told_of_views(toy: Toy, m
     table = [",".join([f"image-{at}", *line.split(",")[1:]]) for at, line in enumerate(lines[1:])]
     (toy.root / "alone.csv").write_text("\n".join([lines[0], *table]), encoding="utf-8")
     words = ["--dataset", "people", "--model", "scores:alone.csv?values=logit", "--tolerates", "0.001", "--measured"]
-    told = "bring more images, or `--views 16`; or name harmless checkpoints"
+    told = "score views of each image: --views 16 (16 times the time); or bring more images; or name harmless"
     monkeypatch.setattr(decidable, "RUNS", 15)
     assert told not in new(toy.root, "alone", *words)[1]  # of a table nobody can score views
     monkeypatch.setattr(first_suite, "has_weights", lambda *_: True)
