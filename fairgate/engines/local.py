@@ -39,6 +39,9 @@ class Engine(Protocol):
 
     name: str
 
+    def room(self) -> int:
+        """How many workers there can be."""
+
     def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
         """Take tasks lazily and in order, a few ahead of what is running; call `done(task, result)`, in this process.
 
@@ -84,6 +87,10 @@ class LocalEngine:
         if not devices:
             raise ValueError("an engine needs at least one device")
         self.devices = tuple(devices)
+
+    def room(self) -> int:
+        """One worker per device."""
+        return len(self.devices)
 
     def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
         """Run tasks until they are used up or `done` returns False; whatever went wrong in a worker is raised here."""

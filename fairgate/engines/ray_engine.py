@@ -53,14 +53,19 @@ class RayEngine:
             )
         _ray()
 
-    def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
-        """Run tasks until they are used up or `done` returns False; what went wrong in a worker is raised here."""
+    def room(self) -> int:
+        """How many workers the cluster, which is joined, has room for: `workers` at most."""
         ray = _ray()
         if not ray.is_initialized():
             _connect(ray, self.workers)
             self._own = True
-        on_gpu, room = _room(ray, self.device)
-        crew = _Crew(ray, bench, on_gpu, min(self.workers or room, max(room, 1)), self._free)
+        room = max(_room(ray, self.device)[1], 1)
+        return min(self.workers or room, room)
+
+    def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
+        """Run tasks until they are used up or `done` returns False; what went wrong in a worker is raised here."""
+        room, ray = self.room(), _ray()
+        crew = _Crew(ray, bench, _room(ray, self.device)[0], room, self._free)
         try:
             crew.run(iter(tasks), done)
         finally:

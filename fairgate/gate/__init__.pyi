@@ -29,3 +29,4 @@ from .saved_run import saved_record as saved_record
 from .scoring import Scored as Scored
 from .scoring import decide_one as decide_one
 from .scoring import score as score
+from .workers import evaluate_on as evaluate_on

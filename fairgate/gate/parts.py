@@ -36,7 +36,7 @@ from fairgate.tracking import environment
 from fairgate.version import __version__
 
 FILE: Final = "part.json"
-_ENTRIES = "part"
+ENTRIES = "part"
 _MOST_BYTES = 64 << 20
 MOST_JOBS = 10_000
 _AGAIN = "run `fairgate check SUITE --shard K/N --report DIR` again for all of them, on one commit and installation"
@@ -120,13 +120,13 @@ def write_part(
 ) -> str:
     """Score a portion and write its part into the report folder; what was written, in a sentence.
 
-    Raises SettingsError without such a folder, or if it cannot be written, and what `score_portion` raises.
+    Raises SettingsError without such a folder, or if it cannot be written, NoVerdict for what cannot be scored.
     """
     if settings.report is None:
         raise SettingsError(
             "a shard is written into a folder, and none was named.", where="--shard", remedy="add --report DIR"
         )
-    folder = settings.report / _ENTRIES
+    folder = settings.report / ENTRIES
     with disk_errors(SettingsError, "the part cannot be written", folder, "make room there, or name another folder"):
         remove(settings.report / FILE)
         if folder.is_symlink():
@@ -134,7 +134,10 @@ def write_part(
         elif folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
-    part = score_portion(prepared, settings, portion, folder, progress)
+    try:
+        part = score_portion(prepared, settings, portion, folder, progress)
+    except FairgateError as error:
+        raise NoVerdict(error.problem, where=error.where, remedy=error.remedy) from error
     with disk_errors(SettingsError, "the part cannot be written", folder, "make room there, or name another folder"):
         atomic_write(settings.report / FILE, part.model_dump_json(indent=1) + "\n")
     return (
@@ -174,12 +177,19 @@ def read_parts(folders: Sequence[Path], root: Path) -> list[ReadPart]:
 
 
 def evaluate_parts(
-    parts: Sequence[ReadPart], prepared: Prepared, settings: Settings, *, progress: Progress | None = None
+    parts: Sequence[ReadPart],
+    prepared: Prepared,
+    settings: Settings,
+    *,
+    sealed: bool | None = None,
+    progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate as every check does, on what the parts hold.
+    """Evaluate as every check does, on what the parts hold. Their entries have to be `sealed` by this run's key; None:
+    if FAIRGATE_CACHE_KEY gives it one.
 
     Raises NoVerdict for parts that were made of other inputs than this run's, or changed since.
     """
+    sealed = bool(os.environ.get(models.KEY_VARIABLE)) if sealed is None else sealed
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         cache = models.EmbeddingCache(Path(scratch), prepared.root)
         device = Device(parts[0].part.device, parts[0].part.precision)
@@ -190,7 +200,7 @@ def evaluate_parts(
             for what in sorted({*wanted, *made_of}):
                 if made_of.get(what) != wanted.get(what):
                     raise _other(read, what, made_of.get(what), wanted.get(what))
-            _take(read, cache, prepared.root)
+            _take(read, cache, prepared.root, sealed=sealed)
             if progress is not None:
                 progress("parts", number, len(parts))
         return evaluate(spread, settings, progress=progress)
@@ -242,9 +252,9 @@ def _read(folder: Path, root: Path) -> ReadPart:
         raise NoVerdict(f"the part cannot be read: {why}.", where=str(path), remedy=_AGAIN) from None
 
 
-def _take(read: ReadPart, into: models.EmbeddingCache, root: Path) -> None:
+def _take(read: ReadPart, into: models.EmbeddingCache, root: Path, *, sealed: bool) -> None:
     """Copy a part's entries. Raises NoVerdict for one that is missing, was changed, or is sealed by another key."""
-    folder, entries = read.folder / _ENTRIES, read.part.entries
+    folder, entries = read.folder / ENTRIES, read.part.entries
     for name, sha256 in entries.items():
         path = folder / f"{name}.safetensors"
         try:
@@ -253,7 +263,6 @@ def _take(read: ReadPart, into: models.EmbeddingCache, root: Path) -> None:
             same = False
         if not same:
             raise NoVerdict(f"{read.words} was changed, or is not complete.", where=str(path), remedy=_AGAIN)
-    sealed = bool(os.environ.get(models.KEY_VARIABLE))
     if refused := models.take(models.EmbeddingCache(folder, root, sealed=sealed), list(entries), into):
         raise NoVerdict(
             f"{read.words} has an entry that is damaged"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -240,3 +242,34 @@ def test_a_shard_is_a_number_of_a_number(text: str) -> None:
 def test_a_shard_without_a_report_folder_is_refused(toy: Toy) -> None:
     with pytest.raises(SettingsError, match="none was named"):
         gate.write_part(*run(toy), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("engine", "workers"),
+    [("local", 2), *(pytest.param("ray", workers, marks=pytest.mark.nightly) for workers in (1, 2, 4))],
+)
+def test_the_record_is_the_same_whatever_scores_and_this_process_holds_no_weights(
+    engine: str, workers: int, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine == "ray":
+        pytest.importorskip("ray")
+    prepared, settings = run(toy)
+    whole = gate.evaluate(prepared, settings)
+    loading = threading.current_thread(), Checkpoint.open
+
+    def refuse_here(*words: Any) -> Any:
+        assert threading.current_thread() is not loading[0], "this process loads a model"
+        return loading[1](*words)
+
+    monkeypatch.setattr(Checkpoint, "open", refuse_here)
+    found = gate.evaluate_on(engine, workers, prepared, settings)
+    assert lasting(found.record) == lasting(whole.record)
+
+
+def test_the_trouble_of_a_worker_is_an_error_of_every_check(toy: Toy, tmp_path: Path) -> None:
+    broken = Toy(Path(shutil.copytree(toy.root, tmp_path / "broken")))
+    (broken.root / "tuned" / "open_clip_model.safetensors").write_bytes(b"x")
+    record = gate.evaluate_on("local", 1, *run(broken)).record
+    assert (record.verdict, record.exit_code) == ("error", 3)
+    with pytest.raises(NoVerdict, match=re.escape(record.checks[0].reason.splitlines()[0])):
+        gate.write_part(*run(broken, report=str(tmp_path / "out")), (1, 2))

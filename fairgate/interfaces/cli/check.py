@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from fairgate import gate, records, reports, suites
-from fairgate.ground.errors import FairgateError
+from fairgate.ground.errors import FairgateError, SettingsError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import options_of, progress_line, wide_console
 from fairgate.interfaces.cli.profile import profiled
@@ -43,6 +43,8 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         str | None,
         typer.Option(metavar="K/N", help="Score the K-th of N shares of the images; `fairgate merge` decides."),
     ] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray: its workers score shares of the images.")] = "local",
+    workers: Annotated[int | None, typer.Option(help="Workers of ray (default: one per GPU, or core).")] = None,
     root: options.Root = Path(),
 ) -> None:
     """Gate a checkpoint.
@@ -58,12 +60,19 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         beside = report or os.environ.get(OPTIONS["report"].environment)
         ctx.with_resource(profiled(Path(beside) if beside else folder))
     with _no_verdict_of_defects():
-        portion = None if shard is None else gate.read_shard(shard)
+        portion, crew = None if shard is None else gate.read_shard(shard), (engine, workers)
+        if crew != ("local", None) and (portion is not None or engine == "local"):
+            raise SettingsError(
+                "one job scores on one machine, by itself.",
+                where="--shard" if portion is not None else "--workers",
+                remedy="use --engine ray without --shard, or --shard K/N alone",
+            )
         gate.clear_report(suite, folder, report, baseline)
         prepared = gate.prepare(suite, folder, suites.named_bases(base))
         settings = gate.settings_of(prepared, **typed, allow_pickle=allow_pickle)
         if portion is None:
-            _exit_as_judged(gated(prepared, settings))
+            on_workers = None if crew == ("local", None) else partial(gate.evaluate_on, *crew)
+            _exit_as_judged(gated(prepared, settings, evaluate=on_workers))
             return
         with progress_line() as progress:
             written = gate.write_part(*gate.hold(prepared, settings), portion, progress)

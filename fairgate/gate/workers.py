@@ -1,0 +1,68 @@
+"""One record from the workers of a cluster: each scores a portion of the images, and this process decides."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from fairgate.engines import Task, open_engine
+from fairgate.gate.evaluation import Evaluation, evaluate
+from fairgate.gate.parts import ENTRIES, Part, ReadPart, evaluate_parts, score_portion
+from fairgate.gate.preparation import Prepared
+from fairgate.gate.runs import Progress
+from fairgate.ground.errors import FairgateError
+from fairgate.suites import Settings
+
+Portion = tuple[int, int]
+Files = dict[str, bytes]
+
+
+def evaluate_on(
+    engine: str, workers: int | None, prepared: Prepared, settings: Settings, *, progress: Progress | None = None
+) -> Evaluation:
+    """Evaluate as every check does, on what the workers of an engine (`ray`) scored: as many portions as workers, so
+    that each opens a model once, and this process none. Trouble of a worker makes a record with verdict `error`.
+
+    Raises SettingsError and DeviceError for an engine that cannot be had.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch,
+        closing(open_engine(engine, workers=workers, device=settings.device)) as crew,
+    ):
+        count, parts = crew.room(), list[ReadPart]()
+
+        def done(task: Task, scored: tuple[Part, Files]) -> bool:
+            part, files = scored
+            folder = Path(scratch) / str(task.index)
+            for name, content in files.items():
+                path = folder / ENTRIES / f"{name}.safetensors"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            parts.append(ReadPart(folder, part))
+            if progress is not None:
+                progress("shares scored", len(parts), count)
+            return True
+
+        tasks = (Task(number, (number, count)) for number in range(1, count + 1))
+        try:
+            crew.run(tasks, partial(_worker, prepared, settings), done)
+        except FairgateError as trouble:
+            return evaluate(replace(prepared, trouble=trouble), settings, progress=progress)
+        parts.sort(key=lambda read: read.part.shard)
+        return evaluate_parts(parts, prepared, settings, sealed=False, progress=progress)
+
+
+def _worker(prepared: Prepared, settings: Settings, device: str) -> Callable[[Portion], tuple[Part, Files]]:
+    """A worker, which scores one portion at a time."""
+    settings = replace(settings, device=device)
+
+    def work(portion: Portion) -> tuple[Part, Files]:
+        with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
+            part = score_portion(prepared, settings, portion, Path(scratch))
+            return part, {name: (Path(scratch) / f"{name}.safetensors").read_bytes() for name in part.entries}
+
+    return work
