@@ -127,14 +127,16 @@ def by_dataloader(loaded: Loaded, files: Sequence[Path], device: Device, batch: 
 def by_fairgate(loaded: Loaded, data: Dataset, device: Device) -> None:
     """What a run of the gate calls, without a cache."""
     request = Request("", "", data, device.name)
-    numbers_of_images(loaded.encoder.prepare, loaded.encoder.encode_images, unit_or_error, request, device, "")
+    numbers_of_images(
+        lambda: (loaded.encoder.prepare, loaded.encoder.encode_images), unit_or_error, request, device, ""
+    )
 
 
 def decoded_only(loaded: Loaded, data: Dataset, device: Device) -> None:
     """The same, with a model that does nothing."""
     request = Request("", "", data, device.name)
     nothing = lambda prepared: np.ones((len(prepared), 1), dtype=np.float32)  # noqa: E731
-    numbers_of_images(loaded.encoder.prepare, nothing, unit_or_error, request, device, "")
+    numbers_of_images(lambda: (loaded.encoder.prepare, nothing), unit_or_error, request, device, "")
 
 
 def forward_only(loaded: Loaded, batches: Sequence[torch.Tensor], device: Device, times: int) -> None:

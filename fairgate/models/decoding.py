@@ -54,7 +54,7 @@ def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
         raise _unreadable(f"has more than 8 bits a channel (mode {image.mode})", source, row)
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")  # the same picture as straight to RGB, without Pillow's warning
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")  # which copies an RGB image
 
 
 def name_of(source: ImageSource, row: int) -> str:

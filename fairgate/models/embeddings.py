@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
 
 from fairgate.ground.spans import span
-from fairgate.models.checkpoints import Device, Embeddings, Encoder, Halving, scoring, unit_or_error
-from fairgate.models.contract import ImageSource, Request
+from fairgate.models.checkpoints import (
+    Device,
+    EightBit,
+    Embeddings,
+    Encoder,
+    Halving,
+    naming,
+    scoring,
+    unit_or_error,
+)
+from fairgate.models.contract import Request
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import RowParts
+from fairgate.models.workers import dead_workers, decoded_by_processes
 
-BATCH_CPU, BATCH_CUDA = 32, 256
+BATCH_CPU, BATCH_CUDA = 32, 512
 _DECODERS = min(16, os.cpu_count() or 1)
+_FEW = 512  # images that threads decode before as many processes have started
 
 
 Finish = Callable[[Embeddings, Callable[[int], str]], Embeddings]
 """What is stored of the numbers of a batch; the second argument names one of its images."""
+Batches = Generator[tuple[list[int], Any]]
+"""Rows, and their images as they are prepared: a list, or one tensor."""
 
 
 def numbers_of_images(
@@ -37,32 +53,75 @@ def numbers_of_images(
 
     Finished pieces are cached below the name `parts`, and reused by the next run. Raises DatasetError for an unreadable
     image or a source that does not yield each row once, ModelError as `finish` does, DeviceError when not even one
-    image fits in memory.
+    image fits in memory, or when a process that decodes images is killed.
     """
     source = request.source
-    batch_size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
     if (pieces := RowParts(request, parts)).has.all():
         return pieces.merged()
     prepare, encode = loaded()
-    halving = Halving(encode, device.name)
-    with pieces as work, scoring(device):
-        for rows, prepared in _prepared(prepare, source, work.batches(batch_size)):
-            work.add(np.array(rows), finish(halving(prepared), lambda place, rows=rows: name_of(source, rows[place])))  # type: ignore[misc]
-    return work.merged()
-
-
-def _prepared(
-    prepare: Callable[[Any], Any], source: ImageSource, batches: Iterable[list[tuple[int, bytes]]]
-) -> Iterator[tuple[list[int], list[Any]]]:
-    """Rows and prepared images of batches; the next batch is decoded while one is being encoded."""
-    waiting: deque[tuple[list[int], list[Future[Any]]]] = deque()
-    pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
+    size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
+    levels = prepare.levels if isinstance(prepare, EightBit) else prepare
 
     def decoded(data: bytes, row: int) -> Any:
         image = decode_rgb(data, source, row)
         with span("prepare"):
-            return prepare(image)
+            return levels(image)
 
+    def stacked(images: Sequence[Any]) -> torch.Tensor:
+        with naming(request.uri, "prepare pictures in one size"):
+            return torch.stack(list(images))
+
+    def encoded(images: Any) -> Embeddings:
+        if isinstance(prepare, EightBit):
+            images = images if isinstance(images, torch.Tensor) else stacked(images)
+            images = prepare.finish(images.to(device.name))
+        return encode(images)
+
+    halving = Halving(encoded, device.name)
+
+    def scored(images: Any) -> Embeddings:
+        with scoring(device):  # again: inference mode and autocast are a thread's own
+            return halving(images)
+
+    with pieces as work, scoring(device), dead_workers():
+        workers = processes_for(device, int((~work.has).sum())) if isinstance(prepare, EightBit) else 0
+        batches: Batches
+        if workers:
+            batches = decoded_by_processes(decoded, stacked, work.batches(size), workers, device)
+        else:
+            batches = _decoded_by_threads(decoded, work.batches(size))
+        results = _one_late(scored, batches) if device.is_cuda else ((rows, scored(some)) for rows, some in batches)
+        with closing(batches):
+            for rows, numbers in results:
+                work.add(np.array(rows), finish(numbers, lambda place, rows=rows: name_of(source, rows[place])))  # type: ignore[misc]
+    return work.merged()
+
+
+def processes_for(device: Device, images: int) -> int:
+    """How many processes decode so many images: 0 where threads do, which keep up with a CPU's model, not a GPU's."""
+    can = "fork" in multiprocessing.get_all_start_methods() and not multiprocessing.current_process().daemon
+    cores = len(os.sched_getaffinity(0)) if can else 0
+    return min(cores, 32) if device.is_cuda and images >= _FEW and cores >= 4 else 0
+
+
+def _one_late(scored: Callable[[Any], Embeddings], batches: Batches) -> Iterator[tuple[list[int], Embeddings]]:
+    """A thread waits for the GPU, which has the next batch by then."""
+    waiting: deque[tuple[list[int], Future[Embeddings]]] = deque()
+    with ThreadPoolExecutor(1, thread_name_prefix="encode") as thread:
+        for batch in chain(batches, [None]):
+            if batch:
+                waiting.append((batch[0], thread.submit(scored, batch[1])))
+            while len(waiting) > (batch is not None):
+                rows, numbers = waiting.popleft()
+                with span("forward"):
+                    result = numbers.result()
+                yield rows, result
+
+
+def _decoded_by_threads(decoded: Callable[[bytes, int], Any], batches: Iterable[list[tuple[int, bytes]]]) -> Batches:
+    """Rows and prepared images of batches; the next batch is decoded while one is being encoded."""
+    waiting: deque[tuple[list[int], list[Future[Any]]]] = deque()
+    pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
     try:
         for batch in chain(batches, [None]):
             if batch:

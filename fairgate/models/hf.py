@@ -104,7 +104,7 @@ def _lower_cased(found: TransformersFolder) -> bool:
 
 
 def _load(found: TransformersFolder, device: Device) -> Encoder:
-    from fairgate.models.checkpoints import encoder_of
+    from fairgate.models.checkpoints import encoder_of, of_processor
 
     towers, naflex, lower = _TOWERS[found.kind], found.kind == "siglip2", _lower_cased(found)
     model, processor, tokenizer = load_parts(towers.model, found, device, unused=towers.unused)
@@ -129,18 +129,13 @@ def _load(found: TransformersFolder, device: Device) -> Encoder:
         model,
         device,
         vocabulary=int(config.vocab_size),
-        prepare=_naflex(processor, found) if naflex else partial(_pixels, processor),
+        prepare=_naflex(processor, found) if naflex else of_processor(processor),
         images=images,
         tokens=tokens,
         texts=texts,
         scale=1 / float(model.temperature.detach()) if found.kind == "align" else None,
         words=model.text_model.embeddings.token_embedding if found.kind == "clip" else None,
     )
-
-
-def _pixels(processor: Any, image: Any) -> torch.Tensor:
-    pixels: torch.Tensor = processor(images=image, return_tensors="pt")["pixel_values"][0]
-    return pixels
 
 
 def _naflex(processor: Any, found: TransformersFolder) -> Callable[[Any], torch.Tensor]:

@@ -18,10 +18,14 @@ from .closed import require_text_tower as require_text_tower
 from .device import Device as Device
 from .device import cuda_generations as cuda_generations
 from .device import find_device as find_device
+from .eight_bit import EightBit as EightBit
+from .eight_bit import of_chain as of_chain
+from .eight_bit import of_processor as of_processor
 from .encoder import Checkpoint as Checkpoint
 from .encoder import Embeddings as Embeddings
 from .encoder import Encoder as Encoder
 from .encoder import diverged as diverged
+from .encoder import named as named
 from .encoder import naming as naming
 from .encoder import versions as versions
 from .files import MAX_SIDE as MAX_SIDE
@@ -56,6 +60,7 @@ from .roots import judging as judging
 from .roots import repositories_of as repositories_of
 from .torch_runtime import Halving as Halving
 from .torch_runtime import encoder_of as encoder_of
+from .torch_runtime import on_device as on_device
 from .torch_runtime import one_thread as one_thread
 from .torch_runtime import require_device as require_device
 from .torch_runtime import scoring as scoring

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fairgate.ground.errors import FairgateError, ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints.device import Device
+from fairgate.models.checkpoints.eight_bit import EightBit
 
 Embeddings = NDArray[np.float32]
 
@@ -29,9 +30,10 @@ class Encoder:
     bias: float
     vocabulary: int
     prepare: Callable[[Any], Any]
-    """A Pillow RGB image as the tensor that the image tower takes. Called from several threads."""
-    encode_images: Callable[[Sequence[Any]], Embeddings]
-    """Prepared images to (images, dim) float32, of any length."""
+    """A Pillow RGB image as the tensor that the image tower takes; in two steps if it is an `EightBit`. Called from
+    several threads and processes."""
+    encode_images: Callable[[Any], Embeddings]
+    """Prepared images, a sequence or one tensor, to (images, dim) float32, of any length."""
     tokens: Callable[[Sequence[str]], Mapping[str, Any]]
     """Prompts as what the text tower is given: `ids` (prompts, length), and a `mask` where it takes one."""
     encode_tokens: Callable[[Mapping[str, Any]], Embeddings]
@@ -57,6 +59,12 @@ def naming(where: str, what: str) -> Iterator[None]:
             where=where,
             remedy="check the checkpoint's configs and tokenizer; save them again with the model",
         ) from error
+
+
+def named(prepare: Callable[[Any], Any], where: str) -> Callable[[Any], Any]:
+    """The same; what it raises is a ModelError that names the model."""
+    name = naming(where, "prepare a picture")
+    return replace(prepare, levels=name(prepare.levels)) if isinstance(prepare, EightBit) else name(prepare)
 
 
 def diverged(problem: str, where: str) -> ModelError:
@@ -98,7 +106,7 @@ class Checkpoint:
             encoder = self.load(device)
         return replace(
             encoder,
-            prepare=naming(uri, "prepare a picture")(encoder.prepare),
+            prepare=named(encoder.prepare, uri),
             encode_images=naming(uri, "embed pictures")(encoder.encode_images),
             tokens=naming(uri, "read prompts")(encoder.tokens),
             encode_tokens=naming(uri, "embed prompts")(encoder.encode_tokens),

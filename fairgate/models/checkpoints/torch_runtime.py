@@ -88,12 +88,17 @@ def encoder_of(
         bias=0.0 if bias is None else float(bias.detach()),
         vocabulary=vocabulary,
         prepare=prepare,
-        encode_images=lambda prepared: array(images(torch.stack(list(prepared)).to(device.name))),
+        encode_images=lambda prepared: array(images(on_device(prepared, device))),
         tokens=tokens,
         encode_tokens=lambda found: array(features(found)),
         text_features=None if words is None else features,
         words=words,
     )
+
+
+def on_device(prepared: Any, device: Device) -> torch.Tensor:
+    """Prepared pictures, a tensor each or one of all, as one tensor where the model is."""
+    return (prepared if isinstance(prepared, torch.Tensor) else torch.stack(list(prepared))).to(device.name)
 
 
 class Halving:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, diverged, naming
+from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, diverged, named, naming
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel
@@ -26,7 +26,7 @@ how large they are."""
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A loaded classifier: `prepare` makes of a Pillow RGB image what it takes, from several threads; `outputs` returns
+    """A loaded classifier: `prepare` makes of a Pillow RGB image what it takes, as an encoder's; `outputs` returns
     logits (images, outputs) float32."""
 
     prepare: Callable[[Any], Any]
@@ -191,7 +191,7 @@ class FixedLabelModel(JudgedModel[Loaded]):
 
     def _load(self) -> Loaded:
         found = self.files.load(self._device)
-        prepare = naming(self.uri, "prepare a picture")(found.prepare)
+        prepare = named(found.prepare, self.uri)
         return Loaded(prepare, naming(self.uri, "classify pictures")(found.outputs))
 
 
@@ -209,7 +209,7 @@ def loaded_into(
     or would run code; shapes are compared before memory is taken for the model. `key`: of the state dict there."""
     import torch
 
-    from fairgate.models.checkpoints import read_state_dict, require_finite, require_fit
+    from fairgate.models.checkpoints import of_chain, on_device, read_state_dict, require_finite, require_fit
 
     files.require_unchanged()
     path = files.paths["weights"]
@@ -231,6 +231,6 @@ def loaded_into(
     model = model.float().eval().to(device.name)
 
     def outputs(prepared: Any) -> Any:
-        return model(torch.stack(list(prepared)).to(device.name)).float().cpu().numpy()
+        return model(on_device(prepared, device)).float().cpu().numpy()
 
-    return Loaded(prepare, outputs)
+    return Loaded(of_chain(prepare), outputs)

@@ -138,6 +138,8 @@ def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Load
     """A backbone, whose outputs are what is taken of it, (images, width). Raises ModelError."""
     import torch
 
+    from fairgate.models.checkpoints import of_processor, on_device
+
     # DINO's ViT was published without the pooling layer that ViTModel would make up
     plain = {"add_pooling_layer": False} if found.kind == "vit" else {}
     unused = ("pooler.",) if plain else ()
@@ -145,13 +147,13 @@ def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Load
     extra = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 
     def features(prepared: Sequence[Any]) -> Embeddings:
-        out = model(pixel_values=torch.stack(list(prepared)).to(device.name))
+        out = model(pixel_values=on_device(prepared, device))
         if pool == "pooled":
             return _array(out.pooler_output.flatten(1))
         first, mean = out.last_hidden_state[:, 0], out.last_hidden_state[:, extra:].mean(dim=1)
         return _array({"cls": first, "mean": mean, "cls_mean": torch.cat([first, mean], dim=1)}[pool])
 
-    return Loaded(lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0], features)
+    return Loaded(of_processor(processor), features)
 
 
 def _array(features: Any) -> Embeddings:

@@ -1,0 +1,159 @@
+"""For a GPU, processes decode: the same numbers and the same errors, and nothing of them is left."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import shutil
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from model_world import Pictures, encoded, picture
+from PIL import Image
+
+from fairgate.ground.errors import DatasetError, DeviceError, ModelError
+from fairgate.models import embeddings
+from fairgate.models.checkpoints import Device, EightBit, of_chain, of_processor
+from fairgate.models.contract import Request
+
+PICTURES = [encoded(picture(seed, (20 + seed, 30)), "JPEG") for seed in range(12)]
+SQUASH = {"resize_mode": "squash", "interpolation": "bilinear"}
+
+
+def chain(**options: str) -> Any:
+    """open_clip's transform, whole."""
+    import open_clip
+
+    return open_clip.image_transform(24, is_train=False, **options)
+
+
+def transformers() -> Any:
+    """Imported where it is needed: it takes seconds."""
+    import transformers
+
+    return transformers
+
+
+def numbers(blobs: list[bytes], prepare: Any, size: int = 5) -> np.ndarray:
+    """Every pixel that the model is given: a row for each image."""
+    request = Request("open_clip:tiny", "", Pictures(blobs), "cpu", batch_size=size)
+    flat = lambda batch: torch.stack(list(batch)).flatten(1).numpy()  # noqa: E731
+    return embeddings.numbers_of_images(lambda: (prepare, flat), lambda raw, _: raw, request, Device("cpu", "fp32"), "")
+
+
+def shared_files() -> set[Path]:
+    """Shared memory of torch that has a name."""
+    return set(Path("/dev/shm").glob("torch_*"))
+
+
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Two processes decode, and must be gone afterwards."""
+    monkeypatch.setattr(embeddings, "processes_for", lambda *_: 2)
+    before = shared_files()
+    yield
+    assert not multiprocessing.active_children()
+    assert not shared_files() - before
+
+
+def prepared(blob: bytes, prepare: Any) -> torch.Tensor:
+    return prepare(Image.open(io.BytesIO(blob)).convert("RGB"))
+
+
+@pytest.mark.parametrize("options", [{}, SQUASH, {"resize_mode": "longest"}])
+def test_a_transform_in_two_steps_gives_the_same_bits(options: dict[str, str]) -> None:
+    whole = chain(**options)
+    steps = of_chain(whole)
+    assert isinstance(steps, EightBit)
+    found = steps.finish(torch.stack([steps.levels(Image.open(io.BytesIO(blob))) for blob in PICTURES]))
+    wanted = torch.stack([prepared(blob, whole) for blob in PICTURES])
+    assert torch.equal(found, wanted)
+    assert found.stride() == wanted.stride()  # a convolution of another layout rounds otherwise
+
+
+@pytest.mark.parametrize("kind", ["CLIPImageProcessor", "SiglipImageProcessor"])
+def test_an_image_processor_in_two_steps_gives_the_same_bits(kind: str) -> None:
+    processor = getattr(transformers(), kind)()
+    steps = of_processor(processor)
+    assert isinstance(steps, EightBit)
+    wanted = [
+        processor(images=Image.open(io.BytesIO(blob)), return_tensors="pt")["pixel_values"][0] for blob in PICTURES[:4]
+    ]
+    assert torch.equal(torch.stack([prepared(blob, steps) for blob in PICTURES[:4]]), torch.stack(wanted))
+
+
+def test_a_processor_that_scales_otherwise_is_not_split() -> None:
+    processor = transformers().EfficientNetImageProcessor(rescale_offset=True)
+    assert not isinstance(of_processor(processor), EightBit)
+    processor = transformers().CLIPImageProcessor(do_normalize=False)
+    assert not isinstance(of_processor(processor), EightBit)
+
+
+@pytest.mark.parametrize("shared_memory", [1 << 40, 64 << 20])
+def test_processes_give_the_numbers_of_threads(
+    shared_memory: int, two_processes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=shared_memory))
+    monkeypatch.setattr("fairgate.models.workers._PIECE_BYTES", 3 * max(map(len, PICTURES)))
+    state = torch.get_rng_state()
+    found = numbers(PICTURES, of_chain(chain()))
+    assert torch.equal(torch.get_rng_state(), state)
+    np.testing.assert_array_equal(found, numbers(PICTURES, chain()))
+
+
+def test_a_broken_image_is_named_by_a_process_as_by_a_thread(two_processes: None) -> None:
+    broken = [*PICTURES[:7], PICTURES[7][:60], *PICTURES[8:]]
+    with pytest.raises(DatasetError) as by_process:
+        numbers(broken, of_chain(chain()))
+    with pytest.raises(DatasetError) as by_thread:
+        numbers(broken, chain())  # not split, so never by processes
+    assert str(by_process.value) == str(by_thread.value)
+    assert by_process.match(r"val/7.png \(set 0003, member light\)")
+
+
+def test_a_killed_process_is_an_error(two_processes: None) -> None:
+    def killed(_: Any) -> torch.Tensor:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    with pytest.raises(DeviceError, match="a process that decodes images ended early") as caught:
+        numbers(PICTURES, EightBit(killed, torch.Tensor.float))
+    assert "run again" in str(caught.value.remedy)
+
+
+def test_pictures_of_several_sizes_are_the_models_fault(two_processes: None) -> None:
+    sizes = EightBit(lambda image: torch.zeros(image.size, dtype=torch.uint8), torch.Tensor.float)
+    with pytest.raises(ModelError, match="prepare pictures in one size"):
+        numbers(PICTURES, sizes)
+
+
+@pytest.mark.parametrize(
+    ("device", "images", "cores", "expected"),
+    [
+        ("cuda", 512, 16, 16),
+        ("cuda", 511, 16, 0),
+        ("cuda", 512, 3, 0),
+        ("cuda:1", 9999, 96, 32),
+        ("cpu", 9999, 16, 0),
+    ],
+)
+def test_processes_decode_for_a_gpu_with_enough_images_and_cores(
+    device: str, images: int, cores: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    assert embeddings.processes_for(Device(device, "fp32"), images) == expected
+
+
+def test_a_gpu_is_given_the_next_batch_before_the_last_ones_numbers_are_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Device, "is_cuda", property(lambda _: True))
+    whole = numbers(PICTURES, chain())
+    monkeypatch.undo()
+    np.testing.assert_array_equal(whole, numbers(PICTURES, chain()))
