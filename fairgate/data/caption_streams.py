@@ -125,8 +125,10 @@ def json_lines(path: Path, what: str, longest: int) -> Iterator[tuple[int, dict[
                 continue
             try:
                 fields = json.loads(line, object_pairs_hook=unique_keys)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number} is no JSON, from character {error.pos + 1} on") from error
             except ValueError as error:
-                raise ValueError(f"line {number}: {getattr(error, 'msg', error)}") from error
+                raise ValueError(f"line {number}: {error}") from error
             if not isinstance(fields, dict):
                 raise ValueError(f"line {number} is no object")
             yield number, fields

@@ -45,6 +45,7 @@ def opened_table(
             arrow, usual = read_json_table(path, each * images + ROWS_PER_IMAGE)
             named = usual | named
         else:
+            _refuse_json(path)
             arrow = _read_csv(path, [*text, *(named[name] for name in (ID, *text) if name in named)])
         yield _renamed(arrow, named)
     except ScoresError as error:  # of what is below, which knows no path
@@ -56,6 +57,13 @@ def opened_table(
         raise ScoresError(
             f"the table cannot be read ({error}).", where=str(path), remedy=f"write it as {kind}"
         ) from error
+
+
+def _refuse_json(path: Path) -> None:
+    with path.open("rb") as file:
+        if file.read(1) in (b"{", b"["):
+            problem = f"the file holds JSON, and its name ends in '{path.suffix}': it would be read as CSV."
+            raise ScoresError(problem, remedy="let its name end in .jsonl (an object a line) or .json (a list)")
 
 
 def _renamed(arrow: Any, columns: Mapping[str, str]) -> Any:

@@ -157,8 +157,8 @@ def no_baseline_reason(planned: PlannedCheck) -> str:
     if planned.against == "anchor":
         return "there is no anchor to compare with; name one in the suite: `anchor: git:TAG`, file:DIR or model:URI"
     return (
-        "there is no baseline to compare with; give git:REF, file:DIR or model:URI with --fairness-baseline "
-        "(`fairgate check`: --baseline)"
+        "there is no baseline to compare with; give git:REF, file:DIR or model:URI with --baseline "
+        "(pytest: --fairness-baseline)"
     )
 
 

@@ -90,7 +90,7 @@ def test_questions_in_other_words_are_read_if_the_address_says_so(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"id": 0, "answer": "x"}\n{"id": ', "line|delimiter|Expecting"),
+        ('{"id": 0, "answer": "x"}\n{"id": ', "line 2 is no JSON, from character 8 on"),
         ("[1]\n", "line 1 is no object"),
         ('{"id": 0, "answer": "x"}\n' * 1200, "more than 1,010 rows"),
         ('{"id": 0, "answer": ["x", "y"]}\n', "no column holds the answers"),
@@ -108,6 +108,13 @@ def test_a_file_that_is_no_table_is_refused(text: str, problem: str, tmp_path: P
         opened("answers:a.jsonl", pictures, tmp_path)
     assert "a.jsonl" in str(caught.value.where)
     assert "UTF-8 CSV" not in str(caught.value.remedy)
+
+
+def test_json_under_the_name_of_a_csv_is_told_so(tmp_path: Path, pictures: Pictures) -> None:
+    (tmp_path / "a.csv").write_text('{"id": 0, "answer": "x"}\n', encoding="utf-8")
+    with pytest.raises(ScoresError, match=r"holds JSON, and its name ends in '\.csv'") as caught:
+        opened("answers:a.csv", pictures, tmp_path)
+    assert ".jsonl" in str(caught.value.remedy)
 
 
 def test_names_of_many_slashes_are_matched_in_no_time(tmp_path: Path, pictures: Pictures) -> None:

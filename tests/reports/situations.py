@@ -37,8 +37,8 @@ FILE = Path(__file__).with_suffix(".txt")
 BASE_COMMIT = "0123456789" * 4
 COMPARED = {"rule": "no_worse_than", "bound": 0.02, "over": "race"}
 NO_BASELINE = (
-    "there is no baseline to compare with; give git:REF, file:DIR or model:URI with --fairness-baseline "
-    "(`fairgate check`: --baseline)"
+    "there is no baseline to compare with; give git:REF, file:DIR or model:URI with --baseline "
+    "(pytest: --fairness-baseline)"
 )
 TEMPERATURE = (
     "not at the baseline's label temperature: for a temperature that is changed on purpose, merge a waiver first"

@@ -81,6 +81,7 @@ def init(
         typer.echo("name it in .gitlab-ci.yml: include: [{local: .gitlab/fairness-gate.yml}], and read its first lines")
     if not dvc:
         typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
+    if not dvc and service is not None:
         typer.echo("with DVC the workflow also fetches them: track them, delete the workflow, and run this again")
     if not (root / suites.FOLDER / "baselines" / name).is_dir():
         typer.echo(f"set the bounds of {suites.FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
