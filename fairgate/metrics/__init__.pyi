@@ -8,6 +8,7 @@ from .cell import Counts as Counts
 from .cell import Crossing as Crossing
 from .cell import Floats as Floats
 from .cell import GroupedRows as GroupedRows
+from .cell import cells_of as cells_of
 from .contract import Answers as Answers
 from .contract import Cut as Cut
 from .contract import Drawn as Drawn

@@ -186,3 +186,13 @@ class Cells:
             codes, names = self.index.codes(crossing)
             self._codes[crossing] = np.asarray(codes, dtype=np.int64), tuple(names)
         return self._codes[crossing]
+
+
+_LATEST: list[Cells] = []
+
+
+def cells_of(index: GroupedRows) -> Cells:
+    """The cells of a dataset, coded once for everything that a run counts in it; those of the latest are remembered."""
+    if not _LATEST or _LATEST[0].index is not index:
+        _LATEST[:] = [Cells(index)]
+    return _LATEST[0]

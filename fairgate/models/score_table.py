@@ -277,7 +277,7 @@ def _texts(column: Any, name: str) -> list[str]:
     if is_number(column.type):  # image 17 of a table without leading zeros
         return ["" if value is None else str(value) for value in column.to_pylist()]
     found = texts(column)
-    if any(len(text) > LONGEST_NAME for text in set(found)):
+    if max(map(len, found.tolist()), default=0) > LONGEST_NAME:
         problem = f"column '{name}' names an image with more than {LONGEST_NAME:,} characters."
         raise ScoresError(problem, remedy="name images as the dataset names them")
     return list(found)

@@ -212,7 +212,7 @@ def classify(
         column = {label: place for place, label in enumerate(labels)}
         for code in (code for code, own in enumerate(labels_by_code) if own == labels):
             rows = np.flatnonzero(code_of_row == code)
-            true = np.fromiter((column[label] for label in truth[rows].tolist()), dtype=np.int64, count=len(rows))
+            true = np.fromiter(map(column.__getitem__, truth[rows].tolist()), dtype=np.int64, count=len(rows))
             contests.append(Contest(str(names[code]), rows, answers[rows], true))
             log_p = contests[-1].log_p
             value[rows] = np.exp(log_p[np.arange(len(rows)), true])

@@ -9,7 +9,7 @@ from fairgate.formulas.metrics import NullSkew
 from fairgate.formulas.statistics import PairedResult, Resamples
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.randomness import stream
-from fairgate.metrics import Cell, Cells, Drawn, GroupedRows, Limits, Measure, measure, resample
+from fairgate.metrics import Cell, Cells, Drawn, GroupedRows, Limits, Measure, cells_of, measure, resample
 from fairgate.probes import ProbeScores
 from fairgate.records import Against, CheckResult, Tier
 from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
@@ -45,7 +45,7 @@ def decide(
 
     A check that cannot be measured is an error that says why, and is no part of the family.
     """
-    table = _Table(Cells(index), suite, candidate, others, tempered or {}, intervals)
+    table = _Table(cells_of(index), suite, candidate, others, tempered or {}, intervals)
     assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
     for check in planned:
         try:

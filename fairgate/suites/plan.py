@@ -13,7 +13,7 @@ import numpy as np
 from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import SuiteError, listed, suggestion
 from fairgate.ground.yaml_source import Loc, Source
-from fairgate.metrics import METRICS, Cells, Crossing, FairRankings, GroupedRows, Metric, MetricRequest, galleries_of
+from fairgate.metrics import METRICS, Crossing, FairRankings, GroupedRows, Metric, MetricRequest, cells_of, galleries_of
 from fairgate.probes import DatasetFacts, Probe, dataset_has, require_views
 from fairgate.records import CROSS, Against, MetricSpec, item_name
 from fairgate.suites.load import LoadedSuite
@@ -217,7 +217,7 @@ def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) 
 
     A ranking needs every group in every gallery: one that a subject lacks has no place in its top k.
     """
-    cells = Cells(index)
+    cells = cells_of(index)
     for ranked in (check for check in planned if check.groupings):
         cell = cells.of(ranked.subject, ranked.groupings)
         galleries = [("", np.arange(len(cell.rows)))]
@@ -246,7 +246,7 @@ def fair_rankers(planned: Sequence[PlannedCheck], index: GroupedRows, min_sets: 
     `p95` is the value that the fair ranker is no worse than 95% of the time: the 5% quantile where higher is better.
     Raises SuiteError for a k beyond a gallery.
     """
-    cells, rankings = Cells(index), FairRankings()
+    cells, rankings = cells_of(index), FairRankings()
     fair_chances: dict[str, NullSkew] = {}
     for ranked in (check for check in planned if check.groupings):
         cell = cells.of(ranked.subject, ranked.groupings)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairgate.ground.errors import FairgateError, SuiteError, listed
 from fairgate.ground.number_format import three_decimals
-from fairgate.metrics import METRICS, Cells, GroupedRows, measure
+from fairgate.metrics import METRICS, Cells, GroupedRows, cells_of, measure
 from fairgate.probes import Entropies, ProbeScores
 from fairgate.records import Against
 from fairgate.suites.load import LoadedSuite
@@ -42,7 +42,7 @@ def temperature_notices(
     `tempered` holds the candidate's scores at the temperature of what it is compared with, by probe; `runs` are what it
     is compared with and the candidate.
     """
-    cells = Cells(index)
+    cells = cells_of(index)
     notices = []
     for probe, at_theirs in tempered.items():
         ours = [check for check in planned if (check.against or "baseline") == against and check.metric.spec.tempered]
