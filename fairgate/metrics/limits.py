@@ -55,12 +55,13 @@ def resampled_means(sums: Entries, draws: int, sets: Resamples) -> Floats:
     without an image."""
     assert sums.weight is not None
     with np.errstate(invalid="ignore", divide="ignore"):
+        images = sets.tally(sums, draws, images=True)
         if sets.unit is None:
-            totals, images = sets.sums(sums, [sums.value, sums.weight], draws)
+            (totals,) = sets.sums(sums, [sums.value], draws)
             return np.asarray(totals / images)
         now = sums.sums(sums.value) / sums.sums(sums.weight)
         centred = sums.value - sums.weight * now[sums.column]
-        off, images = sets.sums(sums, [centred, sums.weight], draws)
+        (off,) = sets.sums(sums, [centred], draws)
         return np.asarray(now + off * sets.spread(sums, centred) / images)
 
 

@@ -262,9 +262,8 @@ def _drawn(
     sets = rng if isinstance(rng, Resamples) else Resamples(entries.shape[0], draws, rng)
     centred = (entries.value - mean[entries.column]) / error[entries.column]
     complete = len(entries.value) == entries.shape[0] * entries.shape[1] and sets.unit is None
-    numbers = [centred, centred**2] + ([] if complete else [np.ones(len(centred))])
-    moved, squares, *held = sets.sums(entries, numbers, draws)
-    n = np.float64(entries.shape[0]) if complete else held[0]
+    moved, squares = sets.sums(entries, [centred, centred**2], draws)
+    n = np.float64(entries.shape[0]) if complete else sets.tally(entries, draws)
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = moved / n
         spread = np.sqrt(np.maximum(squares / n - moved**2, 0.0) / (n - 1))

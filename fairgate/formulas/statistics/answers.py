@@ -31,6 +31,9 @@ _SEARCHED = 20
 
 _STEPS = 5
 
+_RARE = -46.0
+"""Logarithm of a probability of 1e-20: numbers of turning images that are rarer add nothing."""
+
 
 def score(lost: FloatArray, won: FloatArray, images: int, margin: float) -> FloatArray:
     """Tango's score statistic of lost - won over its margin (0 <= margin < 1), any shape; 0 where nothing turned.
@@ -146,9 +149,6 @@ def _p(lost: int, won: int, images: int, margin: float, *, more: bool) -> float:
         scores = score(lost_of, turned - lost_of, images, margin)
         beyond = (scores >= seen - within if more else scores > seen + within) & (few < enough)
         few, enough = np.where(beyond | (few >= enough), few, middle + 1), np.where(beyond, middle, enough)
-    chance = (share + margin) / 2 / share  # that a turning image is a lost one
-    tail = betainc(np.maximum(few, 1), np.maximum(turned - few + 1, 1e-300), chance[:, None])
-    tail = np.where(few <= 0, 1.0, np.where(few > turned, 0.0, tail))
     log = gammaln(images + 1) - gammaln(turned + 1) - gammaln(images - turned + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         log = (
@@ -156,6 +156,10 @@ def _p(lost: int, won: int, images: int, margin: float, *, more: bool) -> float:
             + turned * np.log(share[:, None])
             + np.where(turned < images, (images - turned) * np.log1p(-share[:, None]), 0.0)
         )
+    chance = (share + margin) / 2 / share  # that a turning image is a lost one
+    tail = np.where(np.broadcast_to(few <= 0, log.shape), 1.0, 0.0)
+    at, of = np.nonzero((log > _RARE) & (few > 0) & (few <= turned))
+    tail[at, of] = betainc(few[of], turned[of] - few[of] + 1, chance[at])
     p = (np.exp(log) * (tail if more else 1 - tail)).sum(axis=1).max()
     return float(min(p + _MISSED, 1.0))
 

@@ -36,8 +36,23 @@ BLOCKS = 2048
 _FEW = 8
 """Rows per pattern from which on patterns are drawn instead of rows."""
 
+_KEPT = 16
+"""Tallies that are remembered: a few MB each."""
+
 _BLOCK = 1 << 18
 """Entries counted and multiplied at once: 2 MB, which the processor's cache holds. Half the time of a whole chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """What was counted of some sets and groups; these are told by their arrays, which checks on the same images
+    share."""
+
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    weight: FloatArray | None
+    draws: int
+    counts: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +73,14 @@ class Resamples:
     rng: InitVar[np.random.Generator]
     unit: NDArray[np.int64] | None = field(init=False, repr=False, compare=False)
     """(sets,), the block of every set; None if sets are drawn"""
-    _table: NDArray[np.uint16] | NDArray[np.uint8] = field(init=False, repr=False, compare=False)
+    _table: NDArray[np.float32] | NDArray[np.uint16] | NDArray[np.uint8] = field(init=False, repr=False, compare=False)
+    _tallies: list[_Tally] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self, rng: np.random.Generator) -> None:
         unit = blocks_of(self.n_sets, rng) if self.n_sets > MOST else None
         units = self.n_sets if unit is None else int(unit.max()) + 1
-        table = np.empty((max(self.draws, 0), max(units, 0)), dtype=np.uint8 if units < 256 else np.uint16)
+        small = np.uint8 if units < 256 else np.uint16
+        table = np.empty((max(self.draws, 0), max(units, 0)), dtype=small if unit is None else np.float32)
         start = 0
         for chunk in set_count_chunks(units, self.draws, rng):
             table[start : (start := start + len(chunk))] = chunk
@@ -71,13 +88,13 @@ class Resamples:
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "_table", table)
 
-    def rows(self, n_sets: int, draws: int, rows: slice = slice(None)) -> NDArray[np.uint16] | NDArray[np.uint8]:
+    def rows(self, n_sets: int, draws: int, rows: slice = slice(None)) -> Counts:
         """Of the first draws some rows, (rows, n_sets); raises StatisticsError for other sets, or more draws, than it
         holds."""
-        table = self._units(n_sets, draws)[rows]
+        table = self._units(n_sets, draws)[rows].astype(np.int32)
         return table if self.unit is None else table[:, self.unit]
 
-    def _units(self, n_sets: int, draws: int) -> NDArray[np.uint16] | NDArray[np.uint8]:
+    def _units(self, n_sets: int, draws: int) -> NDArray[np.float32] | NDArray[np.uint16] | NDArray[np.uint8]:
         if n_sets != self.n_sets or not 0 < draws <= self.draws:
             raise StatisticsError(
                 f"{draws} resamples of {n_sets} sets were asked of {self.draws} resamples of {self.n_sets} sets.",
@@ -97,11 +114,23 @@ class Resamples:
         table = self._units(entries.shape[0], draws)
         columns = np.concatenate([self._of_units(entries, each) for each in numbers], axis=1)
         if self.unit is not None:  # no sums tie that single precision would part
-            drawn = (table.astype(np.float32) @ columns.astype(np.float32)).astype(np.float64)
+            drawn = (table @ columns.astype(np.float32)).astype(np.float64)
         else:
             thin = without_zeros(columns)
             drawn = np.concatenate([table[rows].astype(np.float64) @ thin for rows in spans(table.shape[1], draws)])
         return np.split(drawn, len(numbers), axis=1)
+
+    def tally(self, entries: Entries, draws: int, *, images: bool = False) -> FloatArray:
+        """Resampled sets of every group, or their images (the weights), (draws, groups); the latest are remembered."""
+        weight = entries.weight if images else None
+        for known in self._tallies:
+            same = known.row is entries.row and known.column is entries.column and known.weight is weight
+            if same and known.draws == draws:
+                return known.counts
+        numbers = np.ones(len(entries.row)) if weight is None else weight
+        (counts,) = self.sums(entries, [numbers], draws)
+        self._tallies[:] = [_Tally(entries.row, entries.column, weight, draws, counts), *self._tallies[: _KEPT - 1]]
+        return counts
 
     def spread(self, entries: Entries, centred: FloatArray) -> FloatArray | float:
         """What resampled sums by group of centred numbers (entries,) are multiplied by, (groups,), to vary as those of
@@ -138,7 +167,7 @@ def set_count_chunks(n_sets: int, draws: int, rng: Source) -> Iterator[Counts]:
         )
     for rows in spans(n_sets, draws, CHUNK):
         if isinstance(rng, Resamples):
-            yield rng.rows(n_sets, draws, rows).astype(np.int32)
+            yield rng.rows(n_sets, draws, rows)
             continue
         counts = np.empty((rows.stop - rows.start, n_sets), dtype=np.int32)
         for part in spans(n_sets, len(counts)):
