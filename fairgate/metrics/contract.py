@@ -199,6 +199,10 @@ class Measure:
             changed["in_blocks"] = lambda counts, unit: after(in_blocks(counts, unit))
         return replace(self, draw=lambda counts: after(draw(counts)), **changed)
 
+    def told(self) -> Measure:
+        """Its numbers alone: what it was measured and resampled from is let go."""
+        return replace(self, draw=_gone, paired=None, weights=None, means=None, in_blocks=None, images=None)
+
     @property
     def judged_or_all(self) -> NDArray[np.bool_]:
         """The groups that the value is taken over, (groups,): those that are judged; where none is, all."""
@@ -218,6 +222,10 @@ class Measure:
         """What is compared of resamples, (draws, groups), or (draws, 1) of the check's value."""
         numbers = drawn.groups if self.group_by_group and drawn.groups is not None else drawn.value[:, None]
         return np.abs(numbers) if self.resampled == "sizes" else numbers
+
+
+def _gone(_: Counts) -> Drawn:
+    raise AssertionError("a measure that was told is not resampled")
 
 
 @dataclass(frozen=True, slots=True)
