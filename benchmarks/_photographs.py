@@ -15,7 +15,7 @@ from fairgate.data import write_dataset
 from fairgate.ground.randomness import stream
 
 KINDS = {"224 px": (224, 224), "12 megapixels": (4000, 3000)}
-_DISTINCT = 16  # large pictures: more would take minutes to make, and show nothing else
+_DISTINCT = {"224 px": 1024, "12 megapixels": 16}  # pictures: more would take minutes to make, and show nothing else
 
 
 def photograph(number: int, size: tuple[int, int]) -> bytes:
@@ -31,21 +31,20 @@ def photograph(number: int, size: tuple[int, int]) -> bytes:
 
 
 def photographs(folder: Path, kind: str, images: int) -> tuple[list[Path], Path]:
-    """So many pictures as files, and as a release, both below the folder."""
-    size = KINDS[kind]
-    distinct = images if size[0] < 1000 else min(images, _DISTINCT)
+    """So many pictures as paths, some of which name the same file, and as a release; both below the folder."""
+    size, distinct = KINDS[kind], min(images, _DISTINCT[kind])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         blobs = list(pool.map(lambda number: photograph(number, size), range(distinct)))
     place = folder / kind.replace(" ", "-")
     place.mkdir()
-    files = [place / f"{number}.jpg" for number in range(images)]
-    for number, file in enumerate(files):
-        file.write_bytes(blobs[number % distinct])
+    files = [place / f"{number % distinct}.jpg" for number in range(images)]
+    for file, blob in zip(files, blobs, strict=False):
+        file.write_bytes(blob)
 
     def rows() -> Iterator[dict[str, object]]:
         for number in range(images):
             said = {"subject": "person", "caption": "", "group": "one" if number % 2 else "other"}
-            named = {"path": files[number].name, "set_id": f"{number:06d}", "member": "own"}
+            named = {"path": f"{number}.jpg", "set_id": f"{number:06d}", "member": "own"}
             yield {"image": blobs[number % distinct], **named, **said}
 
     write_dataset(

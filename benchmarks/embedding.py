@@ -3,26 +3,29 @@
     python -m benchmarks.embedding --out embedding.json    # on the GPU where there is one, else on the CPU
 
 ViT-B-32 with random weights, of open_clip and of transformers, on synthetic photographs of 224 pixels and of 12
-megapixels. Everything is timed in turn in this process, after a round that is not counted; medians. "forward" has its
-batches on the device already. "decode" reads, decodes and prepares, and computes nothing. What both together allow is
-the limit: their smaller rate on a GPU, and on a CPU, where they share the cores, the rate of one after the other.
+megapixels. Everything is timed in turn, after a round that is not counted; medians. "forward" has its batches on the
+device already. "decode" is what all cores prepare up to 8-bit levels, in processes that hand nothing over. What both
+together allow is the limit: their smaller rate on a GPU, and on a CPU, where they share the cores, the rate of one
+after the other. fairgate and the DataLoader include the start of their workers.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import open_clip
 import torch
 from PIL import Image
@@ -116,9 +119,11 @@ class Files(torch.utils.data.Dataset[torch.Tensor]):
 
 
 def by_dataloader(loaded: Loaded, files: Sequence[Path], device: Device, batch: int) -> None:
-    """A worker for each core, pinned memory, the results fetched at the end."""
+    """A worker for each core, pinned memory, copies that nothing waits for, the results fetched at the end."""
+    workers = os.cpu_count() or 1
+    batch = max(1, min(batch, 256, len(files) // workers))  # float32 in shared memory: 5 GB for 16 workers
     loader = torch.utils.data.DataLoader(
-        Files(files, loaded.prepare), batch, num_workers=os.cpu_count() or 1, pin_memory=device.is_cuda
+        Files(files, loaded.prepare), batch, num_workers=workers, pin_memory=device.is_cuda
     )
     with scoring(device):
         torch.cat([loaded.tower(pixels.to(device.name, non_blocking=True)) for pixels in loader]).float().cpu()
@@ -132,11 +137,28 @@ def by_fairgate(loaded: Loaded, data: Dataset, device: Device) -> None:
     )
 
 
-def decoded_only(loaded: Loaded, data: Dataset, device: Device) -> None:
-    """The same, with a model that does nothing."""
-    request = Request("", "", data, device.name)
-    nothing = lambda prepared: np.ones((len(prepared), 1), dtype=np.float32)  # noqa: E731
-    numbers_of_images(lambda: (loaded.encoder.prepare, nothing), unit_or_error, request, device, "")
+_LEVELS: list[Callable[[Any], Any]] = []  # as forked processes see it
+
+
+def _decoded(files: Sequence[Path]) -> None:
+    for file in files:
+        with Image.open(file) as image:
+            _LEVELS[-1](image.convert("RGB"))
+
+
+def decoding_cores(loaded: Loaded) -> ProcessPoolExecutor:
+    """A process for each core, started."""
+    _LEVELS.append(getattr(loaded.encoder.prepare, "levels", loaded.encoder.prepare))
+    cores = os.cpu_count() or 1
+    pool = ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), torch.set_num_threads, (1,))
+    list(pool.map(_decoded, [[]] * cores))
+    return pool
+
+
+def decoded_only(pool: ProcessPoolExecutor, files: Sequence[Path]) -> None:
+    """What the cores can decode."""
+    step = max(1, min(32, len(files) // (4 * (os.cpu_count() or 1))))
+    list(pool.map(_decoded, [files[start : start + step] for start in range(0, len(files), step)]))
 
 
 def forward_only(loaded: Loaded, batches: Sequence[torch.Tensor], device: Device, times: int) -> None:
@@ -154,30 +176,45 @@ def seconds(run: Callable[[], None]) -> float:
     return time.perf_counter() - started
 
 
+@dataclass(frozen=True)
+class Way:
+    """How many images a way takes, the way, and what of it is run first, uncounted."""
+
+    images: int
+    run: Callable[[], None]
+    first: Callable[[], None]
+
+
 def ways(
-    loaded: Loaded, files: Sequence[Path], data: Dataset, device: Device
-) -> dict[str, tuple[int, Callable[[], None]]]:
-    """How many images each way takes, and the way."""
+    loaded: Loaded, files: Sequence[Path], data: Dataset, device: Device, pool: ProcessPoolExecutor
+) -> dict[str, Way]:
+    """What is timed."""
     batch = BATCH_CUDA if device.is_cuda else BATCH_CPU
     batches = list(torch.randn(4, batch, 3, 224, 224, device=device.name))
     times = 40 if device.is_cuda else max(1, min(len(files) // batch, 4))
+    some = files[: max(1, len(files) // 8)]
+    forward = partial(forward_only, loaded, batches, device)
     return {
-        "forward": (times * batch, lambda: forward_only(loaded, batches, device, times)),
-        "decode": (len(files), lambda: decoded_only(loaded, data, device)),
-        "fairgate": (len(files), lambda: by_fairgate(loaded, data, device)),
-        "dataloader": (len(files), lambda: by_dataloader(loaded, files, device, batch)),
+        "forward": Way(times * batch, partial(forward, times), partial(forward, 1)),
+        "decode": Way(len(files), partial(decoded_only, pool, files), partial(decoded_only, pool, some)),
+        "fairgate": Way(len(files), partial(by_fairgate, loaded, data, device), partial(forward, 1)),
+        "dataloader": Way(
+            len(files),
+            partial(by_dataloader, loaded, files, device, batch),
+            partial(by_dataloader, loaded, some, device, batch),
+        ),
     }
 
 
-def rates(runs: dict[str, tuple[int, Callable[[], None]]], repeats: int) -> dict[str, float]:
+def rates(runs: dict[str, Way], repeats: int) -> dict[str, float]:
     """Images a second of each way, all in turn: medians."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
-    for repeat in range(repeats + 1):
-        for name, (_, run) in runs.items():
-            spent = seconds(run)
-            if repeat:
-                taken[name].append(spent)
-    return {name: images / statistics.median(taken[name]) for name, (images, _) in runs.items()}
+    for way in runs.values():
+        way.first()
+    for _ in range(repeats):
+        for name, way in runs.items():
+            taken[name].append(seconds(way.run))
+    return {name: way.images / statistics.median(taken[name]) for name, way in runs.items()}
 
 
 def row_of(named: Sequence[str], device: Device, images: int, rate: dict[str, float]) -> Row:
@@ -214,26 +251,30 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precisions", nargs="+", help="fp32, amp_fp16, amp_bf16; default: what fairgate takes there")
     parser.add_argument("--libraries", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--images", type=int, nargs=2, default=(256, 32), metavar=("SMALL", "LARGE"))
+    parser.add_argument("--images", type=int, nargs=2, default=(256, 32), metavar=("SMALL", "LARGE"), help="0: none")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path)
     typed = parser.parse_args()
     found, rows = find_device(typed.device), list[Row]()
     print(machine(), *TABLE, sep="\n")
     for kind, images in zip(KINDS, typed.images, strict=True):
+        if not images:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             files, release = photographs(Path(folder), kind, images)
             data = read_dataset(release)
             for library in typed.libraries:
                 loaded = MODELS[library](Path(folder), data, found)
+                pool = decoding_cores(loaded)
                 for precision in typed.precisions or [found.precision]:
                     device = replace(found, precision=precision)
-                    rate = rates(ways(loaded, files, data, device), typed.repeats)
+                    rate = rates(ways(loaded, files, data, device, pool), typed.repeats)
                     rows.append(row_of((library, kind), device, images, rate))
                     print(line_of(rows[-1]), flush=True)
                     if typed.out:
                         said = {"machine": machine(), "rows": [asdict(row) for row in rows]}
                         typed.out.write_text(json.dumps(said, indent=1))
+                pool.shutdown()
 
 
 if __name__ == "__main__":
