@@ -89,6 +89,7 @@ def _off_github(monkeypatch: pytest.MonkeyPatch) -> None:
 def _warm_subprocesses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where pytest runs pytest in a process of its own, that is a fork of a Python that has imported everything."""
     if "pytester" in request.fixturenames:
+        import scipy.special  # noqa: F401 - pytester forgets what an inner run imports, and this imports only once
         from warm_python import warm_python
 
         monkeypatch.setattr(pytest.Pytester, "_getpytestargs", lambda _: (warm_python(), "-m", "pytest"))

@@ -260,6 +260,10 @@ class GateSession:
 
     def _publish(self, suite: str) -> None:
         evaluation, prepared, settings = self.evaluations[suite], self.prepared[suite], self.unpublished.pop(suite)
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and (settings.mlflow or settings.wandb):  # before they are told
+            reporter.ensure_newline()
+            reporter.write_line(f"{suite}: {verdict_words(evaluation.record)}", flush=True)
         try:
             self.evaluations[suite] = gate.publish(evaluation, prepared, settings)
         except KeyboardInterrupt:

@@ -241,11 +241,13 @@ def test_the_exit_code_is_certain_before_a_run_is_logged(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fairgate.gate.publish", interrupted)
-    result = pytester.runpytest("--fairness-suite", "jobs", *BIASED, *OFF, "--junitxml", "junit.xml")
+    told = ("--fairness-mlflow", "sqlite:///x.db", "--fairness-cache", "off", "--junitxml", "junit.xml")
+    result = pytester.runpytest("--fairness-suite", "jobs", *BIASED, *told)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["interrupted while the run was written and logged: the verdict stands;*", "✗ jobs: fail*"]
+        ["jobs: fail*", "=*FAILURES*", "interrupted while*: the verdict stands;*", "✗ jobs: fail*"]
     )
+    assert (pytester.path / "junit.xml").is_file()
     words = ["check", "jobs", "--model", BIASED[1], "--root", str(repository.root), "--mlflow", "x", "--cache", "off"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1, done.output
