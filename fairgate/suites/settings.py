@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fairgate.ground.ci import event_default_branch, in_ci, target_branch
 from fairgate.ground.errors import SettingsError, suggestion
+from fairgate.ground.local_paths import require_local
 from fairgate.suites.options import OPTIONS
 from fairgate.suites.schema import Suite
 
@@ -93,12 +94,12 @@ def resolve(
     return Settings(
         model=model,
         baseline=value("baseline") or "none",
-        report=Path(report) if report else None,
+        report=require_local(report, OPTIONS["report"].flag) if report else None,
         mlflow=None if mlflow == "off" else mlflow,
         on_inconclusive=value("on-inconclusive") or "fail",
         leniency_is_the_suites=bool(suite.on_inconclusive) and not named("on-inconclusive"),
         device=value("device") or "auto",
-        cache=None if cache == "off" else Path(cache) if cache else default_cache(env),
+        cache=None if cache == "off" else require_local(cache, OPTIONS["cache"].flag) if cache else default_cache(env),
         allow_pickle=allow_pickle,
         bases=named_bases(cli.get("base"), env),
         from_suite=frozenset(name for name in ("model", "baseline") if not named(name)),

@@ -25,7 +25,7 @@ from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.ground.errors import NoVerdict, SettingsError
 from fairgate.models import KEY_VARIABLE, Portion
-from fairgate.models.checkpoints import Checkpoint
+from fairgate.models.checkpoints import Checkpoint, Device
 from fairgate.models.portions import PIECES
 from fairgate.records import RunRecord
 from fairgate.suites import Settings
@@ -137,6 +137,18 @@ def test_the_record_of_merged_parts_is_that_of_one_job_and_merging_loads_no_mode
     assert lasting(found.record) == lasting(whole.record)
     assert whole.record.scores_digest is not None
     assert any("with the baseline's" in notice for notice in whole.record.notices) == (baseline == OTHER)
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_merging_is_on_the_parts_device_which_need_not_be_there(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("fairgate.gate.parts.find_device", lambda _: Device("cpu", "amp_bf16"))
+        (folder,) = parts_of(toy, tmp_path, 1, baseline="none")
+    found = merged(toy, [folder], baseline="none", device="auto")
+    assert found.record.model.precision == "amp_bf16"
+    assert found.record.verdict != "error"
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,13 @@ import io
 import sys
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from fairgate.ground.local_paths import require_local
 from fairgate.ground.plugins import Registry
 from fairgate.ground.working_folder import refuse_libraries
 from fairgate.interfaces.cli.console import friendly
@@ -32,13 +34,8 @@ def _checked(name: str, thing: Any) -> Any:
 
 _OWN = {
     **{each: f"{each}:{each}" for each in ("init", "check", "approve")},
-    **{
-        "audit": "studies:audit",
-        "merge": "check:merge",
-        "history": "tracking:history",
-        "doctor": "doctor:doctor",
-        "power": "studies:power",
-    },
+    **{"audit": "studies:audit", "history": "tracking:history", "doctor": "doctor:doctor", "power": "studies:power"},
+    **{"merge": "check:merge"},
     **{"card": "report:card", "push": "tracking:push", "review": "review:review", "release": "review:release"},
     **{"baseline": "baseline:baseline_app", "build": "build:build_app", "dataset": "dataset:dataset_app"},
     **{"head": "mitigate:head_app", "mitigate": "mitigate:mitigate_app"},
@@ -54,6 +51,25 @@ def _own(name: str) -> Any:
     thing = getattr(import_module(f"{__package__}.{module}"), attribute)
     command = typer.main.get_group(thing) if isinstance(thing, typer.Typer) else _checked(name, thing)
     command.name = name
+    return command
+
+
+def _of_paths(command: Any) -> Any:
+    """A command, or a group with its commands, that refuses `s3://bucket/name` as a path."""
+    if hasattr(command, "get_command"):
+        find = type(command).get_command
+        command.get_command = lambda ctx, name: (found := find(command, ctx, name)) and _of_paths(found)
+        return command
+    run, options = type(command).invoke, {option.name: option.opts[0] for option in command.params}
+
+    def invoke(ctx: Any) -> Any:
+        for name, value in ctx.params.items():
+            for path in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(path, Path):
+                    require_local(path, options[name])
+        return run(command, ctx)
+
+    command.invoke = invoke
     return command
 
 
@@ -88,11 +104,11 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click passes it
         """A command by name, None where there is none."""
         if cmd_name in _OWN:
-            return _own(cmd_name)
+            return _of_paths(_own(cmd_name))
         if cmd_name not in PLUGINS:
             return None
         with friendly():
-            return PLUGINS[cmd_name]
+            return _of_paths(PLUGINS[cmd_name])
 
 
 app = typer.Typer(

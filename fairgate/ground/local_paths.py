@@ -1,0 +1,23 @@
+"""Paths on this machine, told from addresses of stores: `s3://bucket/name` would become a local folder called `s3:`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fairgate.ground.errors import SettingsError
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+")  # a drive of Windows has one letter
+
+
+def require_local(path: str | Path, where: str) -> Path:
+    """The path, which an option `where` names. Raises SettingsError for an address such as `s3://bucket/name`."""
+    if address := _ADDRESS.match(str(path)):
+        scheme = address[0].rstrip("/")  # pathlib leaves a single slash
+        raise SettingsError(
+            f"'{scheme}//{str(path)[address.end() :]}' is an address, and a path on this machine is expected.",
+            where=where,
+            remedy="name a path, and keep it in a bucket by DVC (`dvc remote add --default store s3://BUCKET/DIR`, "
+            "`dvc push`, `fairgate dataset pull`); or mount the bucket",
+        )
+    return Path(path)
