@@ -45,7 +45,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 EntryName = Annotated[str, Field(pattern=r"^[a-z]{1,20}(/[A-Za-z0-9_-]{1,80}){1,3}$")]
 
 
-class Part(RecordPart):
+class ScoredPart(RecordPart):
     """`part.json`: which shard of how many, what it was made of by name, and the SHA-256 of each entry's file."""
 
     schema_version: Literal[1] = 1
@@ -63,7 +63,7 @@ class ReadPart:
     """A part, and the folder that it was read from."""
 
     folder: Path
-    part: Part
+    part: ScoredPart
 
     @property
     def words(self) -> str:
@@ -86,7 +86,7 @@ def read_shard(text: str) -> tuple[int, int]:
 
 def score_portion(
     prepared: Prepared, settings: Settings, portion: tuple[int, int], folder: Path, progress: Progress | None = None
-) -> Part:
+) -> ScoredPart:
     """Score a portion of the images for every model that the run needs, and keep the entries in a folder. Nothing is
     compared or decided: a comparison that fails here fails again where the parts meet, which reports it.
 
@@ -104,7 +104,7 @@ def score_portion(
         for spec, against in ((settings.baseline, "baseline"), *((spec, "anchor") for spec in dict.fromkeys(anchors))):
             with contextlib.suppress(FairgateError):
                 compare_with(spec, run, "baseline" if against == "baseline" else "anchor")
-    return Part(
+    return ScoredPart(
         suite=prepared.loaded.name,
         shard=portion[0],
         shards=portion[1],
@@ -246,7 +246,7 @@ def _read(folder: Path, root: Path) -> ReadPart:
     try:
         if path.is_fifo():
             raise ValueError("it is a pipe")
-        return ReadPart(folder, Part.model_validate(json.loads(read_bounded(path, _MOST_BYTES)), strict=True))
+        return ReadPart(folder, ScoredPart.model_validate(json.loads(read_bounded(path, _MOST_BYTES)), strict=True))
     except (OSError, ValueError, RecursionError) as error:
         why = "it is no part of a run" if isinstance(error, ValidationError | json.JSONDecodeError) else error
         raise NoVerdict(f"the part cannot be read: {why}.", where=str(path), remedy=_AGAIN) from None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairgate.engines import Task, open_engine
 from fairgate.gate.evaluation import Evaluation, evaluate
-from fairgate.gate.parts import ENTRIES, Part, ReadPart, evaluate_parts, score_portion
+from fairgate.gate.parts import ENTRIES, ScoredPart, ReadPart, evaluate_parts, score_portion
 from fairgate.gate.preparation import Prepared
 from fairgate.gate.runs import Progress
 from fairgate.ground.errors import FairgateError
@@ -35,7 +35,7 @@ def evaluate_on(
     ):
         count, parts = crew.room(), list[ReadPart]()
 
-        def done(task: Task, scored: tuple[Part, Files]) -> bool:
+        def done(task: Task, scored: tuple[ScoredPart, Files]) -> bool:
             part, files = scored
             folder = Path(scratch) / str(task.index)
             for name, content in files.items():
@@ -56,11 +56,11 @@ def evaluate_on(
         return evaluate_parts(parts, prepared, settings, sealed=False, progress=progress)
 
 
-def _worker(prepared: Prepared, settings: Settings, device: str) -> Callable[[Portion], tuple[Part, Files]]:
+def _worker(prepared: Prepared, settings: Settings, device: str) -> Callable[[Portion], tuple[ScoredPart, Files]]:
     """A worker, which scores one portion at a time."""
     settings = replace(settings, device=device)
 
-    def work(portion: Portion) -> tuple[Part, Files]:
+    def work(portion: Portion) -> tuple[ScoredPart, Files]:
         with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
             part = score_portion(prepared, settings, portion, Path(scratch))
             return part, {name: (Path(scratch) / f"{name}.safetensors").read_bytes() for name in part.entries}

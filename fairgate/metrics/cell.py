@@ -28,7 +28,7 @@ class GroupedRows(Rows, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SetGroups:
     """Which groups every set has images of, as `Entries` lists them: `row`, `column` and the number of images `weight`,
     (entries,) each. `entry` (images x groupings,) is where every image counts, in the order of the groupings."""
 
@@ -41,7 +41,7 @@ class Places:
     @classmethod
     def of(
         cls, set_code: NDArray[np.int64], n_sets: int, codes: Sequence[NDArray[np.int64]], sizes: Sequence[int]
-    ) -> Places:
+    ) -> SetGroups:
         """The places of images with a group code in every grouping; groups are counted through all groupings."""
         starts, groups = np.cumsum([0, *sizes]), int(sum(sizes))
         flat = np.concatenate([set_code * groups + code + at for code, at in zip(codes, starts, strict=False)])
@@ -75,7 +75,7 @@ class Cell:
     subject: NDArray[Any]
     group_codes: tuple[NDArray[np.int64], ...]
     groups: tuple[tuple[str, ...], ...]
-    _known: list[Places] = field(default_factory=list, init=False, repr=False, compare=False)
+    _known: list[SetGroups] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def n_sets(self) -> int:
@@ -128,12 +128,12 @@ class Cell:
             counts.append(np.bincount(flat, minlength=size).astype(np.float64).reshape(-1, n_groups))
         return np.concatenate(sums, axis=1), np.concatenate(counts, axis=1)
 
-    def places(self) -> Places:
+    def places(self) -> SetGroups:
         """Where the images of a set stand, found once: in its groups; where there are no groups, in one of all."""
         if not self._known:
             codes = self.group_codes if self.groups else (np.zeros_like(self.set_code),)
             sizes = [len(names) for names in self.groups] or [1]
-            self._known.append(Places.of(self.set_code, self.n_sets, codes, sizes))
+            self._known.append(SetGroups.of(self.set_code, self.n_sets, codes, sizes))
         return self._known[0]
 
     def sets_by_members(self, values: Floats) -> Floats:
