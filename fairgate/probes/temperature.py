@@ -73,14 +73,15 @@ def inverse_temperature(log_p: Floats, wanted: float) -> float:
 
     if abs(float(_entropy(shifted, 1.0).mean()) - wanted) <= _CLOSE:
         return 1.0
-    low, high, exponent = -_FARTHEST, _FARTHEST, 0.0
-    while True:  # Newton's steps, and half the range wherever they lead out of it
+    low, high, exponent, move = -_FARTHEST, _FARTHEST, 0.0, _FARTHEST
+    while abs(move) > _CLOSE:  # Newton's steps; half the range if they lead out of it, or do not shrink by half
         entropy, slope = _mean_entropy(shifted, float(np.exp(exponent)))
         low, high = (exponent, high) if entropy > wanted else (low, exponent)
-        step = exponent + (wanted - entropy) / slope if slope < 0 else np.inf
-        last, exponent = exponent, step if low < step < high else (low + high) / 2
-        if abs(exponent - last) <= _CLOSE:
-            return float(np.exp(exponent))
+        step = (wanted - entropy) / slope if slope < 0 else np.inf
+        newton = low < exponent + step < high and abs(step) <= abs(move) / 2
+        move = step if newton else (low + high) / 2 - exponent
+        exponent += move
+    return float(np.exp(exponent))
 
 
 def _mean_entropy(shifted: Floats, beta: float) -> tuple[float, float]:

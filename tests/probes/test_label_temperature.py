@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fairgate.models.contract import log_softmax
-from fairgate.probes import ProbeScores, classify, match_entropies, mean_entropies, scores_digest
+from fairgate.probes import ProbeScores, classify, match_entropies, mean_entropies, scores_digest, temperature
 
 IMAGES = 400
 SUBJECT = np.array(["chef", "doctor"] * (IMAGES // 2), dtype=object)
@@ -65,6 +65,20 @@ def test_answers_that_have_the_entropy_already_are_left_as_they_are_to_the_bit()
     matched = match_entropies(one, mean_entropies(one))
     assert matched.beta == {"chef": 1.0, "doctor": 1.0}
     np.testing.assert_array_equal(matched.scores.value, one.value)
+
+
+@pytest.mark.parametrize("wanted", [0.0, 1e-12, 0.3, np.log(3), 2.0])
+def test_no_wanted_entropy_takes_long_to_find(wanted: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a baseline that is certain, Newton's steps alone would take 760: every one reads all images."""
+    steps, mean_entropy = [0], temperature._mean_entropy
+
+    def counted(shifted: NDArray[np.float64], beta: float) -> tuple[float, float]:
+        steps[0] += 1
+        return mean_entropy(shifted, beta)
+
+    monkeypatch.setattr(temperature, "_mean_entropy", counted)
+    match_entropies(scored(Scaled(3.0)), {"chef": wanted, "doctor": wanted})
+    assert 0 < steps[0] <= 2 * 60
 
 
 def test_each_subjects_answers_have_a_temperature_of_their_own() -> None:

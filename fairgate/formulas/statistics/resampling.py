@@ -34,7 +34,7 @@ BLOCKS = 2048
 """Blocks at most. Their sums estimate a variance to 1 / sqrt(1024) = 3%, which `Resamples.spread` takes off."""
 
 _FEW = 8
-"""Rows per pattern from which on patterns are drawn instead of rows."""
+"""Rows per pattern from which on patterns are drawn instead of rows, if they are no more than blocks would be."""
 
 _KEPT = 16
 """Tallies that are remembered: a few MB each."""
@@ -209,7 +209,7 @@ def resampled_sums(
 
 def _patterns(table: FloatArray, leading: int) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """A row of every pattern, in the order of their numbers, and how many rows have it; None if many differ."""
-    most = len(table) // _FEW
+    most = min(len(table) // _FEW, BLOCKS)
     code = np.zeros(len(table), dtype=np.int64)
     for column in table[:, :leading].T:
         values = np.unique(column)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -89,3 +92,14 @@ def test_many_rows_that_differ_are_drawn_in_blocks_with_their_means_and_variance
     error = np.sqrt(len(rows)) * rows.std(axis=0)
     assert (drawn.mean(axis=0) - rows.sum(axis=0)) / error == pytest.approx(0, abs=5 / np.sqrt(4000))
     assert drawn.std(axis=0) / error == pytest.approx(1, abs=5 / np.sqrt(2 * 4000))
+
+
+def test_more_patterns_than_blocks_are_not_drawn_one_by_one() -> None:
+    """Scores of three decimals: a number for every pattern and draw would grow with the images."""
+    rng = stream(0, "patterns")
+    rows = np.stack([rng.integers(0, 60, 40_000), rng.integers(0, 60, 40_000)], axis=1) / 1000
+    blocks_alone: Any = SimpleNamespace(permutation=rng.permutation, integers=rng.integers)
+    drawn = resampled_sums(rows, 200, blocks_alone)
+    error = np.sqrt(len(rows)) * rows.std(axis=0)
+    assert (drawn.mean(axis=0) - rows.sum(axis=0)) / error == pytest.approx(0, abs=5 / np.sqrt(200))
+    assert drawn.std(axis=0) / error == pytest.approx(1, abs=5 / np.sqrt(400))
