@@ -36,7 +36,7 @@ from fairgate.tracking import environment
 from fairgate.version import __version__
 
 FILE: Final = "part.json"
-ENTRIES = "part"
+ENTRIES = "part-entries"
 _MOST_BYTES = 64 << 20
 MOST_JOBS = 10_000
 _AGAIN = "run `fairgate check SUITE --shard K/N --report DIR` again for all of them, on one commit and installation"
@@ -120,11 +120,18 @@ def write_part(
 ) -> str:
     """Score a portion and write its part into the report folder; what was written, in a sentence.
 
-    Raises SettingsError without such a folder, or if it cannot be written, NoVerdict for what cannot be scored.
+    Raises SettingsError without such a folder, or if it is in the repository or cannot be written, NoVerdict for what
+    cannot be scored.
     """
     if settings.report is None:
         raise SettingsError(
             "a shard is written into a folder, and none was named.", where="--shard", remedy="add --report DIR"
+        )
+    if _inside(settings.report, prepared.root):
+        raise SettingsError(
+            "the part would be inside of the repository, and `fairgate merge` reads none there.",
+            where=str(settings.report),
+            remedy="name a folder outside of it (--report DIR)",
         )
     folder = settings.report / ENTRIES
     with disk_errors(SettingsError, "the part cannot be written", folder, "make room there, or name another folder"):
@@ -237,7 +244,7 @@ def _other(read: ReadPart, what: str, own: str | None, wanted: str | None) -> No
 
 def _read(folder: Path, root: Path) -> ReadPart:
     path = folder / FILE
-    if any(map(folder.resolve().is_relative_to, repositories_of(root))):
+    if _inside(folder, root):
         raise NoVerdict(
             "the part is inside of the repository, where a branch can commit one of its own.",
             where=str(folder),
@@ -250,6 +257,11 @@ def _read(folder: Path, root: Path) -> ReadPart:
     except (OSError, ValueError, RecursionError) as error:
         why = "it is no part of a run" if isinstance(error, ValidationError | json.JSONDecodeError) else error
         raise NoVerdict(f"the part cannot be read: {why}.", where=str(path), remedy=_AGAIN) from None
+
+
+def _inside(folder: Path, root: Path) -> bool:
+    """Whether a folder is in the repository, where a branch can commit a part of its own."""
+    return any(map(folder.resolve().is_relative_to, repositories_of(root)))
 
 
 def _take(read: ReadPart, into: models.EmbeddingCache, root: Path, *, sealed: bool) -> None:

@@ -196,7 +196,7 @@ def name_of_a_stranger(part: dict[str, Any]) -> None:
         (lambda at: (at[1] / "part.json").write_text("{"), "it is no part of a run"),
         (lambda at: (at[1] / "part.json").unlink(), "cannot be read"),
         (lambda at: cut(at[1]), "part 2/2 was changed, or is not complete"),
-        (lambda at: shutil.rmtree(at[1] / "part" / "texts"), "part 2/2 was changed, or is not complete"),
+        (lambda at: shutil.rmtree(at[1] / "part-entries" / "texts"), "part 2/2 was changed, or is not complete"),
     ],
 )
 def test_parts_that_are_missing_doubled_changed_or_of_other_inputs_are_refused(
@@ -228,7 +228,7 @@ def test_a_part_in_the_repository_is_refused_and_with_a_key_every_part_without_i
 
 
 def test_a_part_has_no_table_that_holds_rows_of_other_jobs(two: list[Path]) -> None:
-    kinds = {path.relative_to(folder / "part").parts[0] for folder in two for path in folder.rglob("*.safetensors")}
+    kinds = {path.relative_to(folder / "part-entries").parts[0] for folder in two for path in folder.rglob("*.safetensors")}
     assert kinds == {"parts", "scales", "texts"}
     assert not PIECES & {"images", "outputs", "errors", "likelihoods", "choices"}
 
@@ -254,6 +254,24 @@ def test_a_shard_is_a_number_of_a_number(text: str) -> None:
 def test_a_shard_without_a_report_folder_is_refused(toy: Toy) -> None:
     with pytest.raises(SettingsError, match="none was named"):
         gate.write_part(*run(toy), (1, 2))
+
+
+def test_a_part_is_not_written_into_the_repository_where_merging_would_refuse_it(toy: Toy) -> None:
+    folder = toy.root / "out"
+    with pytest.raises(SettingsError, match="would be inside of the repository"):
+        gate.write_part(*run(toy, report=str(folder)), (1, 2))
+    assert not folder.exists()
+
+
+def test_a_part_replaces_an_earlier_one_and_nothing_else(toy: Toy, two: list[Path], tmp_path: Path) -> None:
+    own = tmp_path / "part" / "drawing"
+    own.parent.mkdir()
+    own.write_text("mine")
+    again = shutil.copytree(two[0], tmp_path, dirs_exist_ok=True)
+    gate.write_part(*run(toy, report=str(again)), (2, 2))
+    assert own.read_text() == "mine"
+    parts = gate.read_parts([two[0], again], toy.root)
+    assert parts[1].part.entries.keys() == gate.read_parts(two, toy.root)[1].part.entries.keys()
 
 
 @pytest.mark.parametrize(
