@@ -253,3 +253,16 @@ def test_the_exit_code_is_certain_before_a_run_is_logged(
     assert done.exit_code == 1, done.output
     assert done.output.startswith("jobs: fail"), "before MLflow is told"
     assert "the verdict stands" in done.output
+
+
+def test_a_defect_while_reports_are_written_is_no_verdict_and_never_a_failed_check(
+    pytester: pytest.Pytester, repository: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("fairgate.gate.publish", broken)
+    result = pytester.runpytest("--fairness-suite", "jobs", *OFF)
+    assert result.ret == 3
+    result.stderr.fnmatch_lines(["RuntimeError: a defect"])
+    result.stdout.fnmatch_lines(["*fairness suite jobs: pass*", "*10 passed*"])
