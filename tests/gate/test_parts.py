@@ -228,7 +228,9 @@ def test_a_part_in_the_repository_is_refused_and_with_a_key_every_part_without_i
 
 
 def test_a_part_has_no_table_that_holds_rows_of_other_jobs(two: list[Path]) -> None:
-    kinds = {path.relative_to(folder / "part-entries").parts[0] for folder in two for path in folder.rglob("*.safetensors")}
+    kinds = {
+        path.relative_to(folder / "part-entries").parts[0] for folder in two for path in folder.rglob("*.safetensors")
+    }
     assert kinds == {"parts", "scales", "texts"}
     assert not PIECES & {"images", "outputs", "errors", "likelihoods", "choices"}
 

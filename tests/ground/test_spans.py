@@ -79,7 +79,7 @@ def test_a_profile_is_printed_and_written_beside_the_report_and_changes_no_verdi
     assert done.exit_code == 1, done.output
     table = done.output.partition("went, after start-up")[2]
     assert all(f"\n{phase} " in table for phase in ("read", "decide", "resample", "render", "other", "in all"))
-    trace = json.loads((tmp_path / "out" / "trace.json").read_text(encoding="utf-8"))
+    trace = json.loads((tmp_path / "out" / "fairgate-trace.json").read_text(encoding="utf-8"))
     assert {event["name"] for event in trace["traceEvents"]} >= {"thread_name", "read", "decide", "resample", "render"}
     (tmp_path / "file").write_text("no folder")
     done = CliRunner().invoke(app, [*words, "--mlflow", "off", "--report", str(tmp_path / "file"), "--profile"])

@@ -14,6 +14,7 @@ import typer
 
 from fairgate import gate, records, reports, suites
 from fairgate.ground.errors import FairgateError, SettingsError
+from fairgate.ground.local_paths import require_local
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import options_of, progress_line, wide_console
 from fairgate.interfaces.cli.profile import profiled
@@ -37,7 +38,9 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     allow_pickle: options.AllowPickle = False,
     profile: Annotated[
         bool,
-        typer.Option("--profile", help="Print where the time went; write trace.json for Perfetto beside the report."),
+        typer.Option(
+            "--profile", help="Print where the time went; write fairgate-trace.json for Perfetto beside the report."
+        ),
     ] = False,
     shard: Annotated[
         str | None,
@@ -58,7 +61,7 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     folder = root.resolve()
     if profile:
         beside = report or os.environ.get(OPTIONS["report"].environment)
-        ctx.with_resource(profiled(Path(beside) if beside else folder))
+        ctx.with_resource(profiled(require_local(beside, "--report") if beside else folder))
     with _no_verdict_of_defects():
         portion, crew = None if shard is None else gate.read_shard(shard), (engine, workers)
         if crew != ("local", None) and (portion is not None or engine == "local"):

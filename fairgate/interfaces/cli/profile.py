@@ -12,7 +12,7 @@ from fairgate.ground.atomic import atomic_write
 from fairgate.ground.spans import Recording, recorded
 from fairgate.interfaces.cli.console import print_table
 
-TRACE = "trace.json"
+TRACE = "fairgate-trace.json"
 
 
 @contextmanager

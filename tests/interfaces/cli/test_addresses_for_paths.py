@@ -69,6 +69,15 @@ def test_report_and_cache_are_refused_wherever_they_are_named(
         gate.settings_of(prepared)
 
 
+def test_a_trace_makes_no_local_folder_of_an_address(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FAIRGATE_REPORT", "s3://bucket/place")
+    result = CliRunner().invoke(app, ["check", "jobs", "--root", str(toy.root), "--profile"])
+    assert result.exit_code == 4
+    assert "is an address" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_drive_and_a_name_with_a_colon_are_paths() -> None:
     for text in ("C:/data", "out/a:b", "report:1", "./s3:/x", ""):
         assert require_local(text, "--out") == Path(text)
