@@ -38,6 +38,9 @@ SKEWED = 2.0
 _SILENT = 0.005
 """A group that so many resamples lack is too small to judge: they could say anything of it."""
 
+_ROUND_OFF, _ROUND_OFF_IN_BLOCKS = 1e-12, 1e-5
+"""Of a mean square, the part that is rounding: of sums in double and in single precision."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimultaneousLimits:
@@ -257,7 +260,7 @@ def _drawn(
     and the share of such resamples (groups,).
 
     In float64: multiplicities are exact in float32 too, but tied draws (right-or-wrong answers) would come apart, and
-    the product is the smaller part of the time.
+    the product is the smaller part of the time. A spread that rounding alone makes is none.
     """
     sets = rng if isinstance(rng, Resamples) else Resamples(entries.shape[0], draws, rng)
     centred = (entries.value - mean[entries.column]) / error[entries.column]
@@ -265,9 +268,10 @@ def _drawn(
     moved, squares = sets.sums(entries, [centred, centred**2], draws)
     n = np.float64(entries.shape[0]) if complete else sets.tally(entries, draws)
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = moved / n
-        spread = np.sqrt(np.maximum(squares / n - moved**2, 0.0) / (n - 1))
-        t = moved * sets.spread(entries, centred) / spread
+        moved, squares = moved / n, squares / n
+        variance = squares - moved**2
+        variance[variance <= squares * (_ROUND_OFF if sets.unit is None else _ROUND_OFF_IN_BLOCKS)] = 0.0
+        t = moved * sets.spread(entries, centred) / np.sqrt(variance / (n - 1))
     silent = ~np.isfinite(t)
     t[silent] = np.nan
     return t, silent.mean(axis=0)
