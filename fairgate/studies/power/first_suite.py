@@ -237,15 +237,20 @@ def _note(check: CheckOutlook, unit: str, views: Sequence[str], *, alike: bool) 
 
 
 def _undecidable(name: str, draft: _Draft, remedies: Sequence[str]) -> SuiteError:
-    measured = draft.measured
-    nearest = max(_by_group(measured, draft.suite), key=lambda check: check.passes, default=None)
-    what = " and ".join(f'"{question}?"' for question in _missing(draft.suite, measured) or [_USE])
+    measured, suite = draft.measured, draft.suite
+    questions = _missing(suite, measured) or [_USE]
+    regressions = [check for check in suite.checks if check.no_worse_than]
+    useful = [measured.of(check.id) for check in regressions if METRICS[check.metric].spec.utility]
+    asking = useful if questions == [_USE] else _by_group(measured, suite)
+    nearest = max((check for check in asking if not check.decides), key=lambda check: check.passes, default=None)
     needs, margin = "", draft.margin
     if nearest is not None:
-        margin = next(check.bound for check in draft.suite.checks if check.id == nearest.id)
+        check = next(check for check in suite.checks if check.id == nearest.id)
+        margin, each = check.bound, " of each group" if check.over else ""
         needs = f": '{nearest.id}' passes one {nearest.passes:.0%} of the time"
         if nearest.needed is not None:
-            needs += f", and needs about {nearest.needed:,} {measured.unit}s of each group"
+            needs += f", and needs about {nearest.needed:,} {measured.unit}s{each}"
+    what = " and ".join(f'"{question}?"' for question in questions)
     return SuiteError(
         f"these images cannot decide {what} A harmless change would not pass at a margin of {margin:g}{needs}.",
         where=f"{FOLDER}/{name}.yaml",

@@ -437,6 +437,17 @@ def test_a_table_of_answers_gets_a_suite_that_decides_without_a_right_answer(tmp
     assert checks["still-answers"].verdict == "pass"
 
 
+def test_a_refusal_names_a_check_that_does_not_pass(tmp_path: Path) -> None:
+    """All are answered, which always passes; whether answers agree is not decided by 80 images."""
+    people(tmp_path)
+    said = ["set_id,member,answer", *(f"{n:03d},0,{('yes', 'yes', 'no')[n * n % 7 % 3]}" for n in range(80))]
+    (tmp_path / "said.csv").write_text("\n".join(said), encoding="utf-8")
+    words = ["--model", "answers:said.csv", "--question", "Is it a doctor?", "--baseline", "none", "--measured"]
+    code, output = new(tmp_path, "jobs", "--dataset", "people", *words)
+    assert (code, "'still-useful' passes one " in output) == (4, True), output
+    assert re.search(r"needs about \d+ images\.", output), output
+
+
 @pytest.mark.parametrize("answer", ["a very long story of person {}", "{} is unlikely to be anything"])
 def test_answers_in_free_words_are_refused_with_a_page_to_copy(tmp_path: Path, answer: str) -> None:
     given = {(n, ""): answer.format("abcdefghijklmnopqrstuvwxyz"[n]) for n in range(26)}
