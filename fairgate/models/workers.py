@@ -16,7 +16,7 @@ from fairgate.ground.errors import DeviceError, FairgateError
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Device
 
-_PIECE = 32  # images at most that a process is handed at once
+_PIECE = 64  # images at most that a process is handed at once
 _PIECE_BYTES = 4 << 20  # of encoded images, about: two pieces wait for each process
 _SHARED = Path("/dev/shm")  # noqa: S108
 _SHARED_BYTES = 64 << 20  # that each process needs there; in Docker, all of them usually share as much
