@@ -133,15 +133,16 @@ def _random_suite(rng: np.random.Generator) -> tuple[list[PlannedCheck], Suite, 
     return planned, suite, index, sides[1], sides[0]
 
 
-def suites_alike(many: int) -> None:
-    """How far apart verdicts and adjusted p of blocks and of sets are, in errors of the draws."""
+def suites_alike(many: int, seeds: bool) -> None:
+    """How far apart verdicts and adjusted p of blocks and of sets are, or of sets by two `seeds`, in their errors."""
     apart, verdicts, groups = list[float](), 0, 0
     for number in range(many):
         planned, suite, index, now, then = _random_suite(np.random.default_rng([27, 2, number]))
         sides = []
-        for most in (1000, 10**9):
+        for most, seed in ((10**9 if seeds else 1000, suite.decision.seed + seeds), (10**9, suite.decision.seed)):
             resampling.MOST = most
-            sides.append(decide(planned, index, suite, {"labels": now}, {"baseline": {"labels": then}}, {}))
+            drawn = suite.model_copy(update={"decision": suite.decision.model_copy(update={"seed": seed})})
+            sides.append(decide(planned, index, drawn, {"labels": now}, {"baseline": {"labels": then}}, {}))
         for blocks, sets in zip(*sides, strict=True):
             for own, theirs in zip(blocks.groups, sets.groups, strict=True):
                 groups += 1
@@ -163,9 +164,10 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--sets", action="store_true", help="also draw the images themselves, which takes hours")
     parser.add_argument("--suites", type=int, help="compare so many random suites instead")
+    parser.add_argument("--seeds", action="store_true", help="compare these with another seed, and no blocks")
     given = parser.parse_args()
     if given.suites:
-        suites_alike(given.suites)
+        suites_alike(given.suites, given.seeds)
         return
     cells = [("means", kind, [1000] * 14) for kind in KINDS]
     cells += [("means", "skewness 6, long tail down", [10_000, 4000, 1000, 300, 100])]
