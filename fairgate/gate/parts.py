@@ -3,7 +3,7 @@
 A part holds the cache entries of its portion (`fairgate.models.portions`), and what they were made of. Merging takes
 the way of every check, with a cache that the parts fill: what no part has is scored there, such as a baseline's
 checkpoint with another tokenizer. Parts are evidence as the cache is: merging reads the folders that are named, outside
-of the repository, and with FAIRGATE_CACHE_KEY only entries that the key sealed.
+of the repository, and with FAIRGATE_CACHE_KEY only parts that the key sealed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
@@ -29,6 +29,7 @@ from fairgate.gate.scoring import compare_with
 from fairgate.ground.atomic import atomic_write, remove
 from fairgate.ground.errors import FairgateError, NoVerdict, SettingsError, disk_errors, listed
 from fairgate.ground.hashing import digest, read_bounded, sha256_file
+from fairgate.ground.seals import is_sealed, seal
 from fairgate.models.checkpoints import Device, find_device, repositories_of
 from fairgate.records import RecordPart
 from fairgate.suites import Settings
@@ -56,6 +57,12 @@ class ScoredPart(RecordPart):
     precision: str
     inputs: dict[str, str]
     entries: dict[EntryName, Sha256]
+    seal: str = ""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the seal is of: everything else."""
+        return self.model_dump(mode="json", exclude={"seal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +150,7 @@ def write_part(
         folder.mkdir(parents=True)
     try:
         part = score_portion(prepared, settings, portion, folder, progress)
+        part = part.model_copy(update={"seal": seal(models.cache_key(prepared.root), part.content)})
     except FairgateError as error:
         raise NoVerdict(error.problem, where=error.where, remedy=error.remedy) from error
     with disk_errors(SettingsError, "the part cannot be written", folder, "make room there, or name another folder"):
@@ -188,15 +196,12 @@ def evaluate_parts(
     prepared: Prepared,
     settings: Settings,
     *,
-    sealed: bool | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate as every check does, on what the parts hold. Their entries have to be `sealed` by this run's key; None:
-    if FAIRGATE_CACHE_KEY gives it one.
+    """Evaluate as every check does, on what the parts hold.
 
     Raises NoVerdict for parts that were made of other inputs than this run's, or changed since.
     """
-    sealed = bool(os.environ.get(models.KEY_VARIABLE)) if sealed is None else sealed
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         cache = models.EmbeddingCache(Path(scratch), prepared.root)
         device = Device(parts[0].part.device, parts[0].part.precision)
@@ -207,7 +212,7 @@ def evaluate_parts(
             for what in sorted({*wanted, *made_of}):
                 if made_of.get(what) != wanted.get(what):
                     raise _other(read, what, made_of.get(what), wanted.get(what))
-            _take(read, cache, prepared.root, sealed=sealed)
+            _take(read, cache, prepared.root)
             if progress is not None:
                 progress("parts", number, len(parts))
         return evaluate(spread, settings, progress=progress)
@@ -253,10 +258,15 @@ def _read(folder: Path, root: Path) -> ReadPart:
     try:
         if path.is_fifo():
             raise ValueError("it is a pipe")
-        return ReadPart(folder, ScoredPart.model_validate(json.loads(read_bounded(path, _MOST_BYTES)), strict=True))
+        part = ScoredPart.model_validate(json.loads(read_bounded(path, _MOST_BYTES)), strict=True)
     except (OSError, ValueError, RecursionError) as error:
         why = "it is no part of a run" if isinstance(error, ValidationError | json.JSONDecodeError) else error
         raise NoVerdict(f"the part cannot be read: {why}.", where=str(path), remedy=_AGAIN) from None
+    if os.environ.get(models.KEY_VARIABLE) and not is_sealed(models.cache_key(root), part.content, part.seal):
+        raise NoVerdict(
+            f"the part was changed, or another {models.KEY_VARIABLE} sealed it.", where=str(path), remedy=_AGAIN
+        )
+    return ReadPart(folder, part)
 
 
 def _inside(folder: Path, root: Path) -> bool:
@@ -264,8 +274,8 @@ def _inside(folder: Path, root: Path) -> bool:
     return any(map(folder.resolve().is_relative_to, repositories_of(root)))
 
 
-def _take(read: ReadPart, into: models.EmbeddingCache, root: Path, *, sealed: bool) -> None:
-    """Copy a part's entries. Raises NoVerdict for one that is missing, was changed, or is sealed by another key."""
+def _take(read: ReadPart, into: models.EmbeddingCache, root: Path) -> None:
+    """Copy a part's entries. Raises NoVerdict for one that is missing, damaged, or was changed."""
     folder, entries = read.folder / ENTRIES, read.part.entries
     for name, sha256 in entries.items():
         path = folder / f"{name}.safetensors"
@@ -275,10 +285,9 @@ def _take(read: ReadPart, into: models.EmbeddingCache, root: Path, *, sealed: bo
             same = False
         if not same:
             raise NoVerdict(f"{read.words} was changed, or is not complete.", where=str(path), remedy=_AGAIN)
-    if refused := models.take(models.EmbeddingCache(folder, root, sealed=sealed), list(entries), into):
+    if refused := models.take(models.EmbeddingCache(folder, root, sealed=False), list(entries), into):
         raise NoVerdict(
-            f"{read.words} has an entry that is damaged"
-            + (f", or that another {models.KEY_VARIABLE} sealed." if sealed else "."),
+            f"{read.words} has an entry that is damaged.",
             where=str(folder / f"{refused}.safetensors"),
             remedy=_AGAIN,
         )

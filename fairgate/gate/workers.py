@@ -53,7 +53,7 @@ def evaluate_on(
         except FairgateError as trouble:
             return evaluate(replace(prepared, trouble=trouble), settings, progress=progress)
         parts.sort(key=lambda read: read.part.shard)
-        return evaluate_parts(parts, prepared, settings, sealed=False, progress=progress)
+        return evaluate_parts(parts, prepared, settings, progress=progress)
 
 
 def _worker(prepared: Prepared, settings: Settings, device: str) -> Callable[[Portion], tuple[ScoredPart, Files]]:

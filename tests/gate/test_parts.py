@@ -227,6 +227,20 @@ def test_a_part_in_the_repository_is_refused_and_with_a_key_every_part_without_i
         merged(toy, two)
 
 
+def test_with_a_key_nothing_of_a_part_is_believed_that_the_key_did_not_seal(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not which suite is judged either: merging takes its name from the parts."""
+    monkeypatch.setenv(KEY_VARIABLE, "k" * 32)
+    (folder,) = parts_of(toy, tmp_path, 1, baseline="none")
+    assert gate.read_parts([folder], toy.root)[0].part.suite == "jobs"
+    for change in ({"suite": "lenient"}, {"precision": "amp_bf16"}, {"entries": {}}, {"seal": ""}):
+        again = shutil.copytree(folder, tmp_path / next(iter(change)))
+        edit(again, lambda part, change=change: part.update(change))
+        with pytest.raises(NoVerdict, match=f"another {KEY_VARIABLE} sealed"):
+            gate.read_parts([again], toy.root)
+
+
 def test_a_part_has_no_table_that_holds_rows_of_other_jobs(two: list[Path]) -> None:
     kinds = {
         path.relative_to(folder / "part-entries").parts[0] for folder in two for path in folder.rglob("*.safetensors")
