@@ -187,7 +187,7 @@ class _Crew:
             raise RecipeError(
                 f"{LIVES} workers were lost {what}.",
                 where=f"Ray: {type(error).__name__}: {why}",
-                remedy="see Ray's logs; often memory ran out: use fewer --workers, or smaller shards (`shard_sets`)",
+                remedy="see Ray's logs; often memory ran out: use fewer --workers, or a smaller `shard_sets` of builds",
             ) from error
         if task is not None:
             self._waiting.appendleft(task)

@@ -84,7 +84,7 @@ def read_shard(text: str) -> tuple[int, int]:
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count <= MOST_JOBS:
         raise SettingsError(
-            f"'{text}' is no shard.",
+            f"'{text}' is not a shard.",
             where="--shard",
             remedy=f"write K/N, with K from 1 to N, and N at most {MOST_JOBS:,}: --shard 3/16",
         )
@@ -260,7 +260,7 @@ def _read(folder: Path, root: Path) -> ReadPart:
             raise ValueError("it is a pipe")
         part = ScoredPart.model_validate(json.loads(read_bounded(path, _MOST_BYTES)), strict=True)
     except (OSError, ValueError, RecursionError) as error:
-        why = "it is no part of a run" if isinstance(error, ValidationError | json.JSONDecodeError) else error
+        why = "it is not a part of a run" if isinstance(error, ValidationError | json.JSONDecodeError) else error
         raise NoVerdict(f"the part cannot be read: {why}.", where=str(path), remedy=_AGAIN) from None
     if os.environ.get(models.KEY_VARIABLE) and not is_sealed(models.cache_key(root), part.content, part.seal):
         raise NoVerdict(

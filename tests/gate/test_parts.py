@@ -192,8 +192,8 @@ def name_of_a_stranger(part: dict[str, Any]) -> None:
             for what in ("suite", "dataset", "checkpoint", "version of fairgate", "versions of libraries", "baseline")
         ),
         (lambda at: edit(at[1], lambda part: part["inputs"].clear()), r"was made of another .* \(none\)"),
-        (lambda at: edit(at[1], name_of_a_stranger), "it is no part of a run"),
-        (lambda at: (at[1] / "part.json").write_text("{"), "it is no part of a run"),
+        (lambda at: edit(at[1], name_of_a_stranger), "it is not a part of a run"),
+        (lambda at: (at[1] / "part.json").write_text("{"), "it is not a part of a run"),
         (lambda at: (at[1] / "part.json").unlink(), "cannot be read"),
         (lambda at: cut(at[1]), "part 2/2 was changed, or is not complete"),
         (lambda at: shutil.rmtree(at[1] / "part-entries" / "texts"), "part 2/2 was changed, or is not complete"),
@@ -263,7 +263,7 @@ def test_every_batch_belongs_to_one_job_and_every_job_has_one(images: int, batch
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/10001", "-1/4", "1/4/2", "a/b", "1.0/4"])
 def test_a_shard_is_a_number_of_a_number(text: str) -> None:
     assert gate.read_shard("003/16") == (3, 16)
-    with pytest.raises(SettingsError, match="is no shard"):
+    with pytest.raises(SettingsError, match="is not a shard"):
         gate.read_shard(text)
 
 

@@ -57,7 +57,8 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
         int, typer.Option(min=2, help="Sets of a group below which the suite gives no verdict on it.")
     ] = suites.FEWEST,
     question: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What a table of answers answers that names no question.")
+        str | None,
+        typer.Option(metavar="TEXT", help="The question of a table of answers, if the table does not name it."),
     ] = None,
     measured: Annotated[
         bool | None,
