@@ -52,6 +52,7 @@ from .generated import generation_seed as generation_seed
 from .portions import PartCache as PartCache
 from .portions import Portion as Portion
 from .portions import names_in as names_in
+from .portions import portion_of as portion_of
 from .portions import take as take
 from .prompt_tokens import ArrayTraining as ArrayTraining
 from .reading import preprocessing_digest as preprocessing_digest

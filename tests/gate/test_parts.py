@@ -26,7 +26,9 @@ from fairgate.data import write_dataset
 from fairgate.ground.errors import NoVerdict, SettingsError
 from fairgate.models import KEY_VARIABLE, Portion
 from fairgate.models.checkpoints import Checkpoint, Device
+from fairgate.models.decoding import SourceLike
 from fairgate.models.portions import PIECES
+from fairgate.probes.reader import WatchedPictures
 from fairgate.records import RunRecord
 from fairgate.suites import Settings
 
@@ -258,6 +260,21 @@ def test_every_batch_belongs_to_one_job_and_every_job_has_one(images: int, batch
     assert sorted({start for job in own for start in job}) == list(starts)
     if count <= len(starts):
         assert [start for job in own for start in job] == list(starts)
+
+
+def test_what_a_picture_shows_is_copied_to_rows_of_other_jobs_and_to_none_of_a_whole_source() -> None:
+    class Half(SourceLike):
+        def image_batches(self, _: int) -> Iterator[tuple[Any, list[bytes]]]:
+            yield np.arange(4), [b"a", b"b", b"c", b"d"]
+
+    class Watched(WatchedPictures[bytes]):
+        def look(self, data: bytes, _: int) -> bytes:
+            return data
+
+    half = Half(range(8))  # type: ignore[arg-type]
+    assert Watched(Portion(half, 1, 1)).seen() == [b"a", b"b", b"c", b"d", *[b"a"] * 4]  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        Watched(half).seen()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/10001", "-1/4", "1/4/2", "a/b", "1.0/4"])
