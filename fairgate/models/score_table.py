@@ -83,7 +83,8 @@ class ScoreTable:
             raise ScoresError(
                 f"the table has no column of labels for '{attribute}'.",
                 where=str(self.path),
-                remedy=did_you_mean(attribute, self.prompts) or f"its columns: {quoted(self.prompts)}",
+                remedy=did_you_mean(attribute, self.prompts)
+                or f"append `?{attribute}=COLUMN`; its columns: {quoted(self.prompts)}",
             )
         column = self._arrow.column(attribute)
         if pa.types.is_integer(column.type):

@@ -83,7 +83,7 @@ def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextSt
             by_group = " per group" if any(group.delta is not None for group in check.groups) else ""
             advice.append(f"score about {share_words(check.sets_needed, unit)}{by_group}")
             if check.views == 1 and _has_views(check, record):
-                advice.append("or fewer with `views: 16` in its probe")
+                advice.append("or fewer with views: 16 in its probe")
         if small := check.small_groups:
             wanted = check.min_sets or 0
             few = [f"{share_words(wanted - group.n_sets, unit)} of {clean(group.group, 80)}" for group in small]
