@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def power_table(record: PowerRecord) -> Table:
-    """A row per check: what it lets pass, which loss it fails, and what it takes to pass a harmless change."""
-    columns = ("check", "tier", ">margin", ">harmless change passes", ">fails a loss of", f">{record.unit}s needed")
+    """A row per check: how often it passes a harmless change, which loss it fails, and what it takes to pass."""
+    columns = ("check", "tier", ">margin", ">passes", ">fails a loss of", f">{record.unit}s needed")
     return text_table(columns, (_row(check) for check in record.checks))
 
 
 def _row(check: CheckPower) -> tuple[str, ...]:
     needed = "" if check.needed is None else f"{check.needed:,} a group" if check.over else f"{check.needed:,}"
     loss = "" if check.loss is None else f"{check.loss:.2f} or more"
-    return fold_name(check.id, 32), check.tier, number(check.margin), f"{check.passes:.0%}", loss, needed
+    return fold_name(check.id, 24), check.tier, number(check.margin), f"{check.passes:.0%}", loss, needed
 
 
 def power_lines(record: PowerRecord) -> list[str]:
