@@ -99,7 +99,7 @@ def _warm_subprocesses(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 def _no_plugins_of_others() -> Iterator[None]:
     """A pytest that a test starts loads no plugin that no suite needs: DVC's hydra alone takes 0.3 s, each time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTEST_ADDOPTS", "-p no:hydra_pytest -p no:hypothesispytest -p no:anyio -p no:slipcover")
+        patch.setenv("PYTEST_ADDOPTS", "-p no:hydra_pytest -p no:anyio -p no:slipcover")
         yield
 
 
