@@ -199,7 +199,7 @@ class Measure:
             changed["in_blocks"] = lambda counts, unit: after(in_blocks(counts, unit))
         return replace(self, draw=lambda counts: after(draw(counts)), **changed)
 
-    def told(self) -> Measure:
+    def numbers_alone(self) -> Measure:
         """Its numbers alone: what it was measured and resampled from is let go."""
         return replace(self, draw=_gone, paired=None, weights=None, means=None, in_blocks=None, images=None)
 
@@ -225,7 +225,7 @@ class Measure:
 
 
 def _gone(_: Counts) -> Drawn:
-    raise AssertionError("a measure that was told is not resampled")
+    raise AssertionError("of this measure the numbers alone were kept, which cannot be resampled")
 
 
 @dataclass(frozen=True, slots=True)

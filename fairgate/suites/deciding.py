@@ -100,8 +100,8 @@ class _Table:
         wanted = self.intervals or planned.check.no_worse_than is None
         drawn = resample(both, cell.n_sets, rule.draws, sets) if wanted or now.by_draws else []
         limits, ties = self._limits(planned, cell, now, drawn[0]) if wanted else _NO_LIMITS, now.ties
-        told = None if before is None else before.told()
-        assessed = Assessed(planned, cell, answers, now, told, limits, None, None if ties is None else ties())
+        numbers = None if before is None else before.numbers_alone()
+        assessed = Assessed(planned, cell, answers, now, numbers, limits, None, None if ties is None else ties())
         compared = []
         for at, measured in enumerate(candidates):
             assert before is not None
