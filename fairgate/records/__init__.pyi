@@ -54,6 +54,7 @@ from .history import Point as Point
 from .history import Question as Question
 from .history import RecordFiles as RecordFiles
 from .history import Series as Series
+from .history import steps as steps
 from .metrics import FILE as FILE
 from .metrics import Better as Better
 from .metrics import Extreme as Extreme

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -99,7 +99,8 @@ class Point:
 
     `shared`: runs of several checkpoints have the commit of this one, so that the commit does not identify it. `cut`
     says why the numbers before cannot be compared with this one; None where they can. `anchor` is the number of the
-    suite's anchor in that run; None if it was compared with none.
+    suite's anchor in that run; None if it was compared with none. The number of a comparison in groups is that of
+    `group`; if the run before has another group's, `earlier` is what it measured of this one.
     """
 
     run: PastRun
@@ -111,6 +112,17 @@ class Point:
     shared: bool = False
     cut: str | None = None
     anchor: float | None = None
+    group: str | None = None
+    earlier: Point | None = None
+
+
+def steps(points: Sequence[Point]) -> list[tuple[Point, Point]]:
+    """Each point with what the run before measured of the same; left out if the two cannot be compared."""
+    return [
+        (after.earlier or before, after)
+        for before, after in pairwise(points)
+        if after.cut is None or after.earlier is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +170,8 @@ class Series:
         """Points whose number differs from the one before, where one of the two has no interval."""
         return [
             after
-            for before, after in pairwise(self.points)
-            if after.cut is None and before.value != after.value and None in (before.lo, before.hi, after.lo, after.hi)
+            for before, after in steps(self.points)
+            if before.value != after.value and None in (before.lo, before.hi, after.lo, after.hi)
         ]
 
     @property

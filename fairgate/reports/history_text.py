@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number, share_words, signed, with_interval
 from fairgate.records import RULE, History, Move, Point, Series
-from fairgate.reports.data_table import text_table
+from fairgate.reports.data_table import fold_name, text_table
 from fairgate.reports.formatting import at_most, grouped, metric_words
 
 if TYPE_CHECKING:
@@ -102,12 +102,16 @@ def _untracked(move: Move) -> str:
 
 
 def move_words(series: Series, move: Move) -> str:
-    """`fairness 0.912 → 0.861, −0.051 where the intervals allow 0.021: worse`."""
+    """`fairness 0.912 → 0.861, −0.051 where the intervals allow 0.021: worse`, with the group that it is of."""
     judged = f": {verdict}" if (verdict := side(series, move)) else ""
     return (
-        f"{clean(series.item, 120)} {number(move.before.value)} → {number(move.after.value)}, {signed(move.delta)} "
-        f"where the intervals allow {number(move.allowed)}{judged}"
+        f"{clean(series.item, 120)}{_of(move.after)} {number(move.before.value)} → {number(move.after.value)}, "
+        f"{signed(move.delta)} where the intervals allow {number(move.allowed)}{judged}"
     )
+
+
+def _of(point: Point) -> str:
+    return f" of {clean(point.group, 120)}" if point.group else ""
 
 
 def drift_words(series: Series, move: Move) -> str:
@@ -129,8 +133,11 @@ def moved_at(history: History) -> dict[str, list[str]]:
     return {place: [move_words(*entry) for entry in entries] for place, entries in by_place.items()}
 
 
-def cut_words(point: Point) -> str:
-    """Why numbers before a run are not compared with its own."""
+def cut_words(series: Series, point: Point) -> str:
+    """Why numbers before a run are not compared with its own; the item's name where its group is the reason."""
+    if point.earlier is not None:
+        item = clean(series.item, 120)
+        return f"another group at {named(point)} ({day(point)}): {item} is {clean(point.cut or '', 300)}"
     return f"cut at {named(point)} ({day(point)}): {clean(point.cut or '', 200)}"
 
 
@@ -158,7 +165,9 @@ def sparkline(series: Series, widest: int = _WIDEST) -> str:
 def history_table(history: History, width: int) -> Table:
     """A row per item: first and last number, the line between, and where it moved last. Of `width` columns of a
     terminal the line gets what names and numbers leave; a name wraps and is never cut, since its end may be what tells
-    two apart."""
+    two apart. A narrow terminal has the metric under the name. Under the last number of a comparison in groups is the
+    group that it is of."""
+    narrow = width < _BESIDE
     bars = min(_WIDEST, max(_NARROWEST, width - _BESIDE))
     rows: list[list[str | tuple[str, str]]] = []
     anchored = any(series.points[-1].anchor is not None for series in history.series)
@@ -167,17 +176,30 @@ def history_table(history: History, width: int) -> Table:
         last = moves[-1] if moves else None
         bad = last is not None and side(series, last) == "worse"
         words = "" if last is None else f"{signed(last.delta)} {'since' if last is series.drift else 'at'} "
+        metric = metric_words(series.question)
         where = "" if last is None else named(last.before if last is series.drift else last.after)
         rows.append(
             [
-                *(clean(series.item, 200), metric_words(series.question), str(len(series.points))),
-                *(number(series.points[0].value), sparkline(series, bars), measured(series.points[-1])),
+                *(
+                    ("\n".join([fold_name(series.item, 18), metric]),)
+                    if narrow
+                    else (fold_name(series.item, 40), metric)
+                ),
+                *(str(len(series.points)), number(series.points[0].value)),
+                *(sparkline(series, bars), _newest(series.points[-1], narrow)),
                 *((_since_anchor(series),) if anchored else ()),
                 (words + where, "red" if bad else ""),
             ]
         )
     since = ("~since the anchor",) if anchored else ()
-    return text_table(("~check", "~metric", ">runs", ">first", "history", "~last", *since, "~moved"), rows)
+    named_by = ("~check, metric",) if narrow else ("~check", "~metric")
+    return text_table((*named_by, ">runs", ">first", "history", "~last", *since, "~moved"), rows)
+
+
+def _newest(point: Point, narrow: bool) -> str:
+    """The number with its interval, and the group that it is of, on lines of their own in a narrow terminal."""
+    text = measured(point).replace(" [", "\n[") if narrow else measured(point)
+    return f"{text}\n{fold_name(_of(point).strip(), 16 if narrow else 30)}" if point.group else text
 
 
 def _since_anchor(series: Series) -> str:
@@ -247,10 +269,9 @@ def _several(points: Sequence[Point]) -> str:
 
 def cuts(history: History) -> list[str]:
     """Every cut once, oldest first."""
-    cut_points = sorted(
-        (point for series in history.series for point in series.points if point.cut), key=lambda p: p.place
-    )
-    return list(dict.fromkeys(cut_words(point) for point in cut_points))
+    cut_points = [(series, point) for series in history.series for point in series.points if point.cut]
+    cut_points.sort(key=lambda entry: entry[1].place)
+    return list(dict.fromkeys(cut_words(*entry) for entry in cut_points))
 
 
 def notices(history: History) -> list[str]:

@@ -146,13 +146,16 @@ def metric_values(record: RunRecord) -> dict[str, float]:
 
 
 def _group_numbers(check: CheckResult) -> dict[str, float | None]:
-    """`/group/woman` and `/group/woman/delta` of each group; a hash is added where a name is long or taken."""
+    """`/group/woman` and `/group/woman/delta` of each group; of a comparison also its interval, for runs may settle it
+    by different groups. A hash is added where a name is long or taken."""
     values: dict[str, float | None] = {}
     for group in check.groups:
         name = safe_part(group.group)
         if len(name) > LONGEST_GROUP or f"/group/{name}" in values:
             name = f"{name[: LONGEST_GROUP - 9]}-{sha256_bytes(f'{group.attribute} {group.group}'.encode())[:8]}"
         values |= {f"/group/{name}": group.value, f"/group/{name}/delta": group.delta}
+        if check.rule == "no_worse_than":
+            values |= {f"/group/{name}/lo": group.lo, f"/group/{name}/hi": group.hi}
     return values
 
 

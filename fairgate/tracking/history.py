@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from fairgate.ground.errors import SettingsError, did_you_mean
-from fairgate.records import History, Move, PastRun, Point, Question, Series, item_name
+from fairgate.ground.number_format import number
+from fairgate.records import History, Move, PastRun, Point, Question, Series, item_name, steps
 from fairgate.tracking.content import WHOLE, safe_part
 
 
@@ -111,7 +111,7 @@ def _series(
     anchor: str | None,
 ) -> Series:
     points = tuple(_points(stem, runs, shared, anchor))
-    moved = (_move(before, after, by_commit) for before, after in pairwise(points) if after.cut is None)
+    moved = (_move(before, after, by_commit) for before, after in steps(points))
     moves = tuple(move for move in moved if move is not None)
     measured = {point.place for point in points}
     without = tuple(
@@ -127,16 +127,34 @@ def _series(
 
 
 def _points(stem: str, runs: Sequence[PastRun], shared: set[str | None], anchor: str | None) -> Iterable[Point]:
-    before: PastRun | None = None
+    before: Point | None = None
     for place, run in enumerate(runs):
         if (value := run.metrics.get(stem)) is None:
             continue
         lo, hi, bound = (run.metrics.get(f"{stem}/{suffix}") for suffix in ("lo", "hi", "bound"))
         now, delta = (run.metrics.get(f"{anchor}{suffix}") for suffix in ("", "/delta"))
         start = None if now is None or delta is None else now - delta
-        cut = None if before is None else _cut(before, run, stem)
-        yield Point(run, place, value, lo, hi, bound, run.commit in shared, cut, start)
-        before = run
+        cut = None if before is None else _cut(before.run, run, _part(stem))
+        compared = _part(stem) in run.questions and run.questions[_part(stem)].rule == "no_worse_than"
+        group = group_of(run.metrics, stem) if compared else None
+        point = Point(run, place, value, lo, hi, bound, run.commit in shared, cut, start, group)
+        before = point if before is None or cut is not None else _of_its_group(before, point, stem)
+        yield before
+
+
+def _of_its_group(before: Point, now: Point, stem: str) -> Point:
+    """`now`, cut if the number before is another group's, with both groups' numbers at both runs."""
+    if before.group is None or now.group is None or before.group == now.group:
+        return now
+    start = f"{stem}/group/{now.group}"
+    was, lo, hi = (before.run.metrics.get(f"{start}{suffix}") for suffix in ("", "/lo", "/hi"))
+    left = now.run.metrics.get(f"{stem}/group/{before.group}")
+    cut = (
+        f"now of {now.group} ({number(was)} → {number(now.value)}), "
+        f"before of {before.group} ({number(before.value)} → {number(left)})"
+    )
+    earlier = None if was is None else replace(before, value=was, lo=lo, hi=hi, group=now.group)
+    return replace(now, cut=cut, earlier=earlier)
 
 
 def _shared_commits(runs: Sequence[PastRun]) -> set[str | None]:
@@ -148,8 +166,7 @@ def _shared_commits(runs: Sequence[PastRun]) -> set[str | None]:
     return {commit for commit, fingerprints in models.items() if len(fingerprints) > 1}
 
 
-def _cut(before: PastRun, run: PastRun, stem: str) -> str | None:
-    part = _part(stem)
+def _cut(before: PastRun, run: PastRun, part: str) -> str | None:
     if before.fingerprint != run.fingerprint:
         if before.dataset == run.dataset:
             return f"the content of dataset {run.dataset} changed"
@@ -159,9 +176,7 @@ def _cut(before: PastRun, run: PastRun, stem: str) -> str | None:
         return "the earlier question is not known"
     if was.digest != now.digest:
         return "the question changed: prompts, labels, groups or the metric's version"
-    first, then = (group_of(either.metrics, stem) for either in (before, run))
-    of_groups = now.rule == "no_worse_than" and first is not None and then is not None
-    return f"another group's number: of {first} before, of {then} now" if of_groups and first != then else None
+    return None
 
 
 def group_of(metrics: Mapping[str, float], stem: str) -> str | None:

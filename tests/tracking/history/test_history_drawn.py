@@ -7,7 +7,7 @@ import pytest
 from past import MARGIN, SKEW, a_run, jobs
 from PIL import Image
 
-from fairgate.records.history import History, PastRun
+from fairgate.records.history import History, PastRun, Question
 from fairgate.reports.history_page import draw, history_html
 from fairgate.reports.history_text import history_table, sparkline, terminal_lines
 from fairgate.tracking import suite_history
@@ -244,3 +244,28 @@ def test_the_picture_is_a_png_whatever_the_names(story: History, tmp_path: Path)
             sizes.append(picture.size)
     assert sizes[0][0] < sizes[1][0]
     assert all(width > 800 and height > 400 for width, height in sizes)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_reader_sees_that_the_group_changed_and_how_its_number_moved(width: int) -> None:
+    asked = {"nobody-falls-behind": Question("group_gap", "higher", "no_worse_than", "baseline", "q")}
+    runs = []
+    for at, dark, light in ((1, -0.01, -0.02), (2, -0.3, -0.02)):
+        stem = "nobody-falls-behind/flight attendant"
+        groups = {f"{stem}/group/{name}{end}": value + add for name, value in (("dark", dark), ("light", light))
+                  for end, add in (("", 0.0), ("/lo", -0.02), ("/hi", 0.02))}  # fmt: skip
+        worst = {f"{stem}{end}": min(dark, light) + add for end, add in (("", 0.0), ("/lo", -0.02), ("/hi", 0.02))}
+        runs.append(a_run(at, more={**groups, **worst}, asked=asked))
+    found = history(*runs, check="nobody-falls-behind")
+    moved, regrouped = terminal_lines(found)[1:3]
+    item = "nobody-falls-behind[flight attendant]"
+    assert moved == f"  {item} of dark −0.010 → −0.300, −0.290 where the intervals allow 0.028: worse"
+    numbers = "now of dark (−0.010 → −0.300), before of light (−0.020 → −0.020)"
+    assert regrouped == f"another group at 0000002 (2026-03-02): {item} is {numbers}"
+    assert regrouped in history_html(found).replace("&gt;", ">")
+    shown = table_text(found, width)
+    assert "of dark" in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert {"nobody-falls-", "nobody-falls-behind[flight attendant]"} & {
+        line.partition("  ")[0] for line in shown.splitlines()
+    }

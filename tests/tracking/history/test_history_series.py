@@ -170,4 +170,21 @@ def test_a_comparison_that_another_group_settles_is_cut_and_a_bound_follows_the_
     series = fairness(before, now)
     assert len(series.moves) == (1 if joined else 0)
     cut = series.points[1].cut
-    assert cut == (None if joined else "another group's number: of Male before, of White now")
+    assert cut == (None if joined else "now of White (0.508 → 0.508), before of Male (0.094 → 0.094)")
+
+
+@pytest.mark.parametrize("limits", [True, False])
+def test_of_a_comparison_that_another_group_settles_the_same_group_moves(limits: bool) -> None:
+    """White fell by 0.4 and became the group that settles it: it is White's own number that moved."""
+    asked = {"fairness": Question("fairness", "higher", "no_worse_than", "baseline", "q")}
+    runs = []
+    for at, male, white in ((1, 0.1, 0.2), (2, 0.11, -0.2)):
+        groups = {"fairness/all/group/Male": male, "fairness/all/group/White": white}
+        if limits:
+            groups |= {"fairness/all/group/White/lo": white - 0.02, "fairness/all/group/White/hi": white + 0.02}
+        runs.append(a_run(at, min(male, white), more=groups, asked=asked))
+    series = fairness(*runs)
+    assert series.points[1].cut == "now of White (0.200 → −0.200), before of Male (0.100 → 0.110)"
+    moved = [(move.after.group, round(move.delta, 9), round(move.allowed, 4)) for move in series.moves]
+    assert moved == ([("White", -0.4, round(math.hypot(0.02, 0.01), 4))] if limits else [])
+    assert bool(series.unjudged) is not limits
