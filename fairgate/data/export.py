@@ -17,7 +17,7 @@ from fairgate.data.label_rows import FILE_NAME, is_inside
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE
 from fairgate.data.parquet_file import encoded
 from fairgate.data.releases import new_folder
-from fairgate.data.shards import writing
+from fairgate.data.shard_writer import writing
 from fairgate.data.tar_rows import PICTURES
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.pixels import opened

@@ -14,7 +14,7 @@ from fairgate.data.import_rows import FoundRows, ImportColumns, RowReader
 from fairgate.data.manifest import Manifest, check_name
 from fairgate.data.releases import ROOT, refuse_existing, write_dataset
 from fairgate.data.rows import MEMBER
-from fairgate.data.shards import UnreadableRow
+from fairgate.data.shard_writer import UnreadableRow
 from fairgate.data.tables import LabelTable, open_table
 from fairgate.ground.errors import DatasetError, disk_errors
 from fairgate.ground.hashing import require_regular
@@ -179,24 +179,8 @@ def _look_up(table: LabelTable, images_dir: Path, found: FoundRows) -> str:
 MOST_SEEDS: Final = 1_000_000
 
 
-def write_prompts(
-    prompts: Mapping[str, str],
-    seeds: int | Mapping[str, int],
-    name: str,
-    *,
-    root: Path = ROOT,
-    version: str = "v1",
-    licence: str = "unknown",
-) -> Manifest:
-    """Make `root/name/version` of `prompts`, by what each is about (its subject): `seeds` rows for every one, or as
-    many as `seeds` has for each.
-
-    A row is a set of its own, `SUBJECT-SEED` with the member `only`, its caption the prompt. It records no attribute:
-    who is painted is perceived later. Raises DatasetError for no prompt or seed, and for subjects or prompts alike.
-    """
-    check_name(name, version)
-    target = root / name / version
-    refuse_existing(target)
+def _seeds_of(prompts: Mapping[str, str], seeds: int | Mapping[str, int], target: Path) -> dict[str, int]:
+    """How many seeds each subject has. Raises DatasetError for prompts or seeds that make no release."""
     of = dict.fromkeys(prompts, seeds) if isinstance(seeds, int) else {word: seeds[word] for word in prompts}
     odd = [count for count in of.values() if not 1 <= count <= MOST_SEEDS]
     if not prompts or odd:
@@ -217,6 +201,28 @@ def write_prompts(
                 where=str(target),
                 remedy="give each word once",
             )
+    return of
+
+
+def write_prompts(
+    prompts: Mapping[str, str],
+    seeds: int | Mapping[str, int],
+    name: str,
+    *,
+    root: Path = ROOT,
+    version: str = "v1",
+    licence: str = "unknown",
+) -> Manifest:
+    """Make `root/name/version` of `prompts`, by what each is about (its subject): `seeds` rows for every one, or as
+    many as `seeds` has for each.
+
+    A row is a set of its own, `SUBJECT-SEED` with the member `only`, its caption the prompt. It records no attribute:
+    who is painted is perceived later. Raises DatasetError for no prompt or seed, and for subjects or prompts alike.
+    """
+    check_name(name, version)
+    target = root / name / version
+    refuse_existing(target)
+    of = _seeds_of(prompts, seeds, target)
 
     def rows() -> Iterator[dict[str, object]]:
         for subject, prompt in prompts.items():

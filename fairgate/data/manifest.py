@@ -19,8 +19,8 @@ from pydantic import (
 )
 
 from fairgate.ground.errors import DatasetError, first_harmful, harmless
-from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import read_bounded, require_regular
+from fairgate.ground.validation_words import fault_words
 
 MANIFEST_FILE = "manifest.json"
 CARD_FILE = "README.md"

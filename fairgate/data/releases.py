@@ -13,12 +13,21 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fairgate.data.dataset import Dataset, read_dataset
-from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, PULL, VERSION_PATTERN, Manifest, check_name, read_manifest
-from fairgate.data.rows import SetReader, Tally, check_attributes, require_distinct
-from fairgate.data.shards import ShardWriter, writing
+from fairgate.data.manifest import (
+    CARD_FILE,
+    MANIFEST_FILE,
+    PULL,
+    VERSION_PATTERN,
+    Manifest,
+    Shard,
+    check_name,
+    read_manifest,
+)
+from fairgate.data.rows import Row, SetReader, Tally, check_attributes, require_distinct
+from fairgate.data.shard_writer import ShardWriter, writing
 from fairgate.data.verify import Problem
 from fairgate.ground.errors import DatasetError, did_you_mean
-from fairgate.ground.faults import fault_words
+from fairgate.ground.validation_words import fault_words
 from fairgate.version import __version__
 
 ROOT = Path("datasets")
@@ -174,13 +183,7 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
     reader = SetReader(declared, counterfactual)
     tally = Tally(declared)
     with new_folder(folder) as partial, closing(ShardWriter(partial, shard_bytes)) as writer:
-        for members in reader.sets(rows):
-            writer.add(members)
-            for row in members:
-                tally.add(row)
-        shards = writer.finish()
-        if not shards:
-            raise DatasetError("there are no rows.", where=str(folder), remedy="give at least one set")
+        shards = _write_shards(reader.sets(rows), writer, tally, folder)
         counts = tally.counts()
         require_distinct(counts.subjects, "subjects", str(folder))
         manifest = Manifest(
@@ -205,6 +208,17 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
         )
         write_description(partial, manifest)
     return manifest
+
+
+def _write_shards(sets: Iterable[list[Row]], writer: ShardWriter, tally: Tally, folder: Path) -> list[Shard]:
+    for members in sets:
+        writer.add(members)
+        for row in members:
+            tally.add(row)
+    shards = writer.finish()
+    if not shards:
+        raise DatasetError("there are no rows.", where=str(folder), remedy="give at least one set")
+    return shards
 
 
 def write_description(folder: Path, manifest: Manifest, sections: Sequence[str] = ()) -> None:

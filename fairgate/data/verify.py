@@ -15,7 +15,7 @@ from fairgate.data.manifest import PULL, Counts, Manifest, Shard
 from fairgate.data.parquet_file import encoded
 from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
 from fairgate.data.shard_reader import ShardReader
-from fairgate.data.shards import ContentHash
+from fairgate.data.shard_writer import ContentHash
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import digest
 from fairgate.ground.pixels import Pixels, many_pixels

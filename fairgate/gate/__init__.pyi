@@ -5,6 +5,10 @@ from .definitions import hold as hold
 from .edited_records import verify_record as verify_record
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
+from .model_runs import Progress as Progress
+from .model_runs import at_temperature_of as at_temperature_of
+from .model_runs import dataset_info as dataset_info
+from .model_runs import open_model as open_model
 from .parts import evaluate_parts as evaluate_parts
 from .parts import read_parts as read_parts
 from .parts import read_shard as read_shard
@@ -21,10 +25,6 @@ from .publishing import keep_baseline as keep_baseline
 from .publishing import publish as publish
 from .publishing import refuse_update as refuse_update
 from .reading import needs_entropy as needs_entropy
-from .runs import Progress as Progress
-from .runs import at_temperature_of as at_temperature_of
-from .runs import dataset_info as dataset_info
-from .runs import open_model as open_model
 from .saved_run import saved_record as saved_record
 from .scoring import Scored as Scored
 from .scoring import decide_one as decide_one

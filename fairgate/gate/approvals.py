@@ -14,8 +14,8 @@ from datetime import date
 from fairgate import suites
 from fairgate.gate.baselines import RESULTS, SCORES, BaselineSpec, Repository, parse_baseline
 from fairgate.gate.bases import BaseCommit, branch_name, is_full_hash
+from fairgate.gate.model_runs import ComparedRun
 from fairgate.gate.preparation import Approving, Prepared
-from fairgate.gate.runs import ComparedRun
 from fairgate.ground.errors import BaselineError, SuiteError
 from fairgate.ground.hashing import sha256_bytes
 from fairgate.records import Against, ApprovalKind, DefinitionChange, ModelInfo, NeededApproval

@@ -58,25 +58,7 @@ class _Comparison:
             with self._without_verdict():
                 bases.require_as_committed(self.repository, self.here, self.settings)
         text = self._text(base)
-        loaded = None if text is None else self._loaded(text, base)
-        old = None if isinstance(loaded, SuiteError) else loaded
-        if old is not None:
-            with self._without_verdict():
-                self._dataset(base, self.releases.add(old, base))
-            self._merge_base(old, base)
-        elif isinstance(loaded, SuiteError):
-            before = f"not readable: {loaded.problem}"
-            self.changes.append(DefinitionChange(what="the suite", before=before, now="readable"))
-            self.weighed.append(another_suite(text, self.here.suite, f"{base.words} has a suite that cannot be read"))
-        else:
-            self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
-            gone = sorted(
-                set(bases.suites_at(self.repository, base.commit)) - set(suites.suite_names(self.prepared.root))
-            )
-            if gone:
-                what = f"this change adds suite '{self.here.name}' and deletes {listed(gone)}"
-                self.notices.append(f"{what}: nobody has reviewed what the new one asks for")
-                self.weighed.append(another_suite(None, self.here.suite, what))
+        old = self._compare_with_base(text, base)
         for place in others:
             with self._without_verdict():
                 self._other(place, text, old)
@@ -112,6 +94,29 @@ class _Comparison:
             ),
         )
         return completed, self.settings
+
+    def _compare_with_base(self, text: bytes | None, base: bases.BaseCommit) -> suites.LoadedSuite | None:
+        """The base's suite, with how this change's differs from it; None if there is none that can be read."""
+        loaded = None if text is None else self._loaded(text, base)
+        old = None if isinstance(loaded, SuiteError) else loaded
+        if old is not None:
+            with self._without_verdict():
+                self._dataset(base, self.releases.add(old, base))
+            self._merge_base(old, base)
+        elif isinstance(loaded, SuiteError):
+            before = f"not readable: {loaded.problem}"
+            self.changes.append(DefinitionChange(what="the suite", before=before, now="readable"))
+            self.weighed.append(another_suite(text, self.here.suite, f"{base.words} has a suite that cannot be read"))
+        else:
+            self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
+            gone = sorted(
+                set(bases.suites_at(self.repository, base.commit)) - set(suites.suite_names(self.prepared.root))
+            )
+            if gone:
+                what = f"this change adds suite '{self.here.name}' and deletes {listed(gone)}"
+                self.notices.append(f"{what}: nobody has reviewed what the new one asks for")
+                self.weighed.append(another_suite(None, self.here.suite, what))
+        return old
 
     @contextlib.contextmanager
     def _without_verdict(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fairgate import reports
 from fairgate.gate.approvals import record_approval
 from fairgate.gate.baselines import record_in_folder, require_own_scores
+from fairgate.gate.model_runs import CandidateRun, Progress, dataset_info, model_info, open_model, packages
 from fairgate.gate.preparation import Prepared, require_intact
 from fairgate.gate.reading import Scores
 from fairgate.gate.reproduction import (
@@ -18,7 +19,6 @@ from fairgate.gate.reproduction import (
     unlike,
     wrong_entropies,
 )
-from fairgate.gate.runs import CandidateRun, Progress, dataset_info, model_info, open_model, packages
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.models import Model, local_paths
 from fairgate.models.checkpoints import judging

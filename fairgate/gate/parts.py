@@ -23,8 +23,8 @@ from pydantic import Field, ValidationError
 
 from fairgate import models
 from fairgate.gate.evaluation import Evaluation, evaluate
+from fairgate.gate.model_runs import CandidateRun, Progress, open_model, packages
 from fairgate.gate.preparation import Distribution, Prepared, require_intact
-from fairgate.gate.runs import CandidateRun, Progress, open_model, packages
 from fairgate.gate.scoring import compare_with
 from fairgate.ground.atomic import atomic_write, remove
 from fairgate.ground.errors import FairgateError, NoVerdict, SettingsError, disk_errors, listed

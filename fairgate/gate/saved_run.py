@@ -10,10 +10,10 @@ from typing import TypeVar
 from fairgate import tracking
 from fairgate.gate import baselines
 from fairgate.gate.approvals import record_approval
+from fairgate.gate.model_runs import CandidateRun, ComparedRun, dataset_info, entropies_of, model_info, tracking_uri
 from fairgate.gate.preparation import Definition
 from fairgate.gate.reading import Scores, needs_entropy
 from fairgate.gate.reproduction import differences, other_environment, require_reproduced
-from fairgate.gate.runs import CandidateRun, ComparedRun, dataset_info, entropies_of, model_info, tracking_uri
 from fairgate.ground.errors import BaselineError, FairgateError
 from fairgate.models import Model, local_paths
 from fairgate.models.checkpoints import is_rooted, judging

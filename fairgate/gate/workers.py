@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fairgate.engines import Task, open_engine
 from fairgate.gate.evaluation import Evaluation, evaluate
+from fairgate.gate.model_runs import Progress
 from fairgate.gate.parts import ENTRIES, ReadPart, ScoredPart, evaluate_parts, score_portion
 from fairgate.gate.preparation import Prepared
-from fairgate.gate.runs import Progress
 from fairgate.ground.errors import FairgateError
 from fairgate.suites import Settings
 

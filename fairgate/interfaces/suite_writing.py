@@ -149,9 +149,7 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
     fetched = model.startswith("mlflow-model:")
     if not fetched:
         models.require_uri(model, root)
-    if baseline is None:
-        branch, remote = suites.find_branch(root)
-        baseline = f"git:{'origin/' if remote else ''}{branch}"
+    baseline = baseline or _default_branch(root)
     baselines.parse_baseline(baseline, where="--baseline")
     release = data.open_dataset(dataset, data.releases_folder(root))
     named = models.local_paths("" if fetched else model)
@@ -181,6 +179,11 @@ def first_suite(  # noqa: PLR0913 - the options of `suite new`
         told = "not measured which checks these images can decide: --measured, or see `fairgate power`"
         return power.FirstSuite(text, (told,))
     return power.measured_suite(name, root, release, write, tolerates=tolerates, like=like, progress=progress)
+
+
+def _default_branch(root: Path) -> str:
+    branch, remote = suites.find_branch(root)
+    return f"git:{'origin/' if remote else ''}{branch}"
 
 
 def write_suite(name: str, root: Path, text: str) -> tuple[Path, bool]:

@@ -26,8 +26,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from fairgate.ground.errors import ModelError, listed
-from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest, read_bounded
+from fairgate.ground.validation_words import fault_words
 from fairgate.models.checkpoints import MAX_SIDE, Checkpoint, Device, Embeddings, Encoder, require_file, resolve
 from fairgate.models.contract import Capability, Floats, ImageSource, Request, register
 from fairgate.models.two_towers import SAME_TEXT, TwoTowers, as_two_towers

@@ -27,7 +27,7 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
-from fairgate.models.reading import folder_tokenizer, preprocessing_digest
+from fairgate.models.input_digests import folder_tokenizer, preprocessing_digest
 from fairgate.models.two_towers import TwoTowers
 
 if TYPE_CHECKING:

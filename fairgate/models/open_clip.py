@@ -37,6 +37,7 @@ from fairgate.models.checkpoints import (
     versions,
 )
 from fairgate.models.contract import Capability, Request, register
+from fairgate.models.input_digests import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.open_clip_parts import (
     CONFIG,
     PICTURES,
@@ -45,7 +46,6 @@ from fairgate.models.open_clip_parts import (
     Parts,
     published_pictures,
 )
-from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.two_towers import TwoTowers
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files

@@ -155,7 +155,7 @@ class TwoTowers(JudgedModel[Encoder]):
             )
 
         def load(_: Device) -> Encoder:
-            from fairgate.models.reading import rereading
+            from fairgate.models.input_digests import rereading
 
             return rereading(self._engine(), other._engine(), tokenizer=tokenizer, preprocessing=preprocessing)
 

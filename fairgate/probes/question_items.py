@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
 from fairgate.ground.errors import DatasetError
-from fairgate.ground.faults import fault_words
+from fairgate.ground.validation_words import fault_words
 from fairgate.probes.answer_matcher import ABSTAINED, UNREADABLE, AnswerMatcher, misread
 from fairgate.probes.answers import Rows
 from fairgate.probes.settings import SuiteSection, Text

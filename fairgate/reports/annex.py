@@ -18,8 +18,8 @@ from fairgate.reports import formatting as words
 from fairgate.reports.data_table import markdown_table
 from fairgate.reports.model_card import ATTRIBUTES
 from fairgate.reports.outputs import Output, register
-from fairgate.reports.run_drawings import checks_table, groups_table
 from fairgate.reports.run_remarks import approvals_needed, definition_words, excuse_words, notices, remarks
+from fairgate.reports.run_tables import checks_table, groups_table
 from fairgate.reports.sentences import sentence, too_small
 
 _CLIP: Final = 300

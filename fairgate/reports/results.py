@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import BaselineError, clean, disk_errors
-from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import read_bounded, require_regular
 from fairgate.ground.text import unique_keys
+from fairgate.ground.validation_words import fault_words
 from fairgate.records import SCHEMA_VERSION, SCORES, STRICTNESS, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
 from fairgate.reports.outputs import Output, register

@@ -19,7 +19,7 @@ from fairgate.reports.ci import github_annotations
 from fairgate.reports.data_table import markdown_table
 from fairgate.reports.next_steps import NextStep, next_steps
 from fairgate.reports.outputs import Output, register
-from fairgate.reports.run_drawings import checks_table, groups_table
+from fairgate.reports.run_tables import checks_table, groups_table
 from fairgate.reports.sentences import sentence
 
 LEAST_CHARS: Final = 2_000

@@ -13,9 +13,8 @@ from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number
 from fairgate.ground.png import png_of
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
-from fairgate.reports import charts
+from fairgate.reports import charts, run_tables
 from fairgate.reports import formatting as words
-from fairgate.reports import run_drawings as drawings
 from fairgate.reports.contact_sheet import ContactSheet, contact_sheets
 from fairgate.reports.data_table import Table
 from fairgate.reports.outputs import Output, Painted, PictureSource, register
@@ -78,10 +77,10 @@ def _render(
     record: RunRecord, album: Album, limits: PageLimits, history: Sequence[PastValue], sheets: Sequence[ContactSheet]
 ) -> str:
     """The page with what fits within limits of a record; what does not is counted."""
-    key = drawings.group_key(record.dataset)
+    key = run_tables.group_key(record.dataset)
     checks = words.reading_order(record.checks)
     failing, waived, passing = words.by_outcome(checks)
-    tables = drawings.confusion_tables(record.confusions, key)
+    tables = run_tables.confusion_tables(record.confusions, key)
     shown = [*failing[: limits.failing], *waived[: limits.waived], *passing[: limits.passing]]
     views = _Views(
         record,
@@ -100,8 +99,8 @@ def _render(
         "more_waived": len(waived) - len(excused),
         "passing": views.of(passing[: limits.passing], limits.passing),
         "more_passing": max(0, len(passing) - limits.passing),
-        "subjects": drawings.subject_tables(checks, limits.subjects)[: limits.tables],
-        "effects": drawings.effect_tables(checks, key, limits.subjects)[: limits.tables],
+        "subjects": run_tables.subject_tables(checks, limits.subjects)[: limits.tables],
+        "effects": run_tables.effect_tables(checks, key, limits.subjects)[: limits.tables],
         "confusions": tables[: limits.tables],
         "more_confusions": max(0, len(tables) - limits.tables),
         "sheets": sheets,
@@ -115,7 +114,7 @@ class _Views:
 
     record: RunRecord
     album: Album
-    key: drawings.GroupKey
+    key: run_tables.GroupKey
     tables: dict[tuple[str, ...], Table]
     sparks: Mapping[str, charts.Spark]
     rows_left: int
@@ -138,7 +137,7 @@ class _Views:
         self.rows_left -= len(check.groups) if grouped else 0
         return view | {
             "groups": self._groups(check) if grouped else None,
-            "heat": drawings.heat_map(check, self.key) if grouped else None,
+            "heat": run_tables.heat_map(check, self.key) if grouped else None,
             "sets": [self._set(check, worst, anchor) for worst in shown_sets(check)],
             "confusion": self.tables.pop((check.probe, check.subject or ""), None) if failing else None,
             "history": self.sparks.get(check.item),
@@ -146,7 +145,7 @@ class _Views:
 
     def _groups(self, check: CheckResult) -> Table | None:
         """The table of a check's groups, each row of which the filter finds."""
-        table = drawings.groups_table(check, words.unit_of(self.record))
+        table = run_tables.groups_table(check, words.unit_of(self.record))
         if table is None:
             return None
         return replace(

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from fairgate.ground.errors import SuiteError, suggestion
-from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest
+from fairgate.ground.validation_words import fault_words
 from fairgate.ground.yaml_source import Loc, Source, parse_source, read_source
 from fairgate.metrics import METRICS, Metric, MetricSpec
 from fairgate.models import local_paths
@@ -189,6 +189,27 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             suggestion(check.probe, suite.probes, f"probes here: {', '.join(suite.probes)}"),
             "probe",
         )
+    _fits_its_probe(check, probe, spec, refuse)
+    if metric.needs_k != (check.k is not None):
+        rankings = ", ".join(name for name, metric_class in METRICS.items() if metric_class.needs_k)
+        raise refuse(f"{'lacks' if metric.needs_k else 'has'} a `k`.", f"`k` is for rankings: {rankings}", "k")
+    if spec.per_group == "yes" and check.over is None:
+        raise refuse(
+            f"measures {check.metric} over no attribute.", "say `over: each`, `over: crossed` or name attributes"
+        )
+    if spec.per_group == "no" and check.over is not None:
+        raise refuse(
+            f"gives `over`, which {check.metric} does not use.",
+            "remove `over`: the spread inside a set already is over its members",
+            "over",
+        )
+    _takes_its_keys(check, metric, refuse)
+    _settings_are_possible(check, refuse)
+    _bound_is_reachable(check, metric.spec_for(check.settings), refuse)
+
+
+def _fits_its_probe(check: Check, probe: Any, spec: MetricSpec, refuse: Refuse) -> None:
+    """Refuse a metric of other answers than the probe's, and rows by words that the probe does not have."""
     if probe.answers_as not in spec.probes:
         raise refuse(
             f"measures {check.metric} on {with_article(probe.kind)} probe.",
@@ -220,20 +241,9 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             "give its probe `words: {category: [...]}` or a `taxonomy`, or write `by: word`",
             "by",
         )
-    if metric.needs_k != (check.k is not None):
-        rankings = ", ".join(name for name, metric_class in METRICS.items() if metric_class.needs_k)
-        raise refuse(f"{'lacks' if metric.needs_k else 'has'} a `k`.", f"`k` is for rankings: {rankings}", "k")
-    if spec.per_group == "yes" and check.over is None:
-        raise refuse(
-            f"measures {check.metric} over no attribute.", "say `over: each`, `over: crossed` or name attributes"
-        )
-    if spec.per_group == "no" and check.over is not None:
-        raise refuse(
-            f"gives `over`, which {check.metric} does not use.",
-            "remove `over`: the spread inside a set already is over its members",
-            "over",
-        )
-    _takes_its_keys(check, metric, refuse)
+
+
+def _settings_are_possible(check: Check, refuse: Refuse) -> None:
     try:
         refusal = check.settings.refusal(check.over)
     except ValidationError as error:
@@ -244,7 +254,6 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
         ) from error
     if refusal is not None:
         raise refuse(*refusal)
-    _bound_is_reachable(check, metric.spec_for(check.settings), refuse)
 
 
 def _takes_its_keys(check: Check, metric: Metric, refuse: Refuse) -> None:

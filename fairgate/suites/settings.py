@@ -11,7 +11,7 @@ from pathlib import Path
 from fairgate.ground.ci import event_default_branch, in_ci, target_branch
 from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.ground.local_paths import require_local
-from fairgate.suites.options import OPTIONS
+from fairgate.suites.options import OPTIONS, Option
 from fairgate.suites.schema import Suite
 
 
@@ -66,24 +66,11 @@ def resolve(
             "the suite": in_suite.get(name),
             option.ini: ini(option.ini),
         }
-        place, text = next(((place, text) for place, text in places.items() if text), ("", option.default))
-        if text and option.choices and text not in option.choices:
-            raise SettingsError(
-                f"'{text}' is not a value of {option.flag}.",
-                where=place,
-                remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
-            )
-        return text
+        return _first_named(option, places)
 
     model = value("model")
     if model is None:
-        from fairgate.models import uri_forms
-
-        raise SettingsError(
-            f"suite '{suite.suite}' names no model, and none was given.",
-            where="--fairness-model",
-            remedy=f"give --fairness-model URI ({uri_forms()}), or `model:` in the suite",
-        )
+        raise _no_model(suite)
     if allow_pickle and in_ci(env):
         raise SettingsError(
             "--fairness-allow-pickle is refused in CI: a pickled checkpoint can run any code on the runner.",
@@ -105,6 +92,28 @@ def resolve(
         from_suite=frozenset(name for name in ("model", "baseline") if not named(name)),
         pull_request=target_branch(env) is not None,
         wandb=None if wandb == "off" else wandb,
+    )
+
+
+def _first_named(option: Option, places: Mapping[str, str | None]) -> str | None:
+    """An option's value from the first place that names one, else its default; if it has choices, one of them."""
+    place, text = next(((place, text) for place, text in places.items() if text), ("", option.default))
+    if text and option.choices and text not in option.choices:
+        raise SettingsError(
+            f"'{text}' is not a value of {option.flag}.",
+            where=place,
+            remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
+        )
+    return text
+
+
+def _no_model(suite: Suite) -> SettingsError:
+    from fairgate.models import uri_forms
+
+    return SettingsError(
+        f"suite '{suite.suite}' names no model, and none was given.",
+        where="--fairness-model",
+        remedy=f"give --fairness-model URI ({uri_forms()}), or `model:` in the suite",
     )
 
 

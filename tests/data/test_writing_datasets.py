@@ -94,7 +94,7 @@ def test_members_are_stored_in_one_order_so_that_rows_reshape_to_sets(write, row
 
 
 def test_rows_are_read_as_they_are_written_and_never_gathered(write, monkeypatch):
-    monkeypatch.setattr("fairgate.data.shards.ROW_GROUP_BYTES", 200_000)
+    monkeypatch.setattr("fairgate.data.shard_writer.ROW_GROUP_BYTES", 200_000)
 
     def large_rows():
         for number in range(400):
@@ -302,7 +302,7 @@ def test_images_are_stored_uncompressed_and_labels_compressed(root):
 
 
 def test_types_are_settled_by_the_first_rows_and_shards_of_any_size_agree(write, rows, monkeypatch, tmp_path):
-    monkeypatch.setattr("fairgate.data.shards.ROW_GROUP_BYTES", 1500)
+    monkeypatch.setattr("fairgate.data.shard_writer.ROW_GROUP_BYTES", 1500)
     late = ({**row, "late": None if row["set_id"] == "set-0" else 1.5} for row in rows(30))
     write(rows=late, shard_bytes=4000)
     dataset = open_dataset("people", tmp_path / "datasets")
@@ -315,7 +315,7 @@ def test_types_are_settled_by_the_first_rows_and_shards_of_any_size_agree(write,
 def test_a_column_of_mixed_types_is_refused_at_once_and_later(write, rows, monkeypatch):
     with pytest.raises(DatasetError, match="one type in all rows"):
         write(rows=({**row, "mixed": "text" if row["member"] == "0" else 1} for row in rows()))
-    monkeypatch.setattr("fairgate.data.shards.ROW_GROUP_BYTES", 1500)
+    monkeypatch.setattr("fairgate.data.shard_writer.ROW_GROUP_BYTES", 1500)
     with pytest.raises(DatasetError, match="one type in all rows"):
         write(rows=({**row, "mixed": 1 if row["set_id"] != "set-29" else "text"} for row in rows(30)))
 

@@ -25,7 +25,7 @@ from fairgate.reports import render_html
 from fairgate.reports.charts import MOST_POINTS, scale_for, sparks_of
 from fairgate.reports.data_table import Table
 from fairgate.reports.formatting import OF_WORST
-from fairgate.reports.run_drawings import MOST_ROWS, effect_tables, group_key, subject_tables
+from fairgate.reports.run_tables import MOST_ROWS, effect_tables, group_key, subject_tables
 
 
 def point(run: int, value: float | None, *, bound: float | None = 0.85, item: str = "fairness") -> PastValue:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from fairgate.builds.recipes.contract import REGISTERED, Recipe
 from fairgate.ground.errors import RecipeError, did_you_mean, suggestion
-from fairgate.ground.faults import fault_words
+from fairgate.ground.validation_words import fault_words
 
 _OWN = (
     "occupations",

@@ -1,8 +1,9 @@
-from .figures import SENTENCE as SENTENCE
-from .figures import ZeroShot as ZeroShot
-from .figures import figures_of as figures_of
-from .figures import percent as percent
-from .figures import share as share
+from .card_sections import review_section as review_section
+from .mark_statistics import SENTENCE as SENTENCE
+from .mark_statistics import ZeroShot as ZeroShot
+from .mark_statistics import figures_of as figures_of
+from .mark_statistics import percent as percent
+from .mark_statistics import share as share
 from .marks import INSTRUCTIONS as INSTRUCTIONS
 from .marks import Keeper as Keeper
 from .marks import read_records as read_records
@@ -15,7 +16,6 @@ from .releasing import review_command as review_command
 from .releasing import reviewed as reviewed
 from .sample import Sample as Sample
 from .sample import draw_sample as draw_sample
-from .section import review_section as review_section
 from .server import ReviewServer as ReviewServer
 from .session import Session as Session
 from .session import opened_line as opened_line

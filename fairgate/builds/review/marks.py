@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from fairgate.data import Hash, Manifest, Text
 from fairgate.ground.atomic import remove
 from fairgate.ground.errors import DatasetError, disk_errors
-from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest, read_bounded, require_regular, sha256_bytes
+from fairgate.ground.validation_words import fault_words
 
 SCHEMA_VERSION: Final = 1
 MAX_BYTES: Final = 256 << 20

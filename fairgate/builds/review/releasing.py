@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 
 from fairgate import data
-from fairgate.builds.review.figures import Figures, ZeroShot, figures_of
+from fairgate.builds.review.card_sections import balance_section, review_section, unreviewed_section, yield_section
+from fairgate.builds.review.mark_statistics import Figures, ZeroShot, figures_of
 from fairgate.builds.review.marks import Record, holds_marks, read_records
 from fairgate.builds.review.sample import DEFAULT, draw_sample
-from fairgate.builds.review.section import balance_section, review_section, unreviewed_section, yield_section
 from fairgate.data import (
     CROSS,
     MANIFEST_FILE,

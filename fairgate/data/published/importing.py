@@ -127,13 +127,7 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
         name=release,
         version=version,
         attributes=attributes,
-        recipe={
-            **asked,
-            "left_out": dict(reading.left_out),
-            **reading.facts,
-            **({"addresses": fetched} if fetched else {}),
-            **({"packages": packages} if (packages := DATASETS.packages_of([name])) else {}),
-        },
+        recipe={**asked, **_contents(name, reading, fetched)},
         licence=published.licence,
         counterfactual=published.counterfactual,
         notice=published.terms,
@@ -141,6 +135,12 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
         about=f"{published.title}. {chosen.about} Cite: {published.citation}",
     )
     return Obtained(manifest, reading.left_out, made=True)
+
+
+def _contents(name: str, reading: Reading, fetched: Mapping[str, int]) -> dict[str, object]:
+    """What the recipe records of the files: facts and rows left out, addresses fetched now, packages that took part."""
+    parts = {"addresses": fetched, "packages": DATASETS.packages_of([name])}
+    return {"left_out": dict(reading.left_out), **reading.facts, **{key: part for key, part in parts.items() if part}}
 
 
 def _files(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,15 +90,7 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
     findings += look_at_pytest(root, {name: len(definition.planned) for name, (definition, _) in planned.items()}, ini)
     findings += look_at_workflows(root)
     progress("git, DVC, MLflow")
-    specs = [
-        text
-        for definition, settings in planned.values()
-        for text in (settings.baseline, definition.loaded.suite.anchor)
-        if text
-    ]
-    named = [BaselineSpec("git", spec.removeprefix("git:")) for spec in specs if spec.startswith("git:")]
-    refs = dict.fromkeys(spec.pinned[1] if spec.pinned else spec.target for spec in named)
-    findings += machine.look_at_git(root, list(refs))
+    findings += machine.look_at_git(root, _compared_refs(planned.values()))
     findings += machine.look_at_dvc(root)
     uri = options.mlflow or configured("mlflow") or OPTIONS["mlflow"].default
     findings += machine.look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
@@ -106,3 +98,15 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
         for name, (_, settings) in planned.items():
             findings += prove(name, root, settings, options.inject, progress, options.program, options.keep)
     return findings
+
+
+def _compared_refs(planned: Iterable[tuple[gate.Prepared, Settings]]) -> list[str]:
+    """The git references that suites compare with, as baseline or anchor, each once."""
+    named = [
+        text.removeprefix("git:")
+        for prepared, settings in planned
+        for text in (settings.baseline, prepared.loaded.suite.anchor)
+        if text and text.startswith("git:")
+    ]
+    specs = [BaselineSpec("git", text) for text in named]
+    return list(dict.fromkeys(spec.pinned[1] if spec.pinned else spec.target for spec in specs))

@@ -19,23 +19,33 @@ MIN_SETS = 30
 _LISTED = 20
 """Crossings that a preview lists because a suite would not judge them; the others are counted."""
 
+_Labels = Annotated[
+    Path,
+    typer.Option(
+        help="Table with a row per image: CSV (commas, semicolons or tabs; .gz), JSON Lines, Parquet, WebDataset's "
+        ".tar, several as `data/train-*.parquet`, or a folder of one of them or of pictures with metadata.csv."
+    ),
+]
+_Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column with a perceived attribute; repeatable. `gender=Male,Female` sets the order. Left out for a "
+        "generator's outputs, in which a reader perceives who is shown."
+    ),
+]
+_Bins = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Groups of a column of numbers, both bounds included: `age=0-19,20-39,40-59,60-`; repeatable. Where "
+        "bins meet, `0-<10,10-<20` or `0-10,>10-20`."
+    ),
+]
+
 
 def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     name: Annotated[str, typer.Argument(help="Name of the new dataset.")],
-    labels: Annotated[
-        Path,
-        typer.Option(
-            help="Table with a row per image: CSV (commas, semicolons or tabs; .gz), JSON Lines, Parquet, WebDataset's "
-            ".tar, several as `data/train-*.parquet`, or a folder of one of them or of pictures with metadata.csv."
-        ),
-    ],
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column with a perceived attribute; repeatable. `gender=Male,Female` sets the order. Left out for a "
-            "generator's outputs, in which a reader perceives who is shown."
-        ),
-    ] = None,
+    labels: _Labels,
+    attribute: _Attributes = None,
     images: Annotated[
         Path | None, typer.Option(help="Folder with the images; without it, labels only, or the table's own pictures.")
     ] = None,
@@ -50,13 +60,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         str | None,
         typer.Option(help="Column of images that depend on each other (a person, photograph, prompt): one set."),
     ] = None,
-    bin: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Groups of a column of numbers, both bounds included: `age=0-19,20-39,40-59,60-`; repeatable. Where "
-            "bins meet, `0-<10,10-<20` or `0-10,>10-20`."
-        ),
-    ] = None,
+    bin: _Bins = None,
     merge: Annotated[
         list[str] | None,
         typer.Option(help="Values under one name: `race=Latino_Hispanic,Middle Eastern=other`; repeatable."),

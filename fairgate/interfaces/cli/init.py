@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -66,31 +66,8 @@ def init(
     if dataset is not None and model is not None:
         files = {f"{suites.FOLDER}/{name}.yaml": first_suite(name, root, dataset, model, truth=truth).text, **files}
     _require_plain(root, [*files, ".gitignore"])
-    there = [path for path in files if (root / path).exists()]
-    for path, text in files.items():
-        if path not in there:
-            with writing(path, str(root / path)):
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).write_text(text, encoding="utf-8")
-            typer.echo(f"wrote {path}")
-    if added := _ignored(root):
-        typer.echo(f"added to .gitignore: {' '.join(added)}")
-    for path in there:
-        typer.echo(f"{path} is there, and stays as it is. This belongs into it:\n{files[path]}")
-    if service == "gitlab":
-        typer.echo("name it in .gitlab-ci.yml: include: [{local: .gitlab/fairness-gate.yml}], and read its first lines")
-    if not dvc:
-        typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
-    if not dvc and service is not None:
-        typer.echo("with DVC the workflow also fetches them: track them, delete the workflow, and run this again")
-    if not (root / suites.FOLDER / "baselines" / name).is_dir():
-        typer.echo(f"set the bounds of {suites.FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
-        typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
-    written = sorted({Path(path).parts[0] for path in files} | {suites.FOLDER, ".gitignore"})  # and no photographs
-    typer.echo(f"then commit it on {branch}, and push:")
-    typer.echo(f'  git add {" ".join(written)} && git commit -m "A fairness gate" && git push origin {branch}')
-    if service is not None:
-        typer.echo(_REQUIRED[service])
+    _write_files(root, files)
+    _print_next_steps(root, gate, service, files)
 
 
 def _found(unknown: list[SettingsError], find: Callable[[], T]) -> T | None:
@@ -125,6 +102,38 @@ def _require_plain(root: Path, paths: Sequence[str]) -> None:
                 where=str(linked[-1]),
                 remedy="remove the link, or write the file yourself",
             )
+
+
+def _write_files(root: Path, files: Mapping[str, str]) -> None:
+    """Write what is not there, and print what is; complete .gitignore."""
+    there = [path for path in files if (root / path).exists()]
+    for path, text in files.items():
+        if path not in there:
+            with writing(path, str(root / path)):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            typer.echo(f"wrote {path}")
+    if added := _ignored(root):
+        typer.echo(f"added to .gitignore: {' '.join(added)}")
+    for path in there:
+        typer.echo(f"{path} is there, and stays as it is. This belongs into it:\n{files[path]}")
+
+
+def _print_next_steps(root: Path, gate: suites.Gate, service: str | None, files: Mapping[str, str]) -> None:
+    if service == "gitlab":
+        typer.echo("name it in .gitlab-ci.yml: include: [{local: .gitlab/fairness-gate.yml}], and read its first lines")
+    if not gate.dvc:
+        typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
+    if not gate.dvc and service is not None:
+        typer.echo("with DVC the workflow also fetches them: track them, delete the workflow, and run this again")
+    if not (root / suites.FOLDER / "baselines" / gate.suite).is_dir():
+        typer.echo(f"set the bounds of {suites.FOLDER}/{gate.suite}.yaml, and keep a baseline, on {gate.branch}:")
+        typer.echo(f'  fairgate baseline update {gate.suite} --reason "the first one"')
+    written = sorted({Path(path).parts[0] for path in files} | {suites.FOLDER, ".gitignore"})  # and no photographs
+    typer.echo(f"then commit it on {gate.branch}, and push:")
+    typer.echo(f'  git add {" ".join(written)} && git commit -m "A fairness gate" && git push origin {gate.branch}')
+    if service is not None:
+        typer.echo(_REQUIRED[service])
 
 
 def _ignored(root: Path) -> list[str]:

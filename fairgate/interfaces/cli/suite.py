@@ -17,6 +17,19 @@ from fairgate.interfaces.suite_writing import first_suite, write_suite
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
+_Beside = Annotated[
+    list[str] | None,
+    typer.Option(help="A label that an image may be taken for and does not show, `nurse` for `doctor`. Repeatable."),
+]
+_Tolerates = Annotated[
+    float | None,
+    typer.Option(help="Loss that you tolerate, the margin of checks. Default: 0.03 to 0.05, as images can decide."),
+]
+_Measured = Annotated[
+    bool | None,
+    typer.Option(help="Simulate which checks the images can decide. Default: of tables, and of at most 1,000 images."),
+]
+
 
 @suite_app.command()
 def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
@@ -39,16 +52,8 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
         typer.Option(help="What to compare with. Default: the default branch, of `origin` if there is such a remote."),
     ] = None,
     truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A label that an image may be taken for and does not show, `nurse` for `doctor`. Repeatable."
-        ),
-    ] = None,
-    tolerates: Annotated[
-        float | None,
-        typer.Option(help="Loss that you tolerate, the margin of checks. Default: 0.03 to 0.05, as images can decide."),
-    ] = None,
+    beside: _Beside = None,
+    tolerates: _Tolerates = None,
     like: options.Like = None,
     views: Annotated[
         int, typer.Option(min=1, max=64, help="Views of each single image, whose mean shows smaller losses: 16, say.")
@@ -60,12 +65,7 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
         str | None,
         typer.Option(metavar="TEXT", help="The question of a table of answers, if the table does not name it."),
     ] = None,
-    measured: Annotated[
-        bool | None,
-        typer.Option(
-            help="Simulate which checks the images can decide. Default: of tables, and of at most 1,000 images."
-        ),
-    ] = None,
+    measured: _Measured = None,
     root: options.Root = Path(),
 ) -> None:
     """Write a first suite for a dataset, with the checks that its images can decide; others are watched. An existing

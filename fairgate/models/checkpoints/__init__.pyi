@@ -49,12 +49,12 @@ from .hub import model_folder as model_folder
 from .hub import named_files as named_files
 from .hub import option_folder as option_folder
 from .hub import require_outside as require_outside
-from .lora import LowRank as LowRank
-from .lora import is_adaptable as is_adaptable
-from .lora import merge_low_rank as merge_low_rank
 from .lora_config import LoraConfig as LoraConfig
 from .lora_config import Targets as Targets
 from .lora_config import read_lora_config as read_lora_config
+from .low_rank import LowRank as LowRank
+from .low_rank import is_adaptable as is_adaptable
+from .low_rank import merge_low_rank as merge_low_rank
 from .roots import is_rooted as is_rooted
 from .roots import judging as judging
 from .roots import repositories_of as repositories_of

@@ -113,7 +113,7 @@ def merge_adapter(model: Any, adapter: Adapter) -> None:
     import torch
     from safetensors.torch import load_file
 
-    from fairgate.models.checkpoints.lora import LowRank, is_adaptable, merge_low_rank
+    from fairgate.models.checkpoints.low_rank import LowRank, is_adaptable, merge_low_rank
     from fairgate.models.checkpoints.weights import require_finite
 
     adapter.files.require_unchanged()
@@ -195,7 +195,7 @@ def _put_whole(
     """
     import torch
 
-    from fairgate.models.checkpoints.lora import shared_weights
+    from fairgate.models.checkpoints.low_rank import shared_weights
 
     state: dict[str, torch.Tensor] = model.state_dict()
     saved = {name for name in state if config.is_saved(name.rpartition(".")[0])}

@@ -79,8 +79,8 @@ class Checkpoint:
 
     `identity` is plain data: everything besides the fingerprint that embeddings depend on (adapter and its code
     version, library versions, preprocessing where the files do not fix it). `tokenizer` and `preprocessing` are the
-    digests of how it reads texts and pictures (`fairgate.models.reading`). `images_of` is the checkpoint that embeds
-    pictures the same, where there is one: theirs in the cache serve both.
+    digests of how it reads texts and pictures (`fairgate.models.input_digests`). `images_of` is the checkpoint that
+    embeds pictures the same, where there is one: theirs in the cache serve both.
     """
 
     fingerprint: str

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairgate.ground.errors import ModelError, did_you_mean
-from fairgate.ground.faults import fault_words
+from fairgate.ground.validation_words import fault_words
 
 MERGE = "merge the adapter where it was trained (merge_and_unload), and save the whole model"
 _NOTES = frozenset(

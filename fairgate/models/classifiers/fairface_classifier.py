@@ -18,7 +18,7 @@ from fairgate.models.checkpoints import Device, HashedFiles, require_weights, re
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.reading import preprocessing_digest
+from fairgate.models.input_digests import preprocessing_digest
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
 LIBRARIES = ("torchvision", "torch", "pillow")

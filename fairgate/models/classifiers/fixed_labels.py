@@ -15,7 +15,7 @@ from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, diverge
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel
-from fairgate.models.reading import ReadingMisfit
+from fairgate.models.input_digests import ReadingMisfit
 
 SAME_OUTPUT = 64 * 2.0**-23
 """Differences of outputs, relative to the largest, that are rounding of float32 alone: the order of sums."""

@@ -20,7 +20,7 @@ from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabel
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import option_paths
-from fairgate.models.reading import preprocessing_digest
+from fairgate.models.input_digests import preprocessing_digest
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other outputs for the same files
 LIBRARIES = ("torchvision", "torch", "pillow")

@@ -13,7 +13,7 @@ from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabel
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
-from fairgate.models.reading import folder_preprocessing
+from fairgate.models.input_digests import folder_preprocessing
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
 from fairgate.models.family import FolderFamily, JudgedModel, Numbers, RowParts
-from fairgate.models.reading import folder_preprocessing, folder_tokenizer
+from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer
 
 if TYPE_CHECKING:
     from fairgate.models.detection.engine import DetectorEngine

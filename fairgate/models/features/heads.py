@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, Json, ValidationError
 
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ModelError, clean
-from fairgate.ground.faults import fault_words
+from fairgate.ground.validation_words import fault_words
 from fairgate.models.checkpoints import MAX_SIDE
 from fairgate.models.contract import ImageSource
 

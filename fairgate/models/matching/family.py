@@ -17,7 +17,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.contract import Capability, Floats, Request, register
 from fairgate.models.family import FolderFamily
-from fairgate.models.reading import folder_preprocessing, folder_tokenizer
+from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer
 from fairgate.models.two_towers import TwoTowers, unit
 from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
 

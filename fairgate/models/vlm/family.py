@@ -25,7 +25,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import LANGUAGE_MODELS, TransformersFolder, load_parts, naming, split_options
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
-from fairgate.models.reading import folder_preprocessing, folder_tokenizer, preprocessing_digest
+from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer, preprocessing_digest
 from fairgate.models.vlm.asking import (
     CAPTION,
     IMAGE,

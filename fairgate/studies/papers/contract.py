@@ -18,8 +18,8 @@ from fairgate import gate
 from fairgate.data import Dataset, open_dataset, releases_folder
 from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import SettingsError
-from fairgate.ground.faults import fault_words
 from fairgate.ground.plugins import Registry
+from fairgate.ground.validation_words import fault_words
 from fairgate.metrics import Floats, Limits
 from fairgate.models import Capability, EmbeddingCache, open_scorer, require_capability
 from fairgate.probes import checked_template

@@ -128,20 +128,7 @@ class ImageEditingStudy(Study):
                 StudyModel(name="reader", uri=self.reader, fingerprint=reader.fingerprint),
             ],
             datasets=[release],
-            settings={
-                "template": self.template,
-                **{f"words, {name}": list(several) for name, several in self.words.items()},
-                "strengths": [f"{strength:g}" for strength in self.strength],
-                "images of a group": [f"{name}: {n}" for name, n in _counts(chosen).items()],
-                "steps": self.steps,
-                "guidance": self.guidance,
-                **{f"reader's prompt, {group}": text for group, text in labels.items()},
-                "skin": self.skin,
-                "crop": "none" if self.crop is None else " ".join(f"{share:g}" for share in self.crop),
-                "aligned": "yes" if self.aligned else "no",
-                "draws": self.draws,
-                "seed": self.seed,
-            },
+            settings=self._recorded(chosen, labels),
             tables=[
                 editing_tables.reader_table(edits),
                 editing_tables.main_table(edits),
@@ -154,6 +141,24 @@ class ImageEditingStudy(Study):
             sheets=list(editing_tables.sheets(edits)),
             notes=notes,
         )
+
+    def _recorded(
+        self, chosen: edited_faces.ChosenImages, labels: Mapping[str, str]
+    ) -> dict[str, str | int | float | list[str]]:
+        return {
+            "template": self.template,
+            **{f"words, {name}": list(several) for name, several in self.words.items()},
+            "strengths": [f"{strength:g}" for strength in self.strength],
+            "images of a group": [f"{name}: {n}" for name, n in _counts(chosen).items()],
+            "steps": self.steps,
+            "guidance": self.guidance,
+            **{f"reader's prompt, {group}": text for group, text in labels.items()},
+            "skin": self.skin,
+            "crop": "none" if self.crop is None else " ".join(f"{share:g}" for share in self.crop),
+            "aligned": "yes" if self.aligned else "no",
+            "draws": self.draws,
+            "seed": self.seed,
+        }
 
     def _prompt(self, word: str) -> str:
         return filled(self.template, "word", word)

@@ -9,7 +9,7 @@ from drawn import mark_all, rows, write_build
 from typer.testing import CliRunner
 
 from fairgate.builds.review import figures_of, read_records
-from fairgate.builds.review.figures import ZeroShot
+from fairgate.builds.review.mark_statistics import ZeroShot
 from fairgate.data import read_dataset
 from fairgate.ground.errors import ModelError, SettingsError
 from fairgate.interfaces.cli.main import app

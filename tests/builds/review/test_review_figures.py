@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from fairgate.builds.review import Session, agreement, draw_sample, figures, figures_of, read_records, review_section
+from fairgate.builds.review import (
+    Session,
+    agreement,
+    draw_sample,
+    figures_of,
+    mark_statistics,
+    read_records,
+    review_section,
+)
 from fairgate.builds.review.agreement import (
     cohens_kappa,
     group_agreement,
@@ -20,7 +28,7 @@ from fairgate.builds.review.agreement import (
     raw_agreement,
     score_agreement,
 )
-from fairgate.builds.review.figures import Share, share
+from fairgate.builds.review.mark_statistics import Share, share
 from fairgate.ground.errors import StatisticsError
 
 # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section C: four observers, twelve units, gaps.
@@ -30,7 +38,7 @@ quick = settings(max_examples=50, deadline=None)
 answers = st.lists(st.lists(st.sampled_from("abc"), max_size=4), max_size=12)
 
 
-@pytest.mark.parametrize("module", [agreement, figures])
+@pytest.mark.parametrize("module", [agreement, mark_statistics])
 def test_the_examples_of_the_docstrings_are_true(module):
     found = doctest.testmod(__import__(f"fairgate.builds.review.{module.__name__.split('.')[-1]}", fromlist=["x"]))
     assert (found.failed, found.attempted > 0) == (0, True)

@@ -37,7 +37,7 @@ from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
 from fairgate.models.generation.diffusion_classifier.reading import same_text, shown_how, tokenizers_digest
 from fairgate.models.generation.diffusion_classifier.sampling import Classifying, settle
-from fairgate.models.reading import preprocessing_digest
+from fairgate.models.input_digests import preprocessing_digest
 
 if TYPE_CHECKING:
     from fairgate.models.generation.diffusion.pipeline import StableDiffusion

@@ -12,7 +12,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import TOKENIZER_FILES, read_config
 from fairgate.models.family import Numbers
 from fairgate.models.generation.diffusion.files import PipelineFiles
-from fairgate.models.reading import tokenizer_digest
+from fairgate.models.input_digests import tokenizer_digest
 
 _SAME_TEXT = 64 * 2.0**-23  # share of its length by which a token's state may differ by rounding, as of two towers
 

@@ -21,7 +21,7 @@ from fairgate.models.generation.diffusion.files import (
     component_files,
 )
 from fairgate.models.generation.diffusion_classifier.reading import tokenizers_digest
-from fairgate.models.reading import preprocessing_digest
+from fairgate.models.input_digests import preprocessing_digest
 
 if TYPE_CHECKING:
     from fairgate.models.generation.flux.painting import FluxPainter

@@ -14,7 +14,7 @@ from hf_world import save_folder
 from model_world import PROMPTS, Pictures
 
 from fairgate.models import open_scorer
-from fairgate.models.reading import ReadingMisfit, tokenizer_digest
+from fairgate.models.input_digests import ReadingMisfit, tokenizer_digest
 from fairgate.models.two_towers import TwoTowers
 
 SHIPPED = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints" / "base"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from fairgate.ground.faults import fault_words
+from fairgate.ground.validation_words import fault_words
 
 
 class _Circle(BaseModel):

@@ -11,15 +11,15 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from fairgate.builds.review.figures import Figures, ShareRow, columns, percent, share
+from fairgate.builds.review.mark_statistics import Figures, ShareRow, columns, percent, share
 from fairgate.builds.review.marks import INSTRUCTIONS, QUALITIES, SCENES, Record, instructions_digest
 from fairgate.builds.review.sample import has_sets
 from fairgate.data import Dataset, Manifest
 from fairgate.ground.errors import DatasetError
-from fairgate.ground.faults import fault_words
 from fairgate.ground.hashing import digest, read_bounded, sha256_bytes
 from fairgate.ground.markdown import escape, table
 from fairgate.ground.number_format import ABSENT, share_words
+from fairgate.ground.validation_words import fault_words
 from fairgate.records import DROPS_FILE, YIELD_FILE, BuildYield
 
 _MOST_SLICES: Final = 200
