@@ -50,6 +50,7 @@ from .run_comment import run_description as run_description
 from .run_comment import tell_github as tell_github
 from .run_page import render_html as render_html
 from .run_remarks import noted_sentence as noted_sentence
+from .run_remarks import saturated as saturated
 from .run_remarks import verdict_notes as verdict_notes
 from .run_terminal import baseline_lines as baseline_lines
 from .run_terminal import baseline_table as baseline_table

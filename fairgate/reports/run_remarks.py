@@ -9,9 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from fairgate.ground.errors import clean
+from fairgate.ground.errors import clean, listed
 from fairgate.ground.number_format import number, share_words
-from fairgate.records import CheckResult, Decider, DefinitionChange, RunRecord, Verdict, item_name
+from fairgate.records import (
+    CheckResult,
+    Decider,
+    DefinitionChange,
+    GroupResult,
+    MetricSpec,
+    RunRecord,
+    Verdict,
+    item_name,
+    own_metrics,
+)
 from fairgate.reports.formatting import (
     COMMIT,
     WHY,
@@ -106,7 +116,38 @@ def remarks(record: RunRecord) -> list[Remark]:
             noted.append(Remark("note", f"the candidate is the {name}'s checkpoint: the model did not change"))
     if record.baseline_reason is not None:
         noted.append(Remark("note", f"this record became a baseline: {clean(record.baseline_reason, _REASON)}"))
-    return sorted(noted, key=lambda remark: remark.level, reverse=True)
+    return sorted([*noted, *saturated(record.checks)], key=lambda remark: remark.level, reverse=True)
+
+
+def saturated(checks: Sequence[CheckResult]) -> list[Remark]:
+    """Of checks that compare a share with a baseline that is at an end of its scale, in every group: what they cannot
+    see. A run that is compared with nothing is taken for the baseline that it may become."""
+    ends: dict[tuple[bool, float], dict[str, bool]] = {}
+    for check in checks:
+        spec = own_metrics().get(check.metric)
+        parts: list[CheckResult | GroupResult] = [*check.groups] or [check]
+        if spec is None or check.rule != "no_worse_than" or check.watched or not _is_share(spec):
+            continue
+        values = {part.value if check.baseline is None else part.baseline for part in parts} - {None}
+        if len(values) == 1 and (end := values.pop()) in (0.0, 1.0):
+            best = (end == 1) == (check.better == "higher")
+            ends.setdefault((best, end), {})[check.item] = bool(check.groups)
+    noted = []
+    for (best, end), items in ends.items():
+        named = listed([clean(item, 120) for item in items], 3)
+        where = f"{named}: the baseline is {number(end)}{' in every group' if all(items.values()) else ''}, the"
+        if best:
+            text = f"{where} best there is: a gain cannot show, and a loss shows only once an answer turns"
+        else:
+            text = f"{where} worst there is: a loss cannot show, so that the check cannot fail"
+        noted.append(Remark("note" if best else "warning", text))
+    return noted
+
+
+def _is_share(spec: MetricSpec) -> bool:
+    """Whether a metric is the mean of a number from 0 to 1 per image or answer."""
+    plain = (spec.lowest, spec.highest, spec.group_bound) == (0, 1, "value")
+    return plain and (spec.turns or spec.averaged) and not spec.of_two
 
 
 def cause_lines(record: RunRecord) -> list[str]:

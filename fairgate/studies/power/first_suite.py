@@ -11,12 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from fairgate import gate
+from fairgate import gate, reports
 from fairgate.data import Dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.metrics import METRICS
 from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, with_losses
-from fairgate.studies.power.harmless import Change, base_scores, harmless_changes, has_weights, turned
+from fairgate.studies.power.harmless import (
+    Change,
+    Scores,
+    base_scores,
+    harmless_changes,
+    has_weights,
+    regressions,
+    turned,
+)
 from fairgate.suites import FOLDER, TOLERATES, Settings, Suite, annotated, load_text, resolve
 
 _USE = "is the model still of use"
@@ -64,7 +72,8 @@ def measured_suite(
     margins = TOLERATES if tolerates is None else (tolerates,)
     first = prepared(write(margin=margins[0]))
     settings = resolve(first.loaded.suite, {"mlflow": "off", "baseline": "none"})
-    changes, left_out = harmless_changes(first, settings, base_scores(first, settings, progress), like, progress)
+    base = base_scores(first, settings, progress)
+    changes, left_out = harmless_changes(first, settings, base, like, progress)
 
     drafts: dict[str, _Draft] = {}
 
@@ -87,7 +96,7 @@ def measured_suite(
     views = _proposal(first, settings)
     if not draft.complete:
         raise _undecidable(name, draft, [*_remedies(draft, tried), *views])
-    return _noted(draft, changes, [*left_out, *_narrower(draft, margins[0])], views)
+    return _noted(draft, changes, [*left_out, *_narrower(draft, margins[0]), *_saturated(draft, base)], views)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,13 @@ class _Draft:
 
 def _narrower(draft: _Draft, first: float) -> list[str]:
     return [f"margin {first:g} cannot be decided on these images"] if draft.margin > first else []
+
+
+def _saturated(draft: _Draft, base: Scores) -> list[str]:
+    """What the checks that decide cannot see, since the model is at an end of their scales."""
+    results = regressions(draft.prepared, base, base)
+    deciding = [check for check in results if draft.measured.of(check.id).decides]
+    return [f"{remark.level}: {remark.text}" for remark in reports.saturated(deciding)]
 
 
 def _noted(draft: _Draft, changes: Sequence[Change], lines: Sequence[str], views: Sequence[str]) -> FirstSuite:

@@ -19,7 +19,7 @@ from fairgate import gate
 from fairgate.ground.randomness import stream
 from fairgate.models import local_paths, log_softmax
 from fairgate.probes import Contest, ProbeScores
-from fairgate.records import Against
+from fairgate.records import Against, CheckResult
 from fairgate.suites import Settings, decide
 
 Scores = Mapping[str, ProbeScores]
@@ -98,12 +98,17 @@ def harmless_changes(
 
 def _harm(prepared: gate.Prepared, base: Scores, scores: Scores) -> str:
     """The regression checks that scores fail against the model's own, with their groups; empty if there are none."""
+    results = regressions(prepared, base, scores)
+    failing = {c.item: ", ".join(group.group for group in c.failing_groups) for c in results if c.verdict == "fail"}
+    return ", ".join(f"{item} ({groups})" if groups else item for item, groups in failing.items())
+
+
+def regressions(prepared: gate.Prepared, base: Scores, scores: Scores) -> list[CheckResult]:
+    """The checks that compare with a baseline, decided on these scores, of which `base` is the baseline's."""
     planned = [check for check in prepared.planned if check.against == "baseline"]
     tempered: dict[Against, Scores] = {"baseline": gate.at_temperature_of(base, planned, scores)}
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    results = decide(planned, index, suite, scores, {"baseline": base}, prepared.null, tempered, intervals=False)
-    failing = {c.item: ", ".join(group.group for group in c.failing_groups) for c in results if c.verdict == "fail"}
-    return ", ".join(f"{item} ({groups})" if groups else item for item, groups in failing.items())
+    return decide(planned, index, suite, scores, {"baseline": base}, prepared.null, tempered, intervals=False)
 
 
 def _size_of_noise(noisy: Callable[[float, int], Change], most: float) -> tuple[float, list[Change]]:

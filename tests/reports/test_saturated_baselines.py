@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+from situations import bounded, group
+
+from fairgate.records import CheckResult
+from fairgate.reports import saturated
+
+
+def compared(before: float | None, now: float, **changes: object) -> CheckResult:
+    """A comparison of accuracy by group; `before` None: with nothing, as of a first baseline."""
+    groups = [group(name, before, now, "pass") for name in ("White", "Black")]
+    fields = {"rule": "no_worse_than", "bound": 0.02, "value": now, "baseline": before, "groups": groups}
+    return bounded(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("check", "level", "words"),
+    [
+        (compared(1.0, 0.9), "note", "1.000 in every group, the best there is: a gain cannot show"),
+        (compared(None, 1.0), "note", "1.000 in every group, the best there is"),
+        (compared(0.0, 0.0), "warning", "0.000 in every group, the worst there is: a loss cannot show"),
+        (compared(1.0, 1.0, metric="abstention_rate", better="lower"), "warning", "1.000 in every group, the worst"),
+        (compared(1.0, 1.0, groups=[]), "note", "1.000, the best there is"),
+    ],
+)
+def test_a_baseline_at_an_end_of_its_scale_is_named_with_what_the_check_cannot_see(
+    check: CheckResult, level: str, words: str
+) -> None:
+    (remark,) = saturated([check])
+    assert remark.level == level
+    assert remark.text.startswith(f"{check.item}: the baseline is ")
+    assert words in remark.text
+
+
+def test_only_a_share_that_is_compared_and_decides_can_be_saturated() -> None:
+    mixed = [group("White", 1.0, 1.0, "pass"), group("Black", 0.99, 1.0, "pass")]
+    quiet = [
+        compared(1.0, 1.0, groups=mixed),
+        compared(1.0, 1.0, rule="at_least"),
+        compared(1.0, 1.0, tier="watch"),
+        compared(1.0, 1.0, metric="answer_agreement"),
+        compared(0.0, 0.0, metric="group_gap"),
+    ]
+    assert saturated(quiet) == []
+    assert len(saturated([compared(1.0, 1.0, id="a"), compared(1.0, 0.9, id="b")])) == 1
