@@ -330,7 +330,7 @@ def _too_few(dataset: DatasetFacts, index: GroupedRows, least: int) -> SuiteErro
     nearest = max(of_group, key=lambda name: min(of_group[name].values()))
     most = min(of_group[nearest].values())
     lacking = [f"{least - sets} of {group}" for (group,), sets in of_group[nearest].items() if sets < least]
-    smaller = f", or judge smaller groups: --min-sets {most}" if most > 1 else ""
+    smaller = f", or measure whether smaller groups decide: --min-sets {most}" if most > 1 else ""
     return SuiteError(
         f"no attribute of dataset '{dataset.name}' has {least} sets of every group, and no group is judged on fewer.",
         where=f"the rarest groups of {', '.join(of_group)}: {', '.join(rarest)} sets",

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -89,13 +90,10 @@ def measured_suite(
         drafts[text] = _Draft(margin, text, here, simulation, measured, complete)
         return drafts[text]
 
-    draft = tried(margins[0])
-    for margin in margins[1:]:
-        if not draft.complete and not _hopeless(draft, margin):
-            draft = tried(margin)
+    draft = _narrowest(tried, margins)
     views = _proposal(first, settings)
     if not draft.complete:
-        raise _undecidable(name, draft, [*_remedies(draft, tried), *views])
+        raise _undecidable(name, draft, [*_remedies(draft, tried, margins), *views])
     return _noted(draft, changes, [*left_out, *_narrower(draft, margins[0]), *_saturated(draft, base)], views)
 
 
@@ -114,6 +112,15 @@ class _Draft:
     def suite(self) -> Suite:
         """As it was read."""
         return self.prepared.loaded.suite
+
+
+def _narrowest(tried: Callable[..., _Draft], margins: Sequence[float]) -> _Draft:
+    """The suite with the first margin that decides; if none does, the last that is not hopeless."""
+    draft = tried(margins[0])
+    for margin in margins[1:]:
+        if not draft.complete and not _hopeless(draft, margin):
+            draft = tried(margin)
+    return draft
 
 
 def _narrower(draft: _Draft, first: float) -> list[str]:
@@ -152,21 +159,31 @@ def _is_complete(prepared: Callable[[str], gate.Prepared], text: str) -> bool:
     return True
 
 
-def _remedies(draft: _Draft, tried: Callable[..., _Draft]) -> list[str]:
-    """Options with which a suite was found to decide, on these images."""
-    remedies = []
+def _remedies(draft: _Draft, tried: Callable[..., _Draft], margins: Sequence[float]) -> list[str]:
+    """Options with which a suite was found to decide, on these images: each with the smallest margin that was."""
+    wider, alone, remedies = _wider(draft, tried), None, []
+    if wider is not None:
+        remedies.append(f"tolerate a larger loss: --tolerates {wider.margin:g}, {_passes(wider)}")
     if "crossed" in {check.over for check in draft.suite.checks}:
         least = draft.measured.fewest + 1
-        try:
-            alone = tried(draft.margin, min_sets=least)
-        except SuiteError:  # no attribute has so many of every group
-            alone = draft
-        if alone.complete:
-            remedies.append(f"--min-sets {least}, by which attributes are compared one by one and not crossed")
-    if (wider := _wider(draft, tried)) is not None:
-        passes = f"a harmless change passes {wider.measured.together:.0%} of {wider.measured.runs} simulated runs"
-        remedies.insert(0, f"tolerate a larger loss: --tolerates {wider.margin:g}, at which {passes}")
+        alone = _each_alone(partial(tried, min_sets=least), margins)
+    if alone is not None and (wider is None or alone.margin < wider.margin):
+        margin = "" if alone.margin == margins[0] else f" --tolerates {alone.margin:g}"
+        remedies.append(f"compare attributes one by one and not crossed: --min-sets {least}{margin}, {_passes(alone)}")
     return remedies
+
+
+def _passes(draft: _Draft) -> str:
+    return f"at which a harmless change passes {draft.measured.together:.0%} of {draft.measured.runs} simulated runs"
+
+
+def _each_alone(tried: Callable[..., _Draft], margins: Sequence[float]) -> _Draft | None:
+    """A suite without crossings that decides, with about the smallest margin; None if there is none."""
+    try:
+        draft = _narrowest(tried, margins)
+    except SuiteError:  # no attribute has so many of every group
+        return None
+    return draft if draft.complete else _wider(draft, tried)
 
 
 def _wider(draft: _Draft, tried: Callable[..., _Draft]) -> _Draft | None:
@@ -237,7 +254,7 @@ def _proposal(prepared: gate.Prepared, settings: Settings) -> list[str]:
     few = not prepared.dataset.manifest.counterfactual and len(prepared.dataset.index) <= MEASURED
     without = all(probe.views == 1 for probe in prepared.loaded.suite.probes.values())
     possible = few and without and has_weights(settings.model, prepared.root)
-    return ["score views of each image: --views 16 (16 times the time)"] if possible else []
+    return ["score views of each image: --views 16 (16 times the time, and not tried)"] if possible else []
 
 
 def _note(check: CheckOutlook, unit: str, views: Sequence[str], *, alike: bool) -> str:

@@ -218,7 +218,10 @@ def test_a_dataset_too_small_for_any_verdict_gets_no_suite(tmp_path: Path) -> No
     code, output = new(tmp_path, "first", "--dataset", "few")
     assert code == 4
     assert "skin_tone, gender: dark (10), male (22) sets" in output
-    assert "import more sets with gender: 8 of male, 8 of female, or judge smaller groups: --min-sets 22" in output
+    assert (
+        "import more sets with gender: 8 of male, 8 of female, or measure whether smaller groups decide: --min-sets 22"
+        in output
+    )
     assert not (tmp_path / "fairness_suites" / "first.yaml").exists()
     assert new(tmp_path, "first", "--dataset", "few", "--min-sets", "22")[0] == 0
     assert gate.prepare("first", tmp_path).loaded.suite.groups.min_sets == 22
@@ -344,6 +347,36 @@ def test_images_that_can_decide_nothing_get_no_suite_and_are_told_what_is_missin
     assert code == 0, output
 
 
+def test_each_remedy_for_few_images_in_crossings_was_tried_and_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """360 images, 60 in a crossing: attributes one by one need a margin too, and a smaller one."""
+    monkeypatch.setattr(first_suite, "MEASURED", 100)  # as of many images: no run is simulated by drawing
+    faces = [
+        {
+            "set_id": f"{n:03d}",
+            "member": "0",
+            "subject": "person",
+            "gender": ("f", "m")[n % 2],
+            "race": "ABC"[n // 2 % 3],
+        }
+        for n in range(360)
+    ]
+    groups = {"gender": ["f", "m"], "race": ["A", "B", "C"]}
+    options = {"name": "faces", "version": "v1", "attributes": groups, "recipe": {"name": "x"}, "licence": "CC0-1.0"}
+    write_dataset(tmp_path / "datasets/faces/v1", faces, counterfactual=False, **options)
+    given = [f"{row['set_id']},0,{'f' if n % 17 == 3 else row['gender']}" for n, row in enumerate(faces)]
+    (tmp_path / "read.csv").write_text("\n".join(["set_id,member,gender", *given]), encoding="utf-8")
+    words = ["--dataset", "faces", "--model", "labels:read.csv", "--truth", "gender", "--measured"]
+    code, output = new(tmp_path, "first", *words)
+    assert code == 4, output
+    remedies = re.findall(r"(--(?:tolerates|min-sets) [^,;]+), at which", output)
+    assert [remedy.split()[0::2] for remedy in remedies] == [["--tolerates"], ["--min-sets", "--tolerates"]]
+    assert float(remedies[1].split()[-1]) < float(remedies[0].split()[-1])
+    code, output = new(tmp_path, "first", *words, *remedies[1].split())
+    assert code == 0, output
+
+
 def test_a_progress_line_in_a_log_is_written_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -369,7 +402,7 @@ def test_few_single_images_of_a_checkpoint_at_hand_are_told_of_views(toy: Toy, m
     table = [",".join([f"image-{at}", *line.split(",")[1:]]) for at, line in enumerate(lines[1:])]
     (toy.root / "alone.csv").write_text("\n".join([lines[0], *table]), encoding="utf-8")
     words = ["--dataset", "people", "--model", "scores:alone.csv?values=logit", "--tolerates", "0.001", "--measured"]
-    told = "score views of each image: --views 16 (16 times the time); or bring more images; or name harmless"
+    told = "score views of each image: --views 16 (16 times the time, and not tried); or bring more images; or name"
     monkeypatch.setattr(decidable, "RUNS", 15)
     assert told not in new(toy.root, "alone", *words)[1]  # of a table nobody can score views
     monkeypatch.setattr(first_suite, "has_weights", lambda *_: True)
