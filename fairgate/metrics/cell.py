@@ -167,7 +167,7 @@ class Cells:
                 rows=rows,
                 set_code=set_code,
                 set_ids=set_ids,
-                subject=self.index.subject[rows],
+                subject=self.index.subject if subject is None else self.index.subject[rows],
                 group_codes=tuple(codes if subject is None else codes[rows] for codes, _ in codings),
                 groups=tuple(names for _, names in codings),
             )

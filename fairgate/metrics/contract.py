@@ -201,7 +201,7 @@ class Measure:
 
     def numbers_alone(self) -> Measure:
         """Its numbers alone: what it was measured and resampled from is let go."""
-        return replace(self, draw=_gone, paired=None, weights=None, means=None, in_blocks=None, images=None)
+        return replace(self, draw=_gone, paired=None, weights=None, means=None, in_blocks=None, images=None, ties=None)
 
     @property
     def judged_or_all(self) -> NDArray[np.bool_]:

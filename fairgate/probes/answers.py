@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -143,7 +143,7 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
     import pyarrow.parquet as pq
 
     images = {
-        "set_id": _arrow(rows.set_id, pa.string()),
+        "set_id": _texts(rows.set_id.tolist()),  # they may all differ: codes take seven times the time
         "member": _arrow(rows.member, pa.string()),
         "subject": _coded(rows.subject),
         **{key: _coded(groups) for key, groups in rows.attributes.items()},
@@ -186,11 +186,17 @@ def _coded(values: NDArray[Any]) -> Any:
     import pyarrow as pa
 
     names, codes = text_codes(values)
-    encoded = [str(name).encode() for name in names.tolist()]
+    indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes.astype(np.int32))])
+    return pa.DictionaryArray.from_arrays(indices, _texts(names.tolist()))
+
+
+def _texts(names: Sequence[object]) -> Any:
+    import pyarrow as pa
+
+    encoded = [str(name).encode() for name in names]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
-    indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes.astype(np.int32))])
-    return pa.DictionaryArray.from_arrays(indices, pa.Array.from_buffers(pa.string(), len(encoded), buffers))
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
 def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:

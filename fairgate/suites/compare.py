@@ -156,6 +156,17 @@ def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
     return cell.n_sets if now.sets is None else now.sets
 
 
+def numbers_of(planned: PlannedCheck, cell: Cell, measure: Measure, known: list[Floats]) -> Measure:
+    """What is reported of a measure: its numbers alone, as it was measured from many numbers an image.
+
+    Checks over several groups rank the same sets: what is `known` already is not stored again.
+    """
+    badness = next((each for each in known if np.array_equal(each, measure.badness)), measure.badness)
+    if badness is measure.badness:
+        known.append(badness)
+    return replace(measure.numbers_alone(), badness=badness, sets=_known_sets(planned, cell, measure))
+
+
 def _once(measure: Measure) -> Drawn:
     """The measure's own values, as a single resample's."""
     return Drawn(np.array([measure.value]), measure.group_values[None, :])

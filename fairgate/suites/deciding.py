@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fairgate.formulas.metrics import NullSkew
 from fairgate.formulas.statistics import PairedResult, Resamples
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.randomness import stream
-from fairgate.metrics import Cell, Cells, Drawn, GroupedRows, Limits, Measure, cells_of, measure, resample
+from fairgate.metrics import Cell, Cells, Drawn, Floats, GroupedRows, Limits, Measure, cells_of, measure, resample
 from fairgate.probes import ProbeScores
 from fairgate.records import Against, CheckResult, Tier
-from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
+from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, numbers_of, stricter
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
@@ -78,6 +79,7 @@ class _Table:
     tempered: Mapping[Against, Scores]
     intervals: bool
     resamples: dict[str | None, Resamples] = field(default_factory=dict)
+    known: list[Floats] = field(default_factory=list)
 
     def assess(self, planned: PlannedCheck) -> tuple[Assessed, list[CheckComparison]]:
         """A check measured and resampled, and its comparisons: none, one, or one at either temperature.
@@ -100,14 +102,16 @@ class _Table:
         wanted = self.intervals or planned.check.no_worse_than is None
         drawn = resample(both, cell.n_sets, rule.draws, sets) if wanted or now.by_draws else []
         limits, ties = self._limits(planned, cell, now, drawn[0]) if wanted else _NO_LIMITS, now.ties
-        numbers = None if before is None else before.numbers_alone()
-        assessed = Assessed(planned, cell, answers, now, numbers, limits, None, None if ties is None else ties())
+        numbers = partial(numbers_of, planned, cell, known=self.known)
+        then = None if before is None else numbers(before)
+        assessed = Assessed(planned, cell, answers, numbers(now), then, limits, None, None if ties is None else ties())
         compared = []
         for at, measured in enumerate(candidates):
             assert before is not None
             own = now.compared(drawn[at]) if now.by_draws else None
             deltas = None if own is None else own - before.compared(drawn[-1])
-            compared.append(compare(self.suite, planned, cell, measured, before, deltas, sets, own))
+            part = compare(self.suite, planned, cell, measured, before, deltas, sets, own)
+            compared.append(replace(part, now=numbers(part.now)))
         return assessed, compared
 
     def settle(self, assessed: Assessed, parts: Sequence[CheckComparison], results: Sequence[PairedResult]) -> Assessed:
@@ -121,8 +125,9 @@ class _Table:
         if not only_tempered or assessed.limits is _NO_LIMITS:
             return assessed
         planned, cell, now, rule = assessed.planned, assessed.cell, parts[1].now, self.suite.decision
-        drawn = resample([now], cell.n_sets, rule.draws, self._sets(planned.subject, cell))[0]
         answers = [self.tempered[planned.against or "baseline"][name] for name in planned.answers]
+        again = self._measure(planned, cell, answers)
+        drawn = resample([again], cell.n_sets, rule.draws, self._sets(planned.subject, cell))[0]
         return replace(assessed, answers=answers, now=now, limits=self._limits(planned, cell, now, drawn))
 
     def _at_their_temperature(self, planned: PlannedCheck, cell: Cell) -> list[Measure]:

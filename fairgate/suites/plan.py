@@ -250,9 +250,11 @@ def fair_rankers(planned: Sequence[PlannedCheck], index: GroupedRows, min_sets: 
     fair_chances: dict[str, NullSkew] = {}
     for ranked in (check for check in planned if check.groupings):
         cell = cells.of(ranked.subject, ranked.groupings)
-        sizes = dict.fromkeys(ranked.words, len(cell.rows)) or Counter(cell.subject.tolist())
+        sizes: dict[str, int] = {}
+        if ranked.metric.counts_groups:
+            sizes = dict.fromkeys(ranked.words, len(cell.rows)) or Counter(cell.subject.tolist())
         for name, images in sizes.items():
-            if ranked.metric.counts_groups and (ranked.check.k or 0) > images:
+            if (ranked.check.k or 0) > images:
                 raise SuiteError(
                     f"check '{ranked.check.id}' ranks the top {ranked.check.k} of '{name}', which has {images} images.",
                     where=ranked.where,

@@ -132,10 +132,12 @@ def _worst_sets(assessed: Assessed, index: GroupedRows, at: int | None) -> list[
     if len(assessed.answers) > 1:  # of several words, the mean similarity
         scores = ProbeScores(np.mean([answer.value for answer in assessed.answers], axis=0))
     score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
-    worst = np.lexsort((score, -badness))  # sets without a number (NaN) come last, and are not above 0
+    bad = badness > 0  # not of sets without a number (NaN)
     if assessed.by_group and at is not None:
-        worst = worst[cell.sets_with(assessed.now.groups[at])[worst]]
-    chosen = worst[badness[worst] > 0][: IMAGES_SHOWN if cell.unit == "images" else SHOWN]
+        bad &= cell.sets_with(assessed.now.groups[at])
+    worst = np.flatnonzero(bad)
+    worst = worst[np.lexsort((score[worst], -badness[worst]))]
+    chosen = worst[: IMAGES_SHOWN if cell.unit == "images" else SHOWN]
     return [_worst_set(int(code), assessed, index, scores) for code in chosen]
 
 

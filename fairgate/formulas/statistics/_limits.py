@@ -92,7 +92,7 @@ def mean_evidence(
     drawn = normal_score(drawn, freedom[dense])
     thin: _Answers | _Bounded | _Hidden = _Hidden(mean, departing, n, largest)
     if exact:
-        thin = _Answers(samples) if farthest is None else _Bounded(samples, farthest)
+        thin = _Answers([_turned(sample) for sample in samples]) if farthest is None else _Bounded(samples, farthest)
     alone = isinstance(thin, _Answers) and np.bincount(entries.row).max() <= 1
     rival = thin.rival if isinstance(thin, _Answers) and alone else None
     skewness, deviation = np.zeros(n.size), entries.value - mean[entries.column]
@@ -103,8 +103,9 @@ def mean_evidence(
     def side(direction: float) -> Side:
         """Over (1) or under (-1) a bound; skewness lengthens the tail of t on the side away from its large values."""
         stretch = 1 + SKEWED * np.maximum(-direction * skewness, 0.0) ** 2 / n
-        scored = direction * drawn
-        scored[np.isnan(scored)] = np.inf
+        scored = drawn if direction > 0 else -drawn  # tables of resamples are large
+        if (lacking := np.isnan(scored)).any():
+            scored = np.where(lacking, np.inf, scored)
 
         def z(bound: float) -> FloatArray:
             score = thin.z(bound, direction, sparse & judged)
@@ -147,24 +148,25 @@ class _Hidden:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """Evidence of groups of right-or-wrong answers, few of which turned: differences -1, 0 and 1, (sets,) a group."""
+    """Evidence of groups of right-or-wrong answers, few of which turned: differences -1, 0 and 1."""
 
-    samples: list[FloatArray]
+    turned: list[tuple[int, int, int]]
+    """Per group, the sets that are lower, those that are higher, and all"""
 
     def z(self, bound: float, direction: float, groups: NDArray[np.bool_]) -> FloatArray:
         """Of these groups; minus infinity of the others."""
-        p = np.ones(len(self.samples))
+        p = np.ones(len(self.turned))
         test = answers.p_lost_more if direction < 0 else answers.p_lost_less
         for group in np.flatnonzero(groups):
-            p[group] = test(*_turned(self.samples[group]), -bound)
+            p[group] = test(*self.turned[group], -bound)
         return np.asarray(-ndtri(p))
 
     def reach(self, critical_z: float, direction: float, groups: NDArray[np.bool_]) -> FloatArray:
         """Of these groups, in this direction."""
-        far = np.zeros(len(self.samples))
+        far = np.zeros(len(self.turned))
         level = float(ndtr(-math.ceil(critical_z * 50) / 50))  # rounded to where limits are found already
         for group in np.flatnonzero(groups):
-            lost, won, n = _turned(self.samples[group])
+            lost, won, n = self.turned[group]
             if direction < 0:  # the truth is at most the upper limit of won - lost
                 far[group] = (lost - won) / n - answers.least_lost(lost, won, n, level)
             else:
@@ -174,9 +176,8 @@ class _Answers:
     def rival(self, bound: float, p: float) -> FloatArray:
         """The chance of such a p in each group, given how many of its answers turned; p itself but at a bound of 0."""
         if bound != 0:
-            return np.full(len(self.samples), p)
-        turned = [_turned(sample) for sample in self.samples]
-        return np.array([answers.chance_given_turned(lost + won, n, p) for lost, won, n in turned])
+            return np.full(len(self.turned), p)
+        return np.array([answers.chance_given_turned(lost + won, n, p) for lost, won, n in self.turned])
 
 
 @dataclass(frozen=True, slots=True)
