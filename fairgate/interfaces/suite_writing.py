@@ -111,7 +111,11 @@ def _of_words(
         what = f"the table does not name the question of {share_words(unnamed, 'answer')}."
         remedy = 'name it: `fairgate suite new` takes --question "TEXT"; of an empty column `prompt` also append '
         raise SettingsError(what, where=model, remedy=f"{remedy}`?prompt=none` to the model")
-    return draft.of_answers({(row, str(asked)): answer for (row, asked), answer in named.items()})
+    targets = getattr(opened, "targets", {})
+    return draft.of_answers(
+        {(row, str(asked)): answer for (row, asked), answer in named.items()},
+        {(row, str(prompt if prompt.strip() else question)): target for (row, prompt), target in targets.items()},
+    )
 
 
 def _refuse(wrong: bool, what: str, model: str, remedy: str) -> None:

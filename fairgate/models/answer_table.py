@@ -3,6 +3,8 @@
 A CSV, Parquet or JSON Lines table with a row per image and question: the image, as in a table of scores, the `answer`,
 and the `prompt` that was answered, to the letter, which a table of one question can leave out. `?answer=COLUMN`,
 `prompt=` and `id=` say what the file calls them; `prompt=none` that it asks in words of its own, one question an image.
+`target` is the answer that the file calls right: a first suite takes it over, and no run reads it, for a run's own
+table would then say what is right about it.
 Samples of lmms-eval and HELM are read as they are (`json_table`).
 """
 
@@ -29,7 +31,7 @@ from fairgate.models.table_files import AS_NAMED, opened_table, quoted
 
 _MOST_PROMPTS = 100
 _LONGEST = 20_000
-_TEXTS = ("prompt", "answer")
+_TEXTS = ("prompt", "answer", "target")
 _NO_PROMPT = "none"
 
 
@@ -60,6 +62,8 @@ class PrecomputedAnswers(Precomputed):
     answers: Mapping[tuple[int, str], str] = field(repr=False)
     repeats: Floats = field(repr=False, compare=False)
     """Rows of every image that are another one's again, (images,)."""
+    targets: Mapping[tuple[int, str], str] = field(repr=False, compare=False)
+    """What the table calls right, as `answers`; empty if it has no such column."""
     preparation: ClassVar[str] = "answers/1"
     _asked: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
@@ -96,12 +100,12 @@ class PrecomputedAnswers(Precomputed):
                 )
 
 
-_Read = tuple[list[str], bool, dict[tuple[int, str], str], Floats]
+_Read = tuple[list[str], bool, dict[tuple[int, str], str], Floats, dict[tuple[int, str], str]]
 
 
 def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_NAMED) -> _Read:
     """The dataset's names of images, whether the table has prompts, and the answers by image and prompt ("" without);
-    and of every image, how many rows have the same prompt and answer again.
+    of every image, how many rows have the same prompt and answer again; and the targets by image and prompt.
 
     Raises ScoresError: unreadable, without answers, images foreign, a question with two answers.
     """
@@ -136,7 +140,16 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
         repeats = np.zeros(len(keys))
         for ((row, _), _), count in Counter(given).items():
             repeats[row] += count - 1
-        return keys, prompted, dict(distinct), repeats
+        return keys, prompted, dict(distinct), repeats, _targets(arrow, rows)
+
+
+def _targets(arrow: Any, rows: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:
+    """Of rows that have a target, by image and prompt."""
+    column = arrow.column("target") if "target" in arrow.column_names else None
+    if column is None or not is_text(column.type):
+        return {}
+    there = column.is_valid().to_pylist()
+    return {row: str(text) for row, text, valid in zip(rows, texts(column), there, strict=True) if valid}
 
 
 def _words(arrow: Any, name: str) -> list[str]:

@@ -1,9 +1,10 @@
 """Tables in JSON: an object a row (JSON Lines), and the samples that evaluation frameworks write.
 
 - lmms-eval: `*_samples_TASK.jsonl` (`lmms_eval/loggers/evaluation_tracker.py`). `doc_id` is the row of the task's data,
-  from 0, `input` the question as it was put, `filtered_resps` the answers, of which one is read.
+  from 0, `input` the question as it was put, `filtered_resps` the answers, of which one is read, `target` what is right
 - HELM: a run's `scenario_state.json` (`helm/benchmark/runner.py`), whose `request_states` each have an instance with
-  its picture and question, and the completions of the model. The first one is read, as its `output_mapping` reads it.
+  its picture and question, and the completions of the model. The first one is read, as its `output_mapping` reads it;
+  the target is the first reference that is tagged as correct.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ def _request_of_helm(state: Mapping[str, Any]) -> dict[str, object] | None:
     answer = completions[0]["text"] if completions else None
     mapped = (state.get("output_mapping") or {}).get(answer.strip()) if isinstance(answer, str) else None
     named = pictures[0] if len(pictures) == 1 else instance["id"]
-    return {ID: named, "instance": instance["id"], "prompt": text, "answer": answer if mapped is None else mapped}
+    correct = (part["output"]["text"] for part in instance.get("references") or [] if "correct" in part["tags"])
+    read = {"prompt": text, "answer": answer if mapped is None else mapped, "target": next(correct, None)}
+    return {ID: named, "instance": instance["id"], **read}
 
 
 def _plain(value: object) -> object:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fairgate.ground.errors import ModelError, SuiteError
+from fairgate.ground.errors import ModelError, SuiteError, listed
 from fairgate.models import AnsweringModel, Capability, Floats, LabelModel
 from fairgate.probes.answer_matcher import ABSTAINED, MATCHER_VERSION, UNREADABLE, AnswerMatcher, misread
 from fairgate.probes.answers import ProbeScores, Rows
@@ -41,14 +41,14 @@ class QuestionSettings(SuiteSection):
     )
     right: Literal["abstain"] | Text | dict[str, dict[str, Text]] | None = Field(
         default=None,
-        description="What is right: an option, `abstain`, or, by an attribute or `subject`, for each of its values: "
-        "`{gender: {female: her, male: his}}`. Left out, nothing is right or wrong.",
+        description="What is right: an option, `abstain`, or, by an attribute, `subject` or `set_id`, for each of its "
+        "values: `{gender: {female: her, male: his}}`. Left out, nothing is right or wrong.",
     )
 
     @model_validator(mode="after")
     def _right(self) -> QuestionSettings:
         if isinstance(self.right, dict) and len(self.right) != 1:
-            raise ValueError("`right` names one attribute, or `subject`")
+            raise ValueError("`right` names one attribute, `subject` or `set_id`")
         if unknown := sorted(self.right_answers - {*self.options, "abstain"}):
             raise ValueError(f"'{unknown[0]}' is right, and no option: {', '.join(self.options)}, or abstain")
         return self
@@ -186,6 +186,8 @@ class QuestionProbe(Probe):
             self._require_all(name, attribute, groups, dataset.attributes[attribute], at("unasked"))
         for question in (self.questions or {}).values():
             for attribute, answers in question.right.items() if isinstance(question.right, dict) else ():
+                if attribute == "set_id":
+                    continue  # `_items` knows the sets
                 if attribute != "subject":
                     dataset_has(attribute, f"probe '{name}' knows what is right by", dataset, at("questions"))
                 values = dataset.subjects if attribute == "subject" else dataset.attributes[attribute]
@@ -259,8 +261,15 @@ class QuestionProbe(Probe):
         if not isinstance(question.right, dict):
             return [by_answer[question.right]] * len(rows.subject)
         ((attribute, answers),) = question.right.items()
-        values = rows.subject if attribute == "subject" else rows.attributes[attribute]
-        return [by_answer[answers[value]] for value in values.tolist()]
+        own = {"subject": rows.subject, "set_id": rows.set_id}
+        values = (own[attribute] if attribute in own else rows.attributes[attribute]).tolist()
+        if lost := [f"'{value}'" for value in sorted(set(values).difference(answers))]:
+            raise SuiteError(
+                f"no answer is right for {attribute} {listed(lost, 3)}.",
+                where=f"the question '{question.question[:80]}'",
+                remedy="add them to its `right`, or judge the release that it was written for (`dataset: NAME@vN`)",
+            )
+        return [by_answer[answers[value]] for value in values]
 
     def asked(self, rows: Rows) -> NDArray[np.bool_]:
         """All but the groups that are `unasked`."""

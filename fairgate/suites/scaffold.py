@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ import numpy as np
 from fairgate.ground.errors import SettingsError, SuiteError, listed
 from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
-from fairgate.probes import ABSTAINED, AnswerMatcher, DatasetFacts, Item, filled, with_article
+from fairgate.probes import ABSTAINED, DatasetFacts, Item, filled, with_article
+from fairgate.suites.quoting import quoted
+from fairgate.suites.targets import MOST, MOST_SETS, options_of, right_of, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,11 +28,8 @@ FEWEST = 30
 
 TOLERATES = (0.03, 0.04, 0.05)
 """Margins that a suite tries, the smallest that its images can decide; a wider one only if somebody names it."""
-_MOST, _COVERED = 20, 0.9
-"""Options of a question at most, and the share of answers that begin with yes or no if these are its options."""
 _SMALL_EFFECT = 0.2
 """Standard deviations that the mean of a group may lose: Cohen's d is called small up to here."""
-_YES_NO = ("yes", "no")
 _SEARCHED = ("{subject}", "a photo of {a_subject}")
 _SHOWN_COLUMNS = 8
 
@@ -85,7 +83,7 @@ class SuiteDraft:
             labels=labels,
             truth=true_to,
             prompt=template,
-            words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
+            words=[f"{quoted(key)}: {quoted(word)}" for key, word in labels.items() if word != key],
             searches=searches and true_to is None,
             searched=_SEARCHED,
             more_than_chance=_more_than_chance(labels),
@@ -116,9 +114,9 @@ class SuiteDraft:
     def of_numbers(self, columns: Sequence[str], numbers: Callable[[str], NDArray[np.float64]]) -> str:
         """For a table of numbers, one probe for each of its columns, whose `numbers`, (images,), give the margin of a
         group's mean its unit. Raises SettingsError for one without any."""
-        if not 1 <= len(columns) <= _MOST:
+        if not 1 <= len(columns) <= MOST:
             raise SettingsError(
-                f"the table has {len(columns)} columns of numbers, and not 1 to {_MOST}.",
+                f"the table has {len(columns)} columns of numbers, and not 1 to {MOST}.",
                 where=self.model,
                 remedy="keep the columns that are to be judged, beside the one that names the images",
             )
@@ -146,8 +144,9 @@ class SuiteDraft:
             leanings=leanings,
         )
 
-    def of_answers(self, answers: Mapping[tuple[int, str], str]) -> str:
-        """For a table of `answers` by (row, prompt) to questions without right answers; options are what it answers.
+    def of_answers(self, answers: Mapping[tuple[int, str], str], targets: Mapping[tuple[int, str], str]) -> str:
+        """For a table of `answers` by (row, prompt), and the `targets` that it calls right, if it does; options are the
+        targets, or what it answers.
 
         Raises SettingsError for answers in free words of which no options can be read.
         """
@@ -157,8 +156,17 @@ class SuiteDraft:
         several = len(by_prompt) > 1
         compared, questions = self._compared(), []
         for number, (prompt, given) in enumerate(by_prompt.items(), 1):
-            options, end = self._options(given), f"{number}" if several else ""
-            counted = options[:1] if len(options) == len(_YES_NO) else options
+            wanted = {row: target for (row, asked), target in targets.items() if asked == prompt}
+            options, end = options_of(given, list(wanted.values())), f"{number}" if several else ""
+            if not options:
+                raise SettingsError(
+                    f"the answers are {len(set(given))} different texts, and not 2 to {MOST} short ones.",
+                    where=self.model,
+                    remedy=f"copy the suite of docs/use/questions.md to fairness_suites/{self.name}.yaml, and name its "
+                    "options there",
+                )
+            counted = options[:1] if len(options) == 2 else options
+            right = right_of(wanted, options, self.dataset, self.index, MOST_SETS // len(by_prompt))
             questions.append(
                 {
                     "probe": f"question_{end}" if several else "question",
@@ -166,26 +174,12 @@ class SuiteDraft:
                     "text": prompt,
                     "options": options,
                     "counted": counted,
+                    "right": written(right),
+                    "differs": right is not None and not isinstance(right, str),
+                    "unlike": right is None and bool(wanted),
                 }
             )
         return self._rendered("new_question_suite.yaml.j2", compared, questions=questions)
-
-    def _options(self, given: Sequence[str]) -> list[str]:
-        """Answers that are given, as names of options, the commonest first; or yes and no if answers begin so."""
-        words = AnswerMatcher(dict.fromkeys(_YES_NO, ()), frozenset(), ())
-        answered = [text for text in given if text.strip() and words.read(text) != ABSTAINED]
-        read = Counter(words.read(text) for text in answered)
-        if answered and sum(read[name] for name in _YES_NO) >= _COVERED * len(answered):
-            return list(_YES_NO)
-        names = Counter(re.sub(r"[^a-z]+", "_", text.lower()).strip("_") for text in answered)
-        if 2 <= len(names) <= _MOST and all(re.fullmatch(r"[a-z][a-z_]{0,31}", option) for option in names):
-            return [option for option, _ in names.most_common()]
-        raise SettingsError(
-            f"the answers are {len(names)} different texts, and not 2 to {_MOST} short ones.",
-            where=self.model,
-            remedy=f"copy the suite of docs/use/questions.md to fairness_suites/{self.name}.yaml, and name its options "
-            "there",
-        )
 
     def _compared(self) -> _Compared:
         return _compared(self.dataset, self.index, self.min_sets)
@@ -197,7 +191,7 @@ class SuiteDraft:
         environment = Environment(  # noqa: S701 - YAML, not HTML
             trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
         )
-        environment.filters |= {"quoted": _quoted, "json": partial(json.dumps, ensure_ascii=False)}
+        environment.filters |= {"quoted": quoted, "json": partial(json.dumps, ensure_ascii=False)}
         return environment.from_string(Path(__file__).with_name(template).read_text(encoding="utf-8")).render(
             name=self.name,
             dataset=self.dataset.name,
@@ -336,11 +330,3 @@ def _too_few(dataset: DatasetFacts, index: GroupedRows, least: int) -> SuiteErro
         where=f"the rarest groups of {', '.join(of_group)}: {', '.join(rarest)} sets",
         remedy=f"import more sets with {nearest}: {', '.join(lacking)}{smaller}",
     )
-
-
-def _quoted(text: str) -> str:
-    """Plain where YAML reads it back as it is, else in double quotes."""
-    plain = text.replace("_", "").replace("-", "").replace(" ", "").isalpha() and text == text.strip()
-    spoken = text.lower() in {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return text if plain and not spoken and text.isascii() and text[0] != "-" else f'"{escaped}"'

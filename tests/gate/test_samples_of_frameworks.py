@@ -213,3 +213,23 @@ def test_samples_with_several_answers_a_question_are_refused(root: Path) -> None
     with pytest.raises(ScoresError, match="no column holds the answers") as caught:
         open_scorer(uri, gate.prepare("asked", root).dataset, cache=None, base=root)
     assert "a list of one" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(("write", "ending"), [(lmms_eval, "jsonl"), (helm, "json")], ids=["lmms-eval", "helm"])
+def test_the_targets_of_a_run_become_what_is_right_and_accuracy_is_checked_by_group(
+    root: Path, write: Any, ending: str
+) -> None:
+    written = first_suite("named", root, "people", write(root / f"run.{ending}", nearly), baseline="none")
+    assert 'right: {job: {doctor: "yes", nurse: "no"}}' in written.text
+    (root / "fairness_suites/named.yaml").write_text(written.text, encoding="utf-8")
+    checks = gate.prepare("named", root).loaded.suite.checks
+    metrics = {check.id: check.metric for check in checks if check.metric == "answer_accuracy"}
+    assert metrics == dict.fromkeys(["still-useful", "no-group-loses"], "answer_accuracy")
+
+
+def test_a_run_does_not_say_what_is_right_about_it(root: Path) -> None:
+    """Only the suite does: a run whose targets are its answers is as wrong as another one."""
+    before = lmms_eval(root / "before.jsonl", right)
+    plain, _ = judged(root, lmms_eval(root / "biased.jsonl", biased), before)
+    praised, checks = judged(root, lmms_eval(root / "praised.jsonl", biased, target="No"), before)
+    assert (plain.verdict, praised.verdict, checks["groups"].value) == ("fail", "fail", 0.5)

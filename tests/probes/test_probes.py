@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import ScoresError
+from fairgate.ground.errors import ScoresError, SuiteError
 from fairgate.models import open_scorer
 from fairgate.probes import PROBES, ProbeScores, classify, read_scores, scores_digest, write_scores
 
@@ -174,3 +174,17 @@ print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_what_is_right_may_be_listed_set_by_set_and_a_set_without_is_an_error() -> None:
+    asked = {"question": "Is it?", "options": {"yes": [], "no": []}, "right": {"set_id": {"a": "yes", "b": "no"}}}
+    probe = PROBES["question"].model_validate({"kind": "question", "questions": {"it": asked}})
+    model: Any = SimpleNamespace(uri="x", answer=lambda prompts, _: np.array(["Yes"] * len(prompts), dtype=object))
+
+    def right_about(*sets: str) -> list[float]:
+        rows: Any = SimpleNamespace(subject=np.array(["person"] * len(sets)), set_id=np.array(sets), attributes={})
+        return probe.run("q", model, rows, lambda *_: model)["q[it]"].more["right"].tolist()
+
+    assert right_about("b", "a", "a") == [0, 1, 1]
+    with pytest.raises(SuiteError, match="no answer is right for set_id 'c'"):
+        right_about("a", "c")

@@ -491,10 +491,10 @@ def test_answers_in_free_words_are_refused_with_a_page_to_copy(tmp_path: Path, a
     )
     draft = SuiteDraft("admit", facts, index, "answers:a.csv", "none")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="26 different texts") as caught:
-        draft.of_answers(given)
+        draft.of_answers(given, {})
     assert "docs/use/questions.md" in str(caught.value.remedy)
     with pytest.raises(SettingsError, match="the answers are 0 different texts"):
-        draft.of_answers({})
+        draft.of_answers({}, {})
 
 
 def people(root: Path, captions: tuple[str, str] = ("", ""), images: int = 80) -> None:
