@@ -121,7 +121,7 @@ def _past(record: RunRecord, uri: str | None) -> Past:
     if uri is None:
         return (), None
     try:
-        with span("log"):
+        with span("MLflow"):
             return tracking.past_values(record, uri), None
     except TrackingError as error:
         return (), error
@@ -132,7 +132,7 @@ def _log_run(
 ) -> list[str]:
     """The run, and where the model is a registered one, the verdict on its version."""
     queue = prepared.root / ".fairgate" / "queue"
-    with span("log"):
+    with span("MLflow"):
         outcome = tracking.log_or_queue(evaluation.record, files, uri, queue, outage=outage)
     messages = [outcome.message]
     version = evaluation.record.model.registered
@@ -148,7 +148,7 @@ def _log_run(
 
 def _log_to_wandb(record: RunRecord, files: list[Path], prepared: Prepared, project: str) -> str:
     try:
-        with span("log"):
+        with span("W&B"):
             return tracking.log_to_wandb(record, files, project, prepared.root / tracking.WANDB_QUEUE).message
     except Exception as error:  # of any type: the code of others runs there, and decides nothing
         return f"warning: W&B was not told of this run, the verdict stands: {error}"

@@ -19,7 +19,7 @@ each_page = pytest.mark.parametrize("name", some(NAMES, few=6))
 each_kind = pytest.mark.parametrize("name", some(["team", "error", "history", "audit"], few=2))
 """What stands on the other pages stands on these too, by other names."""
 
-WIDTHS = (390, 768, 1280, 1600)
+WIDTHS = (390, 768, 961, 1280, 1600)
 PAPER = 703
 """The width of A4 within the margins that pages ask for, in CSS pixels."""
 
@@ -32,6 +32,7 @@ def test_no_page_is_wider_than_its_window(browser: Browser, pages: Mapping[str, 
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.evaluate(_BEYOND, width) == []
+            assert page.evaluate(_SIDEWAYS) == []
 
 
 _BEYOND = """width => [...document.querySelectorAll('body *')]
@@ -129,6 +130,10 @@ def test_on_paper_everything_is_shown_and_nothing_is_cut(
         assert page.pdf(format="A4").startswith(b"%PDF")
 
 
+_SIDEWAYS = """() => [...document.querySelectorAll('.scroll:has(> .stacks)')]
+  .filter(one => one.scrollWidth > one.clientWidth + 1)
+  .map(one => `${one.scrollWidth} in ${one.clientWidth}: ${one.outerHTML.slice(0, 160)}`)"""
+"""Tables of groups that would have to be scrolled."""
 _FOLDED = """() => [...document.querySelectorAll('details > *:not(summary, .export)')]
   .filter(one => !one.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true})
     || one.getBoundingClientRect().height === 0)

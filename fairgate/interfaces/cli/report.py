@@ -90,7 +90,7 @@ def message(
     """
     context, warn = reports.OutputContext(report_url=report_url), partial(typer.echo, err=True)
     files = reports.rendered(_record(folder), context, "message", warn=warn)
-    write_report({out / file: content for file, content in files})
+    write_report({out / file: content for file, content in files}, "message")
 
 
 @report_app.command()
