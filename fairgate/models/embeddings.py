@@ -28,6 +28,7 @@ from fairgate.models.checkpoints import (
 from fairgate.models.contract import Request
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import RowParts
+from fairgate.models.known_images import Kept, KnownImages
 from fairgate.models.workers import dead_workers, decoded_by_processes
 
 BATCH_CPU, BATCH_CUDA = 32, 512
@@ -47,16 +48,19 @@ def numbers_of_images(
     request: Request,
     device: Device,
     parts: str,
+    kept: Kept | None = None,
 ) -> Embeddings:
     """What a model makes of every prepared image of the request's source, and `finish` of that: (images, width)
     float32. `loaded` gives its functions that prepare and encode, if there is an image left.
 
-    Finished pieces are cached below the name `parts`, and reused by the next run. Raises DatasetError for an unreadable
+    Finished pieces are cached below the name `parts`, and reused by the next run; numbers of images that another source
+    has too are taken from what is `kept` of it. Raises DatasetError for an unreadable
     image or a source that does not yield each row once, ModelError as `finish` does, DeviceError when not even one
     image fits in memory, or when a process that decodes images is killed.
     """
     source = request.source
-    if (pieces := RowParts(request, parts)).has.all():
+    known = KnownImages(request.cache, kept, len(source)) if request.cache and kept else None
+    if (pieces := RowParts(request, parts, known)).has.all():
         return pieces.merged()
     prepare, encode = loaded()
     size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
@@ -94,7 +98,10 @@ def numbers_of_images(
         with closing(batches):
             for rows, numbers in results:
                 work.add(np.array(rows), finish(numbers, lambda place, rows=rows: name_of(source, rows[place])))  # type: ignore[misc]
-    return work.merged()
+    numbers = work.merged()
+    if known:
+        known.keep()
+    return numbers
 
 
 def processes_for(device: Device, images: int) -> int:

@@ -33,6 +33,7 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.contract import PRECOMPUTED, Request, Rows
 from fairgate.models.decoding import name_of
+from fairgate.models.known_images import KnownImages
 from fairgate.models.portions import portion_of
 
 PART = 1024  # images between two checkpoints of the work
@@ -176,10 +177,11 @@ class JudgedByText(JudgedModel[Network]):
 
 class RowParts:
     """Numbers (images, width) of a request's images by row, cached in pieces below a name, so that an interrupted run
-    goes on. Inside of `with`, progress is reported, and what is done is saved, whatever ends the work."""
+    goes on. Inside of `with`, progress is reported, and what is done is saved, whatever ends the work. Images whose
+    numbers are `known` are not in its batches."""
 
-    def __init__(self, request: Request, name: str) -> None:
-        self._request, self._name = request, name
+    def __init__(self, request: Request, name: str, known: KnownImages | None = None) -> None:
+        self._request, self._name, self._known = request, name, known
         self._fresh: list[tuple[Rows, Numbers]] = []
         self._numbers: Numbers | None = None
         self.has = np.zeros(len(request.source), dtype=np.bool_)
@@ -196,6 +198,11 @@ class RowParts:
     def batches(self, size: int) -> Iterator[list[tuple[int, bytes]]]:
         """Rows that are not done yet, with the images' bytes: at most `size` of them, and at least one."""
         for rows, blobs in self._request.source.image_batches(size):
+            if self._known:
+                known, numbers = self._known.of(rows, blobs)
+                if numbers is not None:
+                    self._place(known, numbers)
+                    self._report()
             if todo := [(int(row), data) for row, data in zip(rows, blobs, strict=True) if not self.has[row]]:
                 yield todo
 

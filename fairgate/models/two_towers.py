@@ -92,13 +92,15 @@ class TwoTowers(JudgedModel[Encoder]):
             return self._images
         from fairgate.models.checkpoints import unit_or_error
         from fairgate.models.embeddings import numbers_of_images
+        from fairgate.models.known_images import Kept
 
         def loaded() -> tuple[Any, Any]:
             encoder = self._engine()
             return encoder.prepare, encoder.encode_images
 
         scaling = self._scaling(f"scales/{key}")
-        self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}")
+        kept = Kept(f"images/{key}", "embeddings", embedder.key(self._device))
+        self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}", kept)
         self._scale_and_bias = float(scaling["scale"][0]), float(scaling["bias"][0])
         if cache:
             cache.write(f"images/{key}", {"embeddings": self._images, **scaling})

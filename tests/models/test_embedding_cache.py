@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from model_world import PROMPTS, Pictures
+from model_world import PROMPTS, Pictures, encoded, picture
 
 from fairgate.ground.errors import SettingsError
 from fairgate.models import CacheWarning, EmbeddingCache, open_scorer
@@ -226,3 +226,23 @@ def test_another_dataset_gets_other_embeddings(local_dir: Path, pictures: Pictur
     all_of_them = open_scorer(uri, pictures, device="cpu", cache=cache).logits(PROMPTS)
     some_of_them = open_scorer(uri, fewer, device="cpu", cache=cache).logits(PROMPTS)
     np.testing.assert_allclose(all_of_them[::-1][:4], some_of_them, atol=1e-5)
+
+
+def test_of_a_release_that_shares_images_with_others_only_the_new_ones_are_embedded(
+    local_dir: Path, pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fairgate.models.embeddings as embed
+
+    decoded: list[bytes] = []
+    original = embed.decode_rgb
+    monkeypatch.setattr(embed, "decode_rgb", lambda data, *where: decoded.append(data) or original(data, *where))
+    added = [encoded(picture(seed)) for seed in (100, 101)]
+    second = Pictures([*pictures.blobs[:3:-1], *added, added[0]])
+    third = Pictures([*pictures.blobs[:2], *added, *pictures.blobs[-2:]])  # of both of the others
+    uri = f"open_clip:local-dir:{local_dir}"
+    for release, new in ((pictures, pictures.blobs), (second, [*added, added[0]]), (third, [])):
+        decoded.clear()
+        from_cache = open_scorer(uri, release, device="cpu", cache=cache).logits(PROMPTS)
+        assert sorted(decoded) == sorted(new)  # by several threads
+        anew = open_scorer(uri, release, device="cpu").logits(PROMPTS)
+        np.testing.assert_allclose(from_cache, anew, rtol=0, atol=1e-4)  # other batches: rounding, times a scale of 100

@@ -153,13 +153,14 @@ class FixedLabelModel(JudgedModel[Loaded]):
             self._outputs = entry.arrays["outputs"]
             return self._outputs
         from fairgate.models.embeddings import numbers_of_images
+        from fairgate.models.known_images import Kept
 
         def loaded() -> tuple[Any, Any]:
             model = self._engine()
             return model.prepare, model.outputs
 
-        name = f"parts/{key}"
-        self._outputs = numbers_of_images(loaded, self._finite, self._request, self._device, name)
+        name, kept = f"parts/{key}", Kept(f"outputs/{key}", "outputs", digest(named))
+        self._outputs = numbers_of_images(loaded, self._finite, self._request, self._device, name, kept)
         if cache:
             cache.write(f"outputs/{key}", {"outputs": self._outputs})
             cache.drop_all(name)

@@ -135,7 +135,15 @@ class Repository:
 
     def update_baseline(self, reason: str = "the checkpoint in use", *words: str) -> None:
         """`fairgate baseline update` on a developer's machine."""
-        options = ["--root", str(self.root), "--mlflow", "off", "--cache", f"{os.environ['XDG_STATE_HOME']}/cache-of-a-developer", *words]
+        options = [
+            "--root",
+            str(self.root),
+            "--mlflow",
+            "off",
+            "--cache",
+            f"{os.environ['XDG_STATE_HOME']}/cache-of-a-developer",
+            *words,
+        ]
         result = CliRunner().invoke(
             app,
             ["baseline", "update", self.suite_name, "--reason", reason, *options],
