@@ -11,8 +11,8 @@ import numpy as np
 
 from fairgate.formulas.metrics import SetSums, c_asc_of_sums
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import RANKED, Answers, Measure, MetricRequest, register
-from fairgate.metrics.galleries import Answer, Query, Ranked, Units, measure_rankings, queries_of
+from fairgate.metrics.contract import RANKED, Answers, Measure, MetricRequest, Units, register
+from fairgate.metrics.galleries import Answer, Query, Ranked, measure_rankings, queries_of
 from fairgate.metrics.known_means import departures_of
 from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups
 from fairgate.records import MetricSpec

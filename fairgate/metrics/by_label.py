@@ -20,9 +20,10 @@ from fairgate.metrics.contract import (
     Measure,
     MetricRequest,
     MetricSettings,
+    Units,
     register,
 )
-from fairgate.metrics.limits import OfWorstGroup, measure_groups
+from fairgate.metrics.limits import OfWorstGroup, in_units, measure_groups
 from fairgate.models import folded
 from fairgate.probes import DatasetFacts, PredictionProbe, ProbeScores, Text
 from fairgate.records import MetricSpec
@@ -82,15 +83,16 @@ class _ByLabel(OfWorstGroup):
         codings = list(zip(cell.group_codes, map(len, cell.groups), strict=True)) or [(np.zeros_like(truth), 1)]
         tables = [(_tables(cell, codes * labels, truth, given, n * labels), (n, labels)) for codes, n in codings]
 
-        def values(drawn: Counts) -> Floats:
+        def values(drawn: Counts, unit: Units) -> Floats:
             weight = drawn.astype(np.float64).T
             groupings = []
             for tables_of_grouping, shape in tables:
-                hits, given_, actual = ((table @ weight).T.reshape(-1, *shape) for table in tables_of_grouping)
+                of_units = (in_units(table.T, unit).T for table in tables_of_grouping)
+                hits, given_, actual = ((table @ weight).T.reshape(-1, *shape) for table in of_units)
                 groupings.append(self.of_counts(hits, given_, actual, of_one))
             return np.concatenate(groupings, axis=1)
 
-        now = values(np.ones((1, cell.n_sets), dtype=np.int32))[0]
+        now = values(np.ones((1, cell.n_sets), dtype=np.int32), None)[0]
         if np.isnan(now).all():
             raise ScoresError(
                 f"check '{r.check}' has no value: no images, in any of its groups, are of the label and of others.",

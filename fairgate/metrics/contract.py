@@ -25,6 +25,9 @@ Parts = tuple[tuple[Floats, ...], ...]
 """By grouping and query, what the value is an extreme of: (parts,), or (draws, parts) of resamples. The value is the
 worst grouping's mean over queries of the extreme part."""
 
+Units = NDArray[np.int64] | None
+"""The block of every set, (sets,), if blocks of sets are drawn; None: the sets are."""
+
 FairRankings = dict[tuple[object, ...], tuple[Floats, ...]]
 """By a gallery's composition, which subjects often share, (draws, parts) of fair rankers for every grouping."""
 

@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import MetricError
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Answers, Counted, Drawn, Measure, MetricRequest, Ties
+from fairgate.metrics.contract import Answers, Counted, Drawn, Measure, MetricRequest, Ties, Units
 from fairgate.metrics.limits import value_of
 from fairgate.records import Extreme
 
 Answer = tuple[Floats, Floats]
 """(draws, parts), of which the query's value is the extreme, and (draws, groups), what each group is shown with."""
-
-Units = NDArray[np.int64] | None
-"""(sets,), the block that every set is drawn with; None if sets are drawn"""
 
 Ranked = Callable[[Counts, Units], list[Answer]]
 """One metric of one query: multiplicities of sets, or of blocks of sets, to an answer for every grouping."""

@@ -187,6 +187,7 @@ class SetFairness(Metric):
         return Measure(
             value=fairness(p_true),
             draw=lambda counts: Drawn(1.0 - weighted_median(spread, counts)),
+            in_blocks=lambda counts, unit: Drawn(1.0 - weighted_median(spread, counts, unit)),
             badness=spread,
         )
 

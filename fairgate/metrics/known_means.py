@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ScoresError
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Answers, Drawn, Measure, MetricRequest
-from fairgate.metrics.limits import OfWorstGroup, means_of_draws, measure_groups, value_of
+from fairgate.metrics.contract import Answers, Drawn, Measure, MetricRequest, Units
+from fairgate.metrics.limits import OfWorstGroup, in_units, means_of_draws, measure_groups, value_of
 from fairgate.probes import ProbeScores
 from fairgate.records import Extreme
 
@@ -63,7 +63,7 @@ def means_of(cell: Cell, totals: Floats, counts: Floats, extreme: Extreme) -> Me
     return measure_groups(
         cell,
         means,
-        means(np.ones((1, cell.n_sets), dtype=np.int32))[0],
+        means(np.ones((1, cell.n_sets), dtype=np.int32), None)[0],
         np.where(np.isneginf(worst), np.nan, worst),
         extreme,
         group_sets=(known > 0).sum(axis=0),
@@ -86,9 +86,10 @@ def departures_of(cell: Cell, totals: Floats, counts: Floats, min_sets: int) -> 
     group_sets = (images > 0).sum(axis=0)
     compared = [_compared(sets >= min_sets) for sets in np.split(group_sets, starts[1:-1])]
 
-    def draw(drawn: Counts) -> Drawn:
+    def draw(drawn: Counts, unit: Units = None) -> Drawn:
+        drawn_sums, drawn_images = in_units(sums, unit), in_units(images, unit)
         groups = [
-            _departures(drawn, sums[:, start:end], images[:, start:end], others)
+            _departures(drawn, drawn_sums[:, start:end], drawn_images[:, start:end], others)
             for (start, end), (others, _) in zip(pairwise(starts.tolist()), compared, strict=True)
         ]
         parts = tuple((np.concatenate([group, -group], axis=1),) for group in groups)
@@ -103,6 +104,7 @@ def departures_of(cell: Cell, totals: Floats, counts: Floats, min_sets: int) -> 
     return Measure(
         value=float(now.value[0]),
         draw=draw,
+        in_blocks=draw,
         badness=np.where(np.isinf(high), np.nan, high - np.where(np.isinf(high), 0.0, low)),
         groups=cell.group_names(),
         group_values=now.groups[0],

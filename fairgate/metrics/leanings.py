@@ -10,9 +10,9 @@ import numpy as np
 
 from fairgate.ground.errors import ScoresError
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Answers, Measure, MetricRequest, register
+from fairgate.metrics.contract import Answers, Measure, MetricRequest, Units, register
 from fairgate.metrics.known_means import further
-from fairgate.metrics.limits import OfWorstGroup, measure_groups
+from fairgate.metrics.limits import OfWorstGroup, in_units, measure_groups
 from fairgate.metrics.questions import answer_spec
 
 _ITEMS = "give the probe items with `right` and `stereotype` in the dataset's captions"
@@ -46,11 +46,11 @@ class _Leaning(OfWorstGroup):
         )
         tables = [cell.per_set(values.sum(axis=0)[cell.rows].astype(np.float64))[0] for values in numbers]
 
-        def scores(drawn: Counts) -> Floats:
+        def scores(drawn: Counts, unit: Units) -> Floats:
             weight = drawn.astype(np.float64)
-            return self.of_sums(*(weight @ table for table in tables))
+            return self.of_sums(*(weight @ in_units(table, unit) for table in tables))
 
-        now = scores(np.ones((1, cell.n_sets), dtype=np.int32))[0]
+        now = scores(np.ones((1, cell.n_sets), dtype=np.int32), None)[0]
         if np.isnan(now).all():
             raise ScoresError(
                 f"check '{r.check}': no answered question has both a stereotype's answer and another one, or no answer "

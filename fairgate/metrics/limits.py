@@ -23,6 +23,7 @@ from fairgate.metrics.contract import (
     Metric,
     MetricRequest,
     Parts,
+    Units,
     limits_of,
     percentiles,
 )
@@ -41,13 +42,23 @@ def value_of(parts: Parts, extreme: Extreme) -> Floats:
     return np.asarray((np.max if extreme == "max" else np.min)(means, axis=0))
 
 
-def means_of_draws(drawn: Counts, sums: Floats, counts: Floats) -> Floats:
-    """Means of groups under set multiplicities (draws, sets), (draws, groups), from sums and counts, both (sets,
-    groups); NaN for a group without an image."""
+def means_of_draws(drawn: Counts, unit: Units, *, sums: Floats, counts: Floats) -> Floats:
+    """Means of groups under multiplicities of sets (draws, sets), or of blocks, (draws, groups), from sums and counts,
+    both (sets, groups); NaN for a group without an image."""
     weight = drawn.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        means: Floats = (weight @ sums) / (weight @ counts)
+        means: Floats = (weight @ in_units(sums, unit)) / (weight @ in_units(counts, unit))
     return means
+
+
+def in_units(table: Any, unit: Units) -> Any:
+    """What is drawn of a table (sets, columns), sparse or not: its rows, or their sums in every block."""
+    if unit is None:
+        return table
+    from scipy.sparse import csr_array  # is not needed by most suites
+
+    rows = len(unit)
+    return csr_array((np.ones(rows), unit, np.arange(rows + 1)), shape=(rows, int(unit.max()) + 1)).T @ table
 
 
 def resampled_means(sums: Entries, draws: int, sets: Resamples) -> Floats:
@@ -73,10 +84,10 @@ def measure_means(cell: Cell, values: Floats, badness: Floats, extreme: Extreme)
     with np.errstate(invalid="ignore"):  # a group without an image has no mean
         now = sums.sums(sums.value) / sums.sums(weight)
 
-    def under(counts: Counts) -> Floats:
+    def under(drawn: Counts, unit: Units) -> Floats:
         table = np.zeros((2, *sums.shape))
         table[:, sums.row, sums.column] = sums.value, weight
-        return means_of_draws(counts, *table)
+        return means_of_draws(drawn, unit, sums=table[0], counts=table[1])
 
     paired = replace(sums, value=sums.value / weight)
     return measure_groups(cell, under, now, badness, extreme, group_sets=sums.sets(), sums=sums, paired=paired)
@@ -84,7 +95,7 @@ def measure_means(cell: Cell, values: Floats, badness: Floats, extreme: Extreme)
 
 def measure_groups(
     cell: Cell,
-    values: Callable[[Counts], Floats],
+    values: Callable[[Counts, Units], Floats],
     now: Floats,
     badness: Floats,
     extreme: Extreme,
@@ -98,13 +109,16 @@ def measure_groups(
 ) -> Measure:
     """A metric with a value `now` (groups,) in every group, of which the worst is the check's; or with one value.
 
-    `values` maps set multiplicities (draws, sets) to (draws, groups); of means, `sums` are what they are made of.
+    `values` maps multiplicities of sets, or of blocks, to (draws, groups); of means, `sums` are what they are made of.
     `by_size`: the worst is farthest from 0, either way. `more` are further fields of the measure.
     """
 
     def measured(value: float, finish: Callable[[Floats], Drawn], **fields: Any) -> Measure:
+        def draw(drawn: Counts, unit: Units = None) -> Drawn:
+            return finish(values(drawn, unit))
+
         means = None if sums is None else Means(sums, finish)
-        return Measure(value, lambda drawn: finish(values(drawn)), badness, means=means, **fields, **more)
+        return Measure(value, draw, badness, means=means, in_blocks=draw, **fields, **more)
 
     if not cell.groups:
         return measured(float(now[0]), lambda drawn: Drawn(drawn[:, 0]))

@@ -15,7 +15,17 @@ from fairgate.ground.errors import MetricError, SuiteError
 from fairgate.ground.randomness import stream
 from fairgate.metrics.associations import association_of
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
+from fairgate.metrics.contract import (
+    Answers,
+    Drawn,
+    Limits,
+    Measure,
+    Metric,
+    MetricRequest,
+    MetricSettings,
+    Units,
+    register,
+)
 from fairgate.metrics.galleries import measure_rankings, queries_of
 from fairgate.metrics.known_means import KnownMean
 from fairgate.metrics.limits import OfWorstGroup, measure_groups
@@ -147,7 +157,7 @@ class EffectP(Metric):
             numbers, members = cell.sets_by_members(value), members[:, np.argsort(cell.set_code, kind="stable")]
         p = permutation_p_of_groups(numbers, members, rng=rng)
 
-        def same(drawn: Counts) -> Floats:
+        def same(drawn: Counts, _: Units) -> Floats:
             return np.tile(p, (len(drawn), 1))
 
         blocks = tuple(len(names) for names in cell.groups)

@@ -111,7 +111,7 @@ class MarginalMaxSkew(MaxSkew):
         names = [gallery.name for gallery in galleries.galleries_of(r, cell)]
         parts = [[_ranked(r, query, block, name) for block in blocks] for query, name in zip(whole, names, strict=True)]
 
-        def drawn(of_query: Sequence[galleries.Query], counts: Counts, unit: galleries.Units) -> list[galleries.Answer]:
+        def drawn(of_query: Sequence[galleries.Query], counts: Counts, unit: contract.Units) -> list[galleries.Answer]:
             return [self.of_counts(r, *counted(part.drawn_by(unit), counts, k), part.groupings[0]) for part in of_query]
 
         return galleries.measure_rankings(

@@ -26,13 +26,13 @@ from fairgate.metrics.contract import (
     MetricSettings,
     Parts,
     Ties,
+    Units,
 )
 from fairgate.metrics.galleries import (
     Answer,
     Gallery,
     Grouping,
     Query,
-    Units,
     galleries_of,
     measure_rankings,
     places_of_groups,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fairgate.formulas.statistics import Resamples, resampling
 from fairgate.ground.randomness import stream
-from fairgate.metrics import METRICS, Cell, Cut, Measure, MetricRequest, MetricSettings, measure, resample
+from fairgate.metrics import METRICS, Cell, Measure, MetricRequest, MetricSettings, measure, resample
 from fairgate.probes import ProbeScores
 
 IMAGES, DRAWS = 600, 50
@@ -35,23 +37,39 @@ def cell() -> Cell:
 
 def measured(metric: str, settings: MetricSettings) -> Measure:
     rng = stream(0, "scores")
-    value = rng.random(IMAGES)
-    answers = ProbeScores(value, np.array(["x"] * IMAGES, dtype=object), value > 0.3)
+    value, truth = rng.random(IMAGES), rng.choice(np.array(["x", "y"], dtype=object), IMAGES)
+    predicted = np.where(value > 0.3, truth, "x")
+    answers = ProbeScores(value, predicted, predicted == truth, truth=truth)
     request = MetricRequest(
         check="check", metric=metric, probe="probe", settings=settings, crossings=(("gender",), ("race",)), min_sets=2
     )
     return measure(request, cell(), [answers])
 
 
-@pytest.mark.parametrize(("metric", "settings"), [("max_skew_at_k", Cut(k=100)), ("ndkl_at_k", Cut(k=100))])
-def test_a_ranking_in_blocks_is_the_ranking_under_the_same_multiplicities(
-    metric: str, settings: Cut, sets: Resamples
-) -> None:
-    now = measured(metric, settings)
+_AT_K = ["max_skew_at_k", "ndkl_at_k"]
+_PLAIN = ["f1", "mean_number", "effect_size", "effect_p", "association", "differential_association"]
+
+
+@pytest.mark.parametrize("metric", [*_AT_K, *_PLAIN])
+def test_a_metric_in_blocks_is_the_metric_under_the_same_multiplicities(metric: str, sets: Resamples) -> None:
+    settings = METRICS[metric].Settings
+    now = measured(metric, settings(k=100) if metric in _AT_K else settings())
+    assert now.in_blocks is not None
     (drawn,) = resample([now], IMAGES, DRAWS, sets)
     wanted = now.draw(sets.rows(IMAGES, DRAWS).astype(np.int32))
     np.testing.assert_allclose(drawn.value, wanted.value)
     np.testing.assert_allclose(drawn.groups, wanted.groups)
+
+
+def test_fairness_in_blocks_is_fairness_under_the_same_multiplicities(sets: Resamples) -> None:
+    twice = replace(cell(), set_code=np.arange(IMAGES) // 2, set_ids=cell().set_ids[: IMAGES // 2], groups=())
+    halves = Resamples(IMAGES // 2, DRAWS, stream(0, "sets"))
+    request = MetricRequest(check="check", metric="fairness", probe="probe", settings=METRICS["fairness"].Settings())
+    now = measure(request, twice, [ProbeScores(stream(0, "scores").random(IMAGES))])
+    (drawn,) = resample([now], IMAGES // 2, DRAWS, halves)
+    np.testing.assert_array_equal(drawn.value, now.draw(halves.rows(IMAGES // 2, DRAWS)).value)
+    assert np.unique(drawn.value).size > 1
+    assert now.in_blocks is not None
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "p_true", "group_gap"])

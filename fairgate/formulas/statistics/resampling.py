@@ -267,18 +267,27 @@ class Unavailable:
     reason: str
 
 
-def weighted_median(values: ArrayLike, weights: Counts) -> FloatArray:
-    """Median of values (rows,) under each draw's multiplicities (draws, rows) -> (draws,).
+def weighted_median(values: ArrayLike, weights: Counts, unit: NDArray[np.int64] | None = None) -> FloatArray:
+    """Median of values (rows,) under each draw's multiplicities of the rows, or of their blocks `unit` (rows,), (draws,
+    rows or blocks) -> (draws,).
 
-    As np.median of the repeated values: the mean of the middle two where their number is even.
+    As np.median of the repeated values: the mean of the middle two where their number is even. Only values near the
+    middle are counted one by one: within five standard deviations of a resampled median's rank, or more if one is not.
     """
     value = np.asarray(values, dtype=np.float64)
     order = np.argsort(value, kind="stable")
-    ranked = value[order]
-    reached = np.cumsum(weights[:, order], axis=1, dtype=np.int32)
-    total = reached[:, -1:]
-    lower = (reached <= (total - 1) // 2).sum(axis=1)
-    upper = (reached <= total // 2).sum(axis=1)
+    ranked, place, rows = value[order], order if unit is None else unit[order], value.size
+    total = (weights @ np.bincount(place, minlength=weights.shape[1]))[:, None]
+    reach = 1 + int(2.5 * np.sqrt(rows))
+    while True:
+        start, stop = max(0, rows // 2 - reach), min(rows, rows // 2 + reach)
+        below = (weights @ np.bincount(place[:start], minlength=weights.shape[1]))[:, None]
+        reached = np.cumsum(weights[:, place[start:stop]], axis=1, dtype=np.int32) + below.astype(np.int32)
+        if ((below <= (total - 1) // 2) & (reached[:, -1:] > total // 2)).all():
+            break
+        reach *= 4
+    lower = start + (reached <= (total - 1) // 2).sum(axis=1)
+    upper = start + (reached <= total // 2).sum(axis=1)
     medians: FloatArray = (ranked[lower] + ranked[upper]) / 2.0
     return medians
 

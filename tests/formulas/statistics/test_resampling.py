@@ -80,6 +80,19 @@ def test_the_weighted_median_is_the_median_of_the_repeated_values(seed: int, n: 
     np.testing.assert_allclose(weighted_median(values, counts), expected)
 
 
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 200), blocks=st.integers(1, 4))
+def test_the_weighted_median_of_blocks_is_that_of_their_rows_however_far_from_the_middle(
+    seed: int, n: int, blocks: int
+) -> None:
+    rng = stream(seed, "median of blocks")
+    values, unit = np.sort(rng.random(n)), np.sort(rng.integers(0, blocks, n))
+    counts = rng.integers(0, 3, (5, blocks)).astype(np.int32)
+    counts[counts[:, unit].sum(axis=1) == 0] = 1
+    expected = [np.median(np.repeat(values, row)) for row in counts[:, unit]]
+    np.testing.assert_array_equal(weighted_median(values, counts, unit), expected)
+
+
 def test_the_interval_of_a_mean_is_the_normal_one_for_many_sets() -> None:
     values = stream(0, "values").normal(1.0, 2.0, 2000)
     interval = bootstrap(values, 2000, stream(0, "percentile"), n=4000)
