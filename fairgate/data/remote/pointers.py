@@ -6,6 +6,7 @@ files of one MD5 (collisions are cheap): what a run judges is identified by the 
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -127,8 +128,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return {key: each for key, each in value.items() if isinstance(key, str)} if isinstance(value, dict) else {}
 
 
+@functools.lru_cache(maxsize=8)
 def _load(text: bytes, where: str) -> Any:
-    """YAML whose every scalar stays text. Levels are counted before anything is built of them."""
+    """YAML whose every scalar stays text. Levels are counted before anything is built of them. A run asks for the same
+    bytes at several commits: they are parsed once."""
     import yaml
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
