@@ -19,7 +19,7 @@ from typing import Any
 
 from fairgate import gate
 from fairgate.data import write_dataset
-from fairgate.interfaces.cli.suite import first_suite
+from fairgate.interfaces.cli.suite import SuiteOptions, first_suite
 from fairgate.records import RunRecord
 from fairgate.suites import resolve
 
@@ -65,7 +65,7 @@ def repository(root: Path, scores: Path, margin: float) -> list[str]:
     )  # fmt: skip
     (root / "fairness_suites").mkdir()
     base = f"labels:{BASE}.csv"
-    text = first_suite("pronouns", root, "visogender", base, f"model:{base}", "gender", None, tolerates=margin)
+    text = first_suite("pronouns", root, SuiteOptions("visogender", base, f"model:{base}", "gender", tolerates=margin))
     text = text.replace("at_least: 0.75", f"at_least: {BOUND:g}")
     text += f"{GAP}     no_worse_than: baseline, margin: {margin:g}}}\n"
     (root / "fairness_suites/pronouns.yaml").write_text(text, encoding="utf-8")

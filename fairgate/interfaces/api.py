@@ -16,7 +16,7 @@ from fairgate import data, gate, reports, suites
 from fairgate.data import Dataset
 from fairgate.interfaces.arrays import write_repository
 from fairgate.interfaces.installed import use_installed_packages
-from fairgate.interfaces.suite_writing import first_suite, write_suite
+from fairgate.interfaces.suite_writing import SuiteOptions, first_suite, write_suite
 from fairgate.records import AuditRecord, CheckResult, GroupResult, RunRecord, Verdict
 from fairgate.studies import comparison
 from fairgate.suites import LoadedSuite
@@ -228,21 +228,10 @@ def new_suite(  # noqa: PLR0913 - the options of a command
 
     Raises a FairgateError, also if the suite is there."""
     folder = Path(root).resolve()
-    first = first_suite(
-        name,
-        folder,
-        dataset,
-        model,
-        baseline,
-        truth,
-        beside,
-        tolerates=tolerates,
-        like=like,
-        views=views,
-        min_sets=min_sets,
-        question=question,
-        measured=measured,
+    options = SuiteOptions(
+        dataset, model, baseline, truth, beside, tolerates, like, views, min_sets, question, measured
     )
+    first = first_suite(name, folder, options)
     write_suite(name, folder, first.text)
     return load_suite(name, folder)
 

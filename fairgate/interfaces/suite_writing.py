@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -17,6 +18,24 @@ _ANSWERING = frozenset({"vlm", "captions"})
 """Families that continue a prompt of their URI with a label: what the suite shows is the answer, and no caption."""
 
 
+@dataclass(frozen=True, slots=True)
+class SuiteOptions:
+    """What `fairgate suite new` is told. Without a `baseline`, it is the default branch's. `measured` decides whether
+    the model simulates what the images can decide; None: a table does, and any model if the images are few."""
+
+    dataset: str
+    model: str
+    baseline: str | None = None
+    truth: str | None = None
+    beside: Sequence[str] = ()
+    tolerates: float | None = None
+    like: Sequence[str] = ()
+    views: int = 1
+    min_sets: int = suites.FEWEST
+    question: str | None = None
+    measured: bool | None = False
+
+
 def _anchor_line(name: str, root: Path, baseline: str) -> str:
     """The line that pins the first baseline as the anchor, if the base of this suite's name has one already."""
     spec, repository = baselines.parse_baseline(baseline), baselines.Repository(root)
@@ -29,29 +48,23 @@ def _anchor_line(name: str, root: Path, baseline: str) -> str:
     return f"anchor: git:{spec.target}@{commit}\n" if repository.tree(commit, baselines.baseline_folder(name)) else ""
 
 
-def _text(  # noqa: PLR0913 - the options of `suite new`
-    name: str,
-    release: data.Dataset,
-    opened: models.Model | None,
-    *,
-    model: str,
-    baseline: str,
-    truth: str | None,
-    beside: Sequence[str],
-    views: int,
-    min_sets: int,
-    question: str | None,
-    margin: float,
+def _text(
+    name: str, release: data.Dataset, opened: models.Model | None, options: SuiteOptions, *, margin: float, **other: int
 ) -> str:
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
+    options = replace(options, **other)  # type: ignore[arg-type] # numbers of sets or views
+    model, truth, beside, question = options.model, options.truth, options.beside, options.question
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
-    labels, several = truth is not None or bool(beside), views > 1
+    labels, several = truth is not None or bool(beside), options.views > 1
     if not release.manifest.attributes:
         what = f"dataset '{release.manifest.name}' records no attribute, so that there are no groups to compare."
         remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
         remedy += "and name your reader in it; of photographs, import them with --attribute"
         raise SettingsError(what, where=release.manifest.name, remedy=remedy)
-    draft = suites.SuiteDraft(name, release.manifest, release.index, model, baseline, margin, views, min_sets)
+    baseline = options.baseline or "none"
+    draft = suites.SuiteDraft(
+        name, release.manifest, release.index, model, baseline, margin, options.views, options.min_sets
+    )
     named = question is not None and not hasattr(opened, "prompted")
     _refuse(named, "--question is for a table of answers, and this is none.", model, "leave out --question")
     if "detect" in can:
@@ -124,65 +137,44 @@ def _refuse(wrong: bool, what: str, model: str, remedy: str) -> None:
         raise SettingsError(what, where=model, remedy=remedy)
 
 
-def first_suite(  # noqa: PLR0913 - the options of `suite new`
+def first_suite(
     name: str,
     root: Path,
-    dataset: str,
-    model: str,
-    baseline: str | None = None,
-    truth: str | None = None,
-    beside: Sequence[str] = (),
-    *,
-    tolerates: float | None = None,
-    like: Sequence[str] = (),
-    views: int = 1,
-    min_sets: int = suites.FEWEST,
-    question: str | None = None,
-    measured: bool | None = False,
+    options: SuiteOptions,
     progress: Callable[[str, int, int], None] = lambda _what, _done, _all: None,
 ) -> power.FirstSuite:
-    """The text of a first suite, checked against the dataset, and `measured` on the checkpoint if that is at hand.
+    """The text of a first suite, checked against the dataset, and measured on the checkpoint if that is at hand.
 
-    `measured` is None: of a table, and if the images are few. Without a `baseline`, that of the default
-    branch. Raises a FairgateError.
+    Raises a FairgateError.
     """
     path = root / suites.FOLDER / f"{name}.yaml"
     if path.exists():
         remedy = f"edit it, or choose another name; the rest of a gate for it: fairgate init {name}"
         raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy=remedy)
-    fetched = model.startswith("mlflow-model:")
+    model, fetched = options.model, options.model.startswith("mlflow-model:")
     if not fetched:
         models.require_uri(model, root)
-    baseline = baseline or _default_branch(root)
-    baselines.parse_baseline(baseline, where="--baseline")
-    release = data.open_dataset(dataset, data.releases_folder(root))
+    options = replace(options, baseline=options.baseline or _default_branch(root))
+    baselines.parse_baseline(options.baseline or "", where="--baseline")
+    release = data.open_dataset(options.dataset, data.releases_folder(root))
     named = models.local_paths("" if fetched else model)
     outside = any(suites.leaves(each, root) for each in named)  # `require_inside` says so below
     opened = None if fetched or outside else models.open_scorer(model, release, device="cpu", base=root)
-    write = partial(
-        _text,
-        name,
-        release,
-        opened,
-        model=model,
-        baseline=baseline,
-        truth=truth,
-        beside=beside,
-        views=views,
-        min_sets=min_sets,
-        question=question,
-    )
-    text = write(margin=tolerates or suites.TOLERATES[0])
+    write = partial(_text, name, release, opened, options)
+    text = write(margin=options.tolerates or suites.TOLERATES[0])
     loaded = suites.load_text(text.encode(), path, shown=f"{suites.FOLDER}/{name}.yaml")
     suites.require_inside(loaded.suite, loaded.source, root)
     suites.plan_checks(loaded, release.manifest)
+    measured = options.measured
     if measured is None:
         table = opened is not None and opened.precision == models.PRECOMPUTED
         measured = table or len(release.index) <= power.MEASURED
     if opened is None or not measured:
         told = "not measured which checks these images can decide: --measured, or see `fairgate power`"
         return power.FirstSuite(text, (told,))
-    return power.measured_suite(name, root, release, write, tolerates=tolerates, like=like, progress=progress)
+    return power.measured_suite(
+        name, root, release, write, tolerates=options.tolerates, like=options.like, progress=progress
+    )
 
 
 def _default_branch(root: Path) -> str:

@@ -38,10 +38,6 @@ class FlipRate(MeanOfImages):
         worst_set="{number} flipped",
     )
 
-    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """The share of an image's edits."""
-        return answer.value
-
 
 @register
 class Lightening(MeanOfImages):

@@ -21,8 +21,8 @@ class KnownMean(OfWorstGroup):
     """A mean over images; over groups, the worst group's, each compared with its own value before. Images without a
     number (NaN) are left out."""
 
-    column: ClassVar[str]
-    """Which further number of the probe's answers it is."""
+    column: ClassVar[str] = ""
+    """Which further number of the probe's answers it is; without one, the value itself."""
     remedy: ClassVar[str] = ""
     """What to do where answers have no such number."""
     nothing_known: ClassVar[tuple[str, str]] = ("no image has a number", "check the probe and the dataset")
@@ -30,7 +30,7 @@ class KnownMean(OfWorstGroup):
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """Of every image by one word, (images,)."""
-        return further(r, answer, self.column, self.remedy)
+        return further(r, answer, self.column, self.remedy) if self.column else answer.value
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Over the check's words, then over images."""

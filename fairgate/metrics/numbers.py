@@ -66,10 +66,6 @@ class MeanNumber(KnownMean):
         assert isinstance(settings, WantedNumbers)
         return replace(self.spec, better=settings.wanted)
 
-    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """The number itself."""
-        return answer.value
-
 
 @register
 class RightShare(KnownMean):
@@ -86,10 +82,6 @@ class RightShare(KnownMean):
         display="share right",
         plain="share right",
     )
-
-    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """The number itself."""
-        return answer.value
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of two answers, each time: no more is known of those that were possible."""

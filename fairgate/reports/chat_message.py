@@ -15,7 +15,7 @@ from fairgate.ground.markdown import web_address
 from fairgate.records import RunRecord
 from fairgate.reports import formatting as words
 from fairgate.reports.next_steps import NextStep, next_steps
-from fairgate.reports.outputs import Output, OutputContext, register
+from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_remarks import approval_command, approvals_needed, cause_lines, notices
 from fairgate.reports.sentences import sentence
 
@@ -106,13 +106,5 @@ def _json(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _slack(record: RunRecord, context: OutputContext) -> bytes:
-    return render_slack(record, context.report_url).encode()
-
-
-def _teams(record: RunRecord, context: OutputContext) -> bytes:
-    return render_teams(record, context.report_url).encode()
-
-
-register(Output("slack", "slack.json", ("message",), _slack))
-register(Output("teams", "teams.json", ("message",), _teams))
+register(Output("slack", "slack.json", ("message",), lambda record, at: render_slack(record, at.report_url).encode()))
+register(Output("teams", "teams.json", ("message",), lambda record, at: render_teams(record, at.report_url).encode()))

@@ -16,14 +16,11 @@ from .classification import balanced_accuracy as balanced_accuracy
 from .classification import f1_by_label as f1_by_label
 from .classification import intersection_over_union as intersection_over_union
 from .classification import macro_f1 as macro_f1
-from .counterfactual import GroupAccuracy as GroupAccuracy
 from .counterfactual import GroupMeans as GroupMeans
-from .counterfactual import accuracy_by_group as accuracy_by_group
 from .counterfactual import by_set_and_group as by_set_and_group
 from .counterfactual import fairness as fairness
 from .counterfactual import fairness_of_spreads as fairness_of_spreads
 from .counterfactual import group_means as group_means
-from .counterfactual import misclassification_table as misclassification_table
 from .counterfactual import set_deviation as set_deviation
 from .counterfactual import set_std as set_std
 from .counterfactual import softmax_probability as softmax_probability
@@ -32,7 +29,6 @@ from .editing import TypologyAngle as TypologyAngle
 from .editing import average_face as average_face
 from .editing import delta_ita as delta_ita
 from .editing import fitzpatrick_type as fitzpatrick_type
-from .editing import flip_rate as flip_rate
 from .editing import individual_typology_angle as individual_typology_angle
 from .editing import skin_mask as skin_mask
 from .effects import effect_size as effect_size
@@ -49,12 +45,6 @@ from .neighbours import neighbour_shares as neighbour_shares
 from .perceived import CorrectedShares as CorrectedShares
 from .perceived import corrected_shares as corrected_shares
 from .perceived import share_distance as share_distance
-from .presets import BERG as BERG
-from .presets import GENSYNTH as GENSYNTH
-from .presets import HOWARD as HOWARD
-from .presets import SO_B_IT as SO_B_IT
-from .presets import Preset as Preset
-from .presets import average_prompts as average_prompts
 from .resampled import counts_at_k_weighted as counts_at_k_weighted
 from .resampled import ndkl_at_k_weighted as ndkl_at_k_weighted
 from .resampled import ranking as ranking

@@ -145,9 +145,8 @@ def _counts(words: list[str], usual: int) -> dict[str, int]:
 def sheet(
     build: options.BuildName,
     out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
-    per_subject: Annotated[int, typer.Option(min=1, help="Sets of every subject.")] = 3,
 ) -> None:
     """Draw a contact sheet of a dataset: a row per set, its members in stored order."""
     dataset = review.find_build(build).dataset
-    picture = write_png(out, lambda: data.contact_sheet(dataset, per_subject))
+    picture = write_png(out, lambda: data.contact_sheet(dataset))
     typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")

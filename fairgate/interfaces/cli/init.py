@@ -12,7 +12,7 @@ from fairgate import suites
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import writing
-from fairgate.interfaces.suite_writing import first_suite
+from fairgate.interfaces.suite_writing import SuiteOptions, first_suite
 
 T = TypeVar("T")
 _REQUIRED = {
@@ -51,26 +51,27 @@ def init(
     unknown: list[SettingsError] = []
     kept = name and dataset is None and model is None and (root / suites.FOLDER / f"{name}.yaml").is_file()
     if not kept:
-        dataset = dataset or _found(unknown, lambda: suites.find_dataset(root))
-        model = model or _found(unknown, lambda: suites.find_checkpoint(root))
-    branch, _remote = _found(unknown, lambda: suites.find_branch(root)) or ("", False)
-    service = _found(unknown, lambda: suites.find_service(root)) if ci == "auto" else None if ci == "none" else ci
+        dataset = dataset or _looked_up(unknown, lambda: suites.find_dataset(root))
+        model = model or _looked_up(unknown, lambda: suites.find_checkpoint(root))
+    branch, _remote = _looked_up(unknown, lambda: suites.find_branch(root)) or ("", False)
+    service = _looked_up(unknown, lambda: suites.find_service(root)) if ci == "auto" else None if ci == "none" else ci
     pins = ci != "none" or dockerfile
-    pinned = _found(unknown, lambda: suites.find_pin(fairgate)) or ("", "") if pins else ("", "")
+    pinned = _looked_up(unknown, lambda: suites.find_pin(fairgate)) or ("", "") if pins else ("", "")
     if unknown:
-        raise _all_of(unknown)
+        raise _one_error(unknown)
     name = name or (dataset or "").partition("@")[0]
     dvc = any(root.glob("*.dvc")) or (root / "dvc.lock").exists()
     gate = suites.Gate(name, branch, *pinned, runner=runner, dvc=dvc)
     files = suites.gate_files(gate, service, hook=hook, dockerfile=dockerfile)
     if dataset is not None and model is not None:
-        files = {f"{suites.FOLDER}/{name}.yaml": first_suite(name, root, dataset, model, truth=truth).text, **files}
+        wanted = SuiteOptions(dataset, model, truth=truth)
+        files = {f"{suites.FOLDER}/{name}.yaml": first_suite(name, root, wanted).text, **files}
     _require_plain(root, [*files, ".gitignore"])
     _write_files(root, files)
     _print_next_steps(root, gate, service, files)
 
 
-def _found(unknown: list[SettingsError], find: Callable[[], T]) -> T | None:
+def _looked_up(unknown: list[SettingsError], find: Callable[[], T]) -> T | None:
     """What can be seen of the repository; None, and the error among those that are `unknown`, where it cannot."""
     try:
         return find()
@@ -79,7 +80,7 @@ def _found(unknown: list[SettingsError], find: Callable[[], T]) -> T | None:
         return None
 
 
-def _all_of(unknown: Sequence[SettingsError]) -> SettingsError:
+def _one_error(unknown: Sequence[SettingsError]) -> SettingsError:
     """One error of everything that has to be said, so that one try says it all."""
     if len(unknown) == 1:
         return unknown[0]

@@ -87,10 +87,7 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
     template: Annotated[str, typer.Option(help="Caption of a subject: `{subject}` or `{a_subject}`.")] = (
         "a photo of {a_subject}"
     ),
-    tokens: Annotated[int, typer.Option(min=1, max=16, help="Learned tokens.")] = 2,
     steps: Annotated[int, typer.Option(min=1, help="Steps of training.")] = 300,
-    rate: Annotated[float, typer.Option(min=0.0, help="Learning rate.")] = 0.01,
-    weight: Annotated[float, typer.Option(min=0.0, help="Of the attribute's classifier against captions.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
     device: options.Device = None,
     root: options.Root = Path(),
@@ -120,7 +117,7 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
             captions=[
                 template.replace("{a_subject}", probes.with_article(word)).replace("{subject}", word) for word in words
             ],
-            training=models.ArrayTraining(tokens, steps, rate, weight, seed),
+            training=models.ArrayTraining(steps=steps, seed=seed),
         )
     _write(out, mitigation, model, root)
 
@@ -172,7 +169,6 @@ def fit(
         Literal["linear", "knn"], typer.Option(help="A linear head, or a vote of nearest neighbours.")
     ] = "linear",
     neighbours: Annotated[int, typer.Option(min=1, max=10_000, help="How many vote.")] = 20,
-    penalty: Annotated[float, typer.Option(min=0.0, help="Of a linear head's squared weights.")] = 1e-3,
     device: options.Device = None,
     root: options.Root = Path(),
 ) -> None:
@@ -198,7 +194,6 @@ def fit(
             release=release.manifest.ref,
             fingerprint=fingerprint,
             neighbours=neighbours,
-            penalty=penalty,
         )
     path = root / out
     with writing("the head", str(out)):

@@ -13,7 +13,7 @@ from fairgate import data, models, probes, suites
 from fairgate.ground.errors import SuiteError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import progress_line, writing
-from fairgate.interfaces.suite_writing import first_suite, write_suite
+from fairgate.interfaces.suite_writing import SuiteOptions, first_suite, write_suite
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
@@ -71,23 +71,11 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     """Write a first suite for a dataset, with the checks that its images can decide; others are watched. An existing
     file is never replaced."""
     root = root.resolve()
+    wanted = SuiteOptions(
+        dataset, model, baseline, truth, beside or (), tolerates, like or (), views, min_sets, question, measured
+    )
     with progress_line() as progress:
-        first = first_suite(
-            name,
-            root,
-            dataset,
-            model,
-            baseline,
-            truth,
-            beside or (),
-            tolerates=tolerates,
-            like=like or (),
-            views=views,
-            min_sets=min_sets,
-            question=question,
-            measured=measured,
-            progress=progress,
-        )
+        first = first_suite(name, root, wanted, progress)
     for line in first.lines:
         typer.echo(line)
     path, anchored = write_suite(name, root, first.text)

@@ -34,7 +34,6 @@ from property_laws import (
     holds,
     only_the_order,
     order_of,
-    times,
     unchanged,
 )
 
@@ -243,31 +242,6 @@ OTHERS = [
         ),
     ),
     Metric(
-        "accuracy_by_group",
-        labelled(binary=True),
-        "groups",
-        lambda g: m.accuracy_by_group(g.values, g.labels, g.groups).accuracy,
-        (
-            *(*BY_GROUP, between(0.0, 1.0), at_parity(alike(1.0), 1.0)),
-            follows("wrong for right", lambda _, g: (g.but(values=1.0 - g.values), mirrored)),
-        ),
-    ),
-    Metric(
-        "misclassification_table",
-        classified(),
-        "groups classes predictions",
-        lambda g: m.misclassification_table(g.predicted, g.true, g.labels, g.groups, g.classes),
-        (
-            *(IMAGES, GROUPS, copied("images", grows=True)),
-            holds("every image once", lambda g, table: table.sum() == (g.labels >= 0).sum()),
-            follows("true for predicted", lambda _, g: (swapped(g, "true", "predicted"), lambda t: t.swapaxes(1, 2))),
-            holds(
-                "rows are true classes",
-                lambda g, table: table.sum(axis=(0, 2)) == np.bincount(g.true[g.labels >= 0], minlength=g.classes),
-            ),
-        ),
-    ),
-    Metric(
         "group_means",
         labelled(),
         "groups",
@@ -421,16 +395,6 @@ OTHERS = [
             unchanged("a move of both", lambda _, g: g.but(boxes=g.boxes + 3.0, others=g.others + 3.0)),
             unchanged("larger pixels", lambda _, g: g.but(boxes=g.boxes * 4.0, others=g.others * 4.0)),
             agrees("pixels counted", _counted_pixels),
-        ),
-    ),
-    Metric(
-        "average_prompts",
-        eighths("prompts", "dim", low=1),
-        "queries dim",
-        lambda g: m.average_prompts(g.values, "unit_mean_unit"),
-        (
-            *(order_of("prompts"), order_of("dim"), copied("prompts"), times("values"), between(0.0, 1.0)),
-            holds("unit length", lambda _, row: np.isclose(np.linalg.norm(row, axis=1), 1.0)),
         ),
     ),
     Metric(

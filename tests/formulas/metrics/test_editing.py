@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairgate.formulas.metrics import average_face, delta_ita, flip_rate, individual_typology_angle, skin_mask
+from fairgate.formulas.metrics import average_face, delta_ita, individual_typology_angle, skin_mask
 from fairgate.formulas.metrics.editing import cielab
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
@@ -250,40 +250,6 @@ def test_a_planted_lightening_is_found_in_order_and_none_at_zero() -> None:
     found = [delta(strength) for strength in (0.0, 0.1, 0.2, 0.4)]
     assert found[0] == 0.0
     assert (np.diff(found) > 10.0).all()
-
-
-def test_flips_are_counted_per_edit() -> None:
-    before = np.array([0, 1, 1, 0])
-    assert flip_rate(before, before) == 0.0
-    assert flip_rate(before, 1 - before) == 1.0
-    assert flip_rate(before, np.array([[0, 1], [1, 1], [0, 0], [0, 0]])) == 3 / 8
-    assert flip_rate(["woman", "man"], ["man", "man"]) == 0.5
-
-
-def test_a_planted_share_of_flips_is_found() -> None:
-    rng = stream(10, "planted", "flips")
-    before = rng.integers(0, 2, 5000)
-    for strength in (0.0, 0.2, 0.6):
-        after = np.where(rng.random(5000) < strength, 1 - before, before)
-        assert flip_rate(before, after) == pytest.approx(strength, abs=0.03)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "match"),
-    [
-        ([0, 1], [0], "before has shape"),
-        ([[0, 1]], [[0, 1]], "before has shape"),
-        ([0], [[[0]]], "before has shape"),
-        ([0, 1], [0, -1], "after holds no class"),
-        ([0.0, 1.0], [0, 1], "before holds no class"),
-        (["man", ""], ["man", "man"], "before holds no class"),
-        ([], [], "before holds no class"),
-        ([0, 1], ["man", "woman"], "before holds int64 classes"),
-    ],
-)
-def test_flips_need_a_class_for_every_image(before: Any, after: Any, match: str) -> None:
-    with pytest.raises(MetricError, match=match):
-        flip_rate(before, after)
 
 
 def test_images_are_8_bit_rgb_and_masks_are_theirs() -> None:

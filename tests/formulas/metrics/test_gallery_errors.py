@@ -1,4 +1,4 @@
-"""What nulls, presets, resamples and tie ranges refuse, with the remedy of each."""
+"""What nulls, resamples and tie ranges refuse, with the remedy of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from refusals import Refusal, check
 
 from fairgate.formulas.metrics import (
-    average_prompts,
     counts_at_k_weighted,
     expected_max_skew,
     max_skew_within,
@@ -35,11 +34,6 @@ REFUSALS = {
     "the null of one group": Refusal(lambda: expected_max_skew(1, "uniform", [5]), DECLARE_ALL),
     "the null of an empty group": Refusal(lambda: expected_max_skew(1, "uniform", [5, 0]), ADD_IMAGES),
     "the null beyond the images": Refusal(lambda: expected_max_skew(5, "uniform", [2, 2]), SMALLER_K),
-    "an unknown average": Refusal(
-        lambda: average_prompts([[1.0]], "median"), "use 'none', 'mean_unit' or 'unit_mean_unit'"
-    ),
-    "prompts that cancel": Refusal(lambda: average_prompts([[1.0, 0.0], [-1.0, 0.0]], "mean_unit"), NO_DIRECTION),
-    "a prompt of length 0": Refusal(lambda: average_prompts([[1.0, 0.0], [0.0, 0.0]], "unit_mean_unit"), NO_DIRECTION),
     "weights that are shares": Refusal(
         lambda: counts_at_k_weighted(HALVES, np.full((1, 4), 0.5), 1, groups=2), MULTIPLICITIES
     ),

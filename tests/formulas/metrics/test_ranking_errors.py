@@ -9,7 +9,6 @@ from refusals import Refusal, check
 from fairgate.formulas.metrics import (
     bias_at_k,
     entropy_of_counts,
-    misclassification_table,
     recall_at_k,
     skew_at_k,
     skew_of_counts,
@@ -56,10 +55,6 @@ REFUSALS = {
     "a label below -1": Refusal(
         lambda: skew_at_k(ONE, np.array([0, 1, 0, -2]), 1, groups=2),
         "declare more than 2, or correct the codes (-1 is undefined)",
-    ),
-    "a code undefined where none may be": Refusal(
-        lambda: misclassification_table(np.array([0, -1]), np.array([0, 0]), np.array([0, 0]), 1, 2),
-        "declare more than 2, or correct the codes",
     ),
     "one group": Refusal(lambda: skew_at_k(ONE, np.zeros(4, int), 1, groups=1), DECLARE_ALL),
     "absent groups": Refusal(lambda: skew_at_k(ONE, np.array([1, 1, 3, 3]), 1, groups=4), ADD_IMAGES),
