@@ -77,8 +77,8 @@ def _facts(name: str, ground: Ground, finished: Mapping[str, Chosen]) -> dict[st
     if ground.limit is not None:
         made["limit"] = ground.limit
     lineage = {"sets": digest({subject: chosen.chain for subject, chosen in finished.items()})}
-    lineage |= {f"model {role}": found for role, found in ground.models.items()}
-    lineage |= {f"input {role}": found for role, found in ground.inputs.items()}
+    lineage |= {f"model {role}": fingerprint for role, fingerprint in ground.models.items()}
+    lineage |= {f"input {role}": fingerprint for role, fingerprint in ground.inputs.items()}
     limited = f" A trial: at most {ground.limit} starting sets per subject and part." if ground.limit else ""
     return {
         "name": settings.name or name,
@@ -146,8 +146,8 @@ class Census:
     def exact(self, subject: str | None = None) -> int:
         """Images whose pixels another image before them has, of all subjects or within one."""
         parts = self._pixels.values() if subject is None else [self._pixels[subject]]
-        found = np.concatenate([np.array(part, dtype=np.uint64) for part in parts])
-        return len(found) - len(np.unique(found))
+        names = np.concatenate([np.array(part, dtype=np.uint64) for part in parts])
+        return len(names) - len(np.unique(names))
 
     def images_of(self, subject: str) -> int:
         return len(self._pixels[subject])

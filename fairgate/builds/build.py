@@ -113,8 +113,8 @@ class Factory:
 
     def _set_aside(self, store: ShardStore, plan: dict[str, object], subject: str, part: str) -> None:
         """Move shards of another plan away, and bring back those of this one: two plans are never mixed."""
-        found = read_part(store.folder)
-        old = found.get("plan") or store.plan_of_ledgers()
+        recorded = read_part(store.folder)
+        old = recorded.get("plan") or store.plan_of_ledgers()
         if old == store.digest:
             return
         with storing(self.places.root):
@@ -124,7 +124,7 @@ class Factory:
                     shutil.rmtree(target)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 store.folder.rename(target)
-                changed = what_changed(found.get("depends_on") or {}, plan)
+                changed = what_changed(recorded.get("depends_on") or {}, plan)
                 what = f"'{subject}', part '{part}': what is here was made otherwise ({changed})"
                 self.watch.note(f"{what}. It is set aside in {target}")
             earlier = self.places.aside(store.digest, subject, part)
@@ -167,27 +167,27 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
         before = ""
         for part in factory.recipe.parts():
             folder = factory.places.part(subject, part.name)
-            said = read_part(folder)
+            recorded = read_part(folder)
             stale = None
-            if ground and said:
+            if ground and recorded:
                 plan = ground.plan(part, subject, before)
-                if said.get("plan") != digest(plan):
-                    changed = what_changed(said.get("depends_on") or {}, plan)
+                if recorded.get("plan") != digest(plan):
+                    changed = what_changed(recorded.get("depends_on") or {}, plan)
                     stale = changed or "it does not say of what plan it is"
             sets = part.target_sets(subject) if factory.limit is None else None
             tally, shards = PartTally(), 0
             for path in sorted(folder.glob("shard-*.json")):
                 ledger = read_ledger(path)
-                if ledger is not None and not (said.get("complete") and ledger.index >= said["shards"]):
+                if ledger is not None and not (recorded.get("complete") and ledger.index >= recorded["shards"]):
                     tally.add(ledger)
                     shards += 1
             # more sets are wanted than there are, and more than when the part ended
-            short = sets is not None and tally.kept < sets and sets > (said.get("wanted") or 0)
-            complete = bool(said.get("complete")) and not short
-            state: State = "absent" if not said else "stale" if stale else "finished" if complete else "unfinished"
-            chosen = len(said["chosen"]) if complete else None
+            short = sets is not None and tally.kept < sets and sets > (recorded.get("wanted") or 0)
+            complete = bool(recorded.get("complete")) and not short
+            state: State = "absent" if not recorded else "stale" if stale else "finished" if complete else "unfinished"
+            chosen = len(recorded["chosen"]) if complete else None
             yield PartStatus(subject, part.name, state, shards, chosen, tally, stale, sets)
-            before = str(said.get("chain", ""))
+            before = str(recorded.get("chain", ""))
 
 
 def read_build(name: str, params: Path = PARAMS) -> Recipe:

@@ -41,16 +41,16 @@ def code_digest(recipe: Recipe) -> str:
 
 def code_modules(recipe: Recipe) -> dict[str, Path]:
     """The modules that count, by name, with their files."""
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     waiting = [type(recipe).__module__, *(each for uri in recipe.models().values() for each in modules_for(uri))]
     counted = (*_COUNTED, *(f"{name.rpartition('.')[0] or name}." for name in waiting))
     while waiting:
         name = waiting.pop()
-        path = None if name in found else _source(name)
+        path = None if name in modules else _source(name)
         if path is not None:
-            found[name] = path
+            modules[name] = path
             waiting.extend(each for each in _imports(path) if f"{each}.".startswith(counted))
-    return found
+    return modules
 
 
 def _source(name: str) -> Path | None:
@@ -65,15 +65,15 @@ def _source(name: str) -> Path | None:
 
 @cache
 def _imports(path: Path) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             homes = _homes(node.module)
             named = [homes.get(alias.name, (f"{node.module}.{alias.name}",))[0] for alias in node.names]
-            found += [node.module, *named]
-    return found
+            names += [node.module, *named]
+    return names
 
 
 @cache
@@ -126,25 +126,25 @@ class Need:
 
 def needs_of(recipe: Recipe) -> list[Need]:
     """Everything that a recipe reads, models first, hashed where it is there."""
-    found = []
+    needs = []
     for role, uri in recipe.models().items():
         parts = tuple(part.name for part in recipe.parts() if role not in part.ignores)
         try:
-            found.append(Need(role, uri, parts, True, model_fingerprint(role, uri)))
+            needs.append(Need(role, uri, parts, True, model_fingerprint(role, uri)))
         except (ModelError, RecipeError) as error:
-            found.append(Need(role, uri, parts, True, problem=error))
+            needs.append(Need(role, uri, parts, True, problem=error))
     for name, path in recipe.inputs().items():
         parts = tuple(part.name for part in recipe.parts())
         if path.exists():
-            found.append(Need(name, str(path), parts, False, files_digest(path)))
+            needs.append(Need(name, str(path), parts, False, files_digest(path)))
         else:
             missing = RecipeError(
                 f"the recipe reads '{name}', and it is not there.",
                 where=str(path),
                 remedy="check the path; if DVC tracks it, run `dvc pull`",
             )
-            found.append(Need(name, str(path), parts, False, problem=missing))
-    return found
+            needs.append(Need(name, str(path), parts, False, problem=missing))
+    return needs
 
 
 def _all_of(recipe: Recipe, missing: Sequence[Need]) -> FairgateError:
@@ -187,9 +187,9 @@ class Ground:
         needs = [each for each in needs_of(recipe) if last is None or each.begins_by(recipe, last)]
         if missing := [each for each in needs if each.problem is not None]:
             raise _all_of(recipe, missing)
-        found = {each.name: each.digest for each in needs}
-        models = {role: found[role] for role in recipe.models() if role in found}
-        inputs = {name: found[name] for name in recipe.inputs()}
+        digests = {each.name: each.digest for each in needs}
+        models = {role: digests[role] for role in recipe.models() if role in digests}
+        inputs = {name: digests[name] for name in recipe.inputs()}
         return cls(recipe, models, inputs, code_digest(recipe), limit)
 
     def plan(self, part: Part, subject: str, before: str) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class Ground:
             "part": part.name,
             "subject": subject,
             "knobs": {name: value for name, value in settings.items() if name not in (*_ABOUT, *part.ignores)},
-            "models": {role: found for role, found in self.models.items() if role not in part.ignores},
+            "models": {role: fingerprint for role, fingerprint in self.models.items() if role not in part.ignores},
             "inputs": dict(self.inputs),
             "code": self.code,
             "before": before,

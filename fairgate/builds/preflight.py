@@ -67,7 +67,7 @@ def addresses(uri: str) -> list[str]:
     main, _, options = address.partition("?")
     parts = (part.partition("=") for part in options.split("&"))
     others = [value for name, _, value in parts if name in ("refiner", "vae")]
-    return [full_uri(one).removeprefix("hf:").partition("@")[0] for one in (main, *others)]
+    return [full_uri(named).removeprefix("hf:").partition("@")[0] for named in (main, *others)]
 
 
 CARDS = (8, 12, 16, 24, 40, 80)
@@ -108,8 +108,8 @@ class Way:
     @property
     def settings(self) -> str:
         """What to write for it."""
-        said = [f"--offload {self.offload}" if self.offload != "none" else "", f"?vae_tile={self.tile}"]
-        words = [f"batches of {self.batch}", *said[: 1 + bool(self.tile)]]
+        options = [f"--offload {self.offload}" if self.offload != "none" else "", f"?vae_tile={self.tile}"]
+        words = [f"batches of {self.batch}", *options[: 1 + bool(self.tile)]]
         return ", ".join(filter(None, words))
 
 
@@ -199,13 +199,17 @@ class Preflight:
     @property
     def remedies(self) -> dict[str, tuple[str, str]]:
         """Of everything that is missing, once each: what it is (several may share it), its problem and its remedy."""
-        found: dict[str, tuple[str, str]] = {}
+        by_problem: dict[str, tuple[str, str]] = {}
         for need in self.missing:
             for problem in (need.problem, *_missing_parts(need)):
                 assert problem is not None
-                names = [*found[problem.problem][0].split(", "), need.name] if problem.problem in found else [need.name]
-                found[problem.problem] = (", ".join(dict.fromkeys(names)), problem.remedy or "")
-        return {problem: (names, remedy) for problem, (names, remedy) in found.items()}
+                names = (
+                    [*by_problem[problem.problem][0].split(", "), need.name]
+                    if problem.problem in by_problem
+                    else [need.name]
+                )
+                by_problem[problem.problem] = (", ".join(dict.fromkeys(names)), problem.remedy or "")
+        return {problem: (names, remedy) for problem, (names, remedy) in by_problem.items()}
 
     @property
     def missing_disk(self) -> float:
@@ -228,13 +232,13 @@ def published(uri: str) -> PublishedModel | None:
 
 def _missing_parts(need: Need) -> list[FairgateError]:
     """The refiner and the VAE of a pipeline that is missing may be missing too."""
-    found: list[FairgateError] = []
+    errors: list[FairgateError] = []
     for name in addresses(need.source)[1:] if need.model else ():
         try:
             model_folder(name, Path())
         except ModelError as error:
-            found.append(error)
-    return found
+            errors.append(error)
+    return errors
 
 
 def preflight_of(recipe: Recipe, out: Path) -> Preflight:
@@ -242,11 +246,11 @@ def preflight_of(recipe: Recipe, out: Path) -> Preflight:
     needs, work, uris = needs_of(recipe), list(recipe.work()), recipe.models()
     sizes = {role: published(uri) for role, uri in uris.items()}
     unknown = [
-        f"{one.part}: {_why(one, sizes[one.role])}"
-        for one in work
-        if one.pictures is None or not _rate(sizes[one.role])
+        f"{task.part}: {_why(task, sizes[task.role])}"
+        for task in work
+        if task.pictures is None or not _rate(sizes[task.role])
     ]
-    tflop = sum(_tflop(one, sizes[one.role]) for one in work)
+    tflop = sum(_tflop(task, sizes[task.role]) for task in work)
     ways = ways_to_fit(recipe, sizes)
     memory = ways[0].memory if ways else None
     place = next(each for each in (out, *out.resolve().parents) if each.exists())
@@ -260,12 +264,12 @@ def _rate(size: PublishedModel | None) -> bool:
     return size is not None and size.tflop is not None
 
 
-def _why(one: Work, size: PublishedModel | None) -> str:
-    return "how many pictures there will be depends on the data" if _rate(size) else f"the size of the {one.role}"
+def _why(work: Work, size: PublishedModel | None) -> str:
+    return "how many pictures there will be depends on the data" if _rate(size) else f"the size of the {work.role}"
 
 
-def _tflop(one: Work, size: PublishedModel | None) -> float:
+def _tflop(work: Work, size: PublishedModel | None) -> float:
     """TFLOP over the share of a card's peak that they run at."""
-    if one.pictures is None or size is None or size.tflop is None or size.side is None:
+    if work.pictures is None or size is None or size.tflop is None or size.side is None:
         return 0.0
-    return one.pictures * one.evaluations * size.tflop / SHARE_OF_PEAK[size.side]
+    return work.pictures * work.evaluations * size.tflop / SHARE_OF_PEAK[size.side]

@@ -171,15 +171,15 @@ class ShardStore:
     @property
     def stocked(self) -> int:
         """The most shards that a finished run under this plan needed: a lower number of sets discards none of them."""
-        said = read_part(self.folder)
-        number = said.get("stocked", said.get("shards", 0)) if said.get("plan") == self.digest else 0
+        recorded = read_part(self.folder)
+        number = recorded.get("stocked", recorded.get("shards", 0)) if recorded.get("plan") == self.digest else 0
         return number if isinstance(number, int) else 0
 
     def keep_first(self, number: int) -> None:
         """Remove every shard from `number` on: they were made before it was known that the part needs fewer."""
         for path in self.folder.iterdir():
-            found = _OURS.fullmatch(path.name)
-            if found and int(found[1]) >= number:
+            match = _OURS.fullmatch(path.name)
+            if match and int(match[1]) >= number:
                 with storing(self.folder):
                     path.unlink()
 
@@ -205,10 +205,10 @@ def finished_ledgers(folder: Path) -> Iterator[Ledger]:
 def read_part(folder: Path) -> dict[str, Any]:
     """What `part.json` says; empty where there is none, or none that can be read."""
     try:
-        found = json.loads((folder / PART_FILE).read_bytes())
+        recorded = json.loads((folder / PART_FILE).read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return recorded if isinstance(recorded, dict) else {}
 
 
 class Watcher(Protocol):

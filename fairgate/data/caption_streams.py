@@ -43,13 +43,13 @@ class CaptionFile:
         rows = (
             self._parquet() if name.endswith(".parquet") else self._json() if name.endswith(".jsonl") else self._csv()
         )
-        return (one for one in rows if one[1])
+        return (row for row in rows if row[1])
 
     def pictures(self, rows: Sequence[int]) -> dict[int, bytes]:
         """Encoded pictures of some rows of Parquet that holds bytes, plain or as `struct<bytes, path>`."""
-        wanted, found, start = set(rows), dict[int, bytes](), 0
+        wanted, images, start = set(rows), dict[int, bytes](), 0
         if not wanted or self.image is None or not self.path.name.lower().endswith(".parquet"):
-            return found
+            return images
         with parquet_reading(_WHAT, self.path):
             parquet = self._opened()
             for group in range(parquet.num_row_groups):
@@ -58,10 +58,10 @@ class CaptionFile:
                 for batch in batches(parquet, [self.image], PICTURES, here):
                     for row in wanted.intersection(range(start, start + len(batch))):
                         if (picture := encoded(batch.column(0)[row - start].as_py())) is not None:
-                            found[row] = picture
+                            images[row] = picture
                     start += len(batch)
                 start = stop
-        return found
+        return images
 
     def _csv(self) -> Iterator[tuple[int, str, str | None]]:
         table = read_labels(self.path)
@@ -136,12 +136,12 @@ def json_lines(path: Path, what: str, longest: int) -> Iterator[tuple[int, dict[
 
 def caption_files(path: Path, caption: str, image: str | None = None) -> list[CaptionFile]:
     """A file of captions, or all that a folder holds, by name. Raises DatasetError where there is none."""
-    files = sorted(one for one in path.iterdir() if _readable(one)) if path.is_dir() else [path]
+    files = sorted(file for file in path.iterdir() if _readable(file)) if path.is_dir() else [path]
     if not files or not all(map(_readable, files)):
         raise DatasetError(
             "there is no file of captions.", where=str(path), remedy=f"name a file or folder of {', '.join(ENDINGS)}"
         )
-    return [CaptionFile(one, caption, image) for one in files]
+    return [CaptionFile(file, caption, image) for file in files]
 
 
 def _readable(path: Path) -> bool:

@@ -37,7 +37,7 @@ def dataset_card(manifest: Manifest, sections: Sequence[str] = (), files: str = 
         f"# {manifest.name} {manifest.version}",
         *([f"> **{_line(manifest.notice)}**"] if manifest.notice else []),
         *([manifest.about.strip().replace("<", "&lt;")] if manifest.about.strip() else []),
-        _what_it_is(manifest, reviewed=any(one.startswith(_REVIEW) for one in sections)),
+        _what_it_is(manifest, reviewed=any(section.startswith(_REVIEW) for section in sections)),
         "## Counts",
         *_counts(manifest),
         "## Loading",

@@ -164,16 +164,16 @@ class Dataset(ShardReader):
         if not all(boxed):
             raise self._wrong("records boxes in some shards and not in others.", "build the dataset again")
         table = pa.concat_tables([self._columns(shard, list(BOX_COLUMNS), pa.float64()) for shard in shards])
-        found = np.stack([numbers(table[column]) for column in BOX_COLUMNS], axis=1)
-        wrong = ~(np.isfinite(found).all(axis=1) & (found[:, 2:] > found[:, :2]).all(axis=1))
+        boxes = np.stack([numbers(table[column]) for column in BOX_COLUMNS], axis=1)
+        wrong = ~(np.isfinite(boxes).all(axis=1) & (boxes[:, 2:] > boxes[:, :2]).all(axis=1))
         if wrong.any():
             first = int(wrong.argmax())
             raise self._wrong(
-                f"records no box with an area for {int(wrong.sum()):,} of its {len(found):,} images, such as set "
+                f"records no box with an area for {int(wrong.sum()):,} of its {len(boxes):,} images, such as set "
                 f"'{self.index.set_id[first]}', member '{self.index.member[first]}'.",
                 "leave these images out, or give each of them the box of its person, in pixels",
             )
-        return found
+        return boxes
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[npt.NDArray[np.intp], list[bytes]]]:
         """Row numbers and encoded images, `batch_size` at a time (the last batch may be smaller), in stored order.
@@ -231,18 +231,20 @@ class Dataset(ShardReader):
     def _whole(self, shard: Shard) -> Any:
         """An open shard whose row groups hold as many rows as the manifest says: a row's number is its place."""
         parquet = self.parquet(shard)
-        held = sum(parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups))
-        if held != shard.rows:
-            raise self.unreadable(shard, ValueError(f"it holds {held:,} rows, and the manifest says {shard.rows:,}"))
+        rows_there = sum(parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups))
+        if rows_there != shard.rows:
+            raise self.unreadable(
+                shard, ValueError(f"it holds {rows_there:,} rows, and the manifest says {shard.rows:,}")
+            )
         return parquet
 
     def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:
         table = self.read_group(parquet, shard, group, columns=["image.bytes"])
         images = table["image"].to_pylist() if "image" in table.column_names else [None]
-        found = [data for data in map(encoded, images) if data is not None]
-        if len(found) < len(images):
+        pictures = [data for data in map(encoded, images) if data is not None]
+        if len(pictures) < len(images):
             raise self.unreadable(shard, ValueError("a row has no image"))
-        return found
+        return pictures
 
     def _columns(self, shard: Shard, wanted: list[str], kind: Any) -> Any:
         """Columns of a shard, as an Arrow type."""

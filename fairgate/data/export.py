@@ -92,9 +92,9 @@ def _to_webdataset(dataset: Dataset, folder: Path, progress: Progress | None) ->
                 archive = tarfile.open(folder / f"{SPLIT}-{files:05d}.tar", "w:", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
                 files += 1
             last = row["set_id"]
-            said = _json(row).encode()
+            text = _json(row).encode()
             assert picture is not None  # the release was read as a whole before
-            for name, content in ((f"{number:08d}.{ending}", picture), (f"{number:08d}.json", said)):
+            for name, content in ((f"{number:08d}.{ending}", picture), (f"{number:08d}.json", text)):
                 header = tarfile.TarInfo(name)  # no time and no owner: the same release makes the same archive
                 header.size = len(content)
                 archive.addfile(header, io.BytesIO(content))
@@ -115,17 +115,17 @@ def _to_csv(dataset: Dataset, folder: Path, progress: Progress | None) -> Export
     """
     pictures = _has_pictures(dataset)
     by_path = pictures and _safe(dataset.index.path.tolist())
-    held = folder / SPLIT
-    held.mkdir()
-    with (held / "metadata.csv").open("w", newline="", encoding="utf-8") as handle:
+    split_folder = folder / SPLIT
+    split_folder.mkdir()
+    with (split_folder / "metadata.csv").open("w", newline="", encoding="utf-8") as handle:
         writer: Any = None
         for number, (picture, row) in enumerate(_rows(dataset), start=1):
             fields = {column: row[column] for column in row if not (by_path and column == "path")}
             if picture is not None:
                 name = str(row["path"]) if by_path else f"{number:08d}.{_ending(opened(picture).format or 'img')}"
                 fields = {FILE_NAME: name} | fields
-                (held / name).parent.mkdir(parents=True, exist_ok=True)
-                (held / name).write_bytes(picture)
+                (split_folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (split_folder / name).write_bytes(picture)
             if writer is None:
                 writer = csv.DictWriter(handle, list(fields), lineterminator="\n")
                 writer.writeheader()

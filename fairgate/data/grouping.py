@@ -104,23 +104,23 @@ class Bins:
         for bin in self._bins:
             if bin.low > bin.high or (bin.low == bin.high and not all(bin.closed)):
                 raise DatasetError(f"bin '{bin.name}' holds no number.", remedy="give the lower bound first")
-        for one, following in zip(self._bins, self._bins[1:], strict=False):
-            if one.high > following.low or (one.high == following.low and one.closed[1] and following.closed[0]):
+        for lower, following in zip(self._bins, self._bins[1:], strict=False):
+            if lower.high > following.low or (lower.high == following.low and lower.closed[1] and following.closed[0]):
                 raise DatasetError(
-                    f"bins '{one.name}' and '{following.name}' overlap, or are not in ascending order.",
+                    f"bins '{lower.name}' and '{following.name}' overlap, or are not in ascending order.",
                     remedy="both bounds belong to a bin: write `0-<10,10-<20`, or `0-10,>10-20`, where they meet",
                 )
 
 
 def _bin(name: str) -> Bin | None:
     """The bin of a name, or None for a word."""
-    if found := _BOUNDED.fullmatch(name):
-        low_out, low, high_out, high = found.groups()
+    if match := _BOUNDED.fullmatch(name):
+        low_out, low, high_out, high = match.groups()
         return Bin(name, float(low), float(high or math.inf), (not low_out, not high_out))
-    if found := _BELOW.fullmatch(name):
-        return Bin(name, -math.inf, float(found[2]), (True, bool(found[1])))
-    if found := _ABOVE.fullmatch(name):
-        return Bin(name, float(found[2] or found[3]), math.inf, (bool(found[1] or found[3]), True))
+    if match := _BELOW.fullmatch(name):
+        return Bin(name, -math.inf, float(match[2]), (True, bool(match[1])))
+    if match := _ABOVE.fullmatch(name):
+        return Bin(name, float(match[2] or match[3]), math.inf, (bool(match[1] or match[3]), True))
     return None
 
 
@@ -185,9 +185,9 @@ class ColumnGrouping:
 
     def recorded(self) -> dict[str, object]:
         """What a manifest's recipe says of it; empty where nothing was grouped."""
-        said: dict[str, object] = {"bins": {column: list(bins.written) for column, bins in self.bins.items()}}
-        said["merged"] = {column: dict(names) for column, names in self.merge.items()}
-        return {name: value for name, value in said.items() if value}
+        facts: dict[str, object] = {"bins": {column: list(bins.written) for column, bins in self.bins.items()}}
+        facts["merged"] = {column: dict(names) for column, names in self.merge.items()}
+        return {name: value for name, value in facts.items() if value}
 
 
 def _misread(option: str, given: str, remedy: str) -> DatasetError:
@@ -234,5 +234,5 @@ def group_sizes(index: Index) -> list[GroupSize]:
 def _size(
     names: tuple[str, ...], cell: tuple[str, ...], subjects: Sequence[str], counts: Counter[tuple[str, tuple[str, ...]]]
 ) -> GroupSize:
-    fewest, subject = min((counts[one, cell], one) for one in subjects)
+    fewest, subject = min((counts[code, cell], code) for code in subjects)
     return GroupSize(CROSS.join(names), CROSS.join(cell), counts[_ALL, cell], subject, fewest)

@@ -156,13 +156,13 @@ def _read(path: Path, place: str) -> bytes:
         return path.read_bytes()
 
 
-def _look_up(table: LabelTable, images_dir: Path, found: FoundRows) -> str:
+def _look_up(table: LabelTable, images_dir: Path, rows: FoundRows) -> str:
     """How the images are found under `images_dir`: by "path" or by "file name". Raises DatasetError if neither."""
     if not images_dir.is_dir():
         raise DatasetError(
             "the images folder does not exist.", where=str(images_dir), remedy="give the folder that holds the images"
         )
-    paths = [str(path) for path in found.paths]
+    paths = [str(path) for path in rows.paths]
     absent = [path for path in paths if not (images_dir / path).is_file()]
     if not absent:
         return "path"
@@ -171,7 +171,7 @@ def _look_up(table: LabelTable, images_dir: Path, found: FoundRows) -> str:
         return "file name"
     raise DatasetError(
         f"{len(absent):,} of {len(paths):,} images are not in the folder; the first is '{absent[0]}'.",
-        where=f"{images_dir / absent[0]} ({table.place(found.lines[paths.index(absent[0])])})",
+        where=f"{images_dir / absent[0]} ({table.place(rows.lines[paths.index(absent[0])])})",
         remedy="give the folder that the labels' paths start from, or take lines without an image out",
     )
 

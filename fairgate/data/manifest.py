@@ -142,16 +142,16 @@ def read_manifest(folder: Path) -> Manifest:
             remedy="run `fairgate dataset pull`, or `fairgate dataset import`",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        said = getattr(error, "strerror", None) or error
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else said
+        cause = getattr(error, "strerror", None) or error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else cause
         raise DatasetError(
             f"the dataset's manifest cannot be read: {reason}.",
             where=str(path),
             remedy=PULL,
         ) from error
-    found = plain.get("schema_version") if isinstance(plain, dict) else None
-    if found != SCHEMA_VERSION:
-        raise _other_schema(found, path)
+    version = plain.get("schema_version") if isinstance(plain, dict) else None
+    if version != SCHEMA_VERSION:
+        raise _other_schema(version, path)
     try:
         return Manifest.model_validate_json(content)
     except ValidationError as error:
@@ -164,15 +164,15 @@ def read_manifest(folder: Path) -> Manifest:
         ) from error
 
 
-def _other_schema(found: object, path: Path) -> DatasetError:
-    if isinstance(found, int) and found > SCHEMA_VERSION:
+def _other_schema(version: object, path: Path) -> DatasetError:
+    if isinstance(version, int) and version > SCHEMA_VERSION:
         remedy = "update fairgate: this release was written by a newer one"
-    elif isinstance(found, int):
+    elif isinstance(version, int):
         remedy = "release the dataset again with this fairgate, or use the fairgate that wrote it"
     else:
         remedy = f"{PULL}; the file is not a manifest of fairgate"
     return DatasetError(
-        f"the manifest has schema_version {found!r:.40}, and this fairgate reads {SCHEMA_VERSION}.",
+        f"the manifest has schema_version {version!r:.40}, and this fairgate reads {SCHEMA_VERSION}.",
         where=str(path),
         remedy=remedy,
     )

@@ -230,7 +230,7 @@ def batch_texts(column: Any, missing: str | None = "", longest: int | None = Non
     """
     codes = np.array([-1 if code is None else code for code in column.indices.to_pylist()])
     used, at = np.unique(codes, return_inverse=True)
-    found = column.dictionary.take([code if code >= 0 else None for code in used.tolist()]).to_pylist()
-    if longest is not None and (most := max((len(text or "") for text in found), default=0)) > longest:
+    values = column.dictionary.take([code if code >= 0 else None for code in used.tolist()]).to_pylist()
+    if longest is not None and (most := max((len(text or "") for text in values), default=0)) > longest:
         raise ValueError(f"a text has {most:,} characters; at most {longest:,} are read")
-    return [missing if found[place] is None else found[place] for place in at.tolist()]
+    return [missing if values[place] is None else values[place] for place in at.tolist()]

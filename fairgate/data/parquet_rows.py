@@ -70,8 +70,8 @@ class ParquetRows:
     @cached_property
     def notes(self) -> dict[str, str]:
         """What a person should know of how the file is read."""
-        said = {"names_of_ids_from_the_schema": listed(list(self.classes), 20), "left_out": listed(self.left_out, 20)}
-        return {what: columns for what, columns in said.items() if columns}
+        facts = {"names_of_ids_from_the_schema": listed(list(self.classes), 20), "left_out": listed(self.left_out, 20)}
+        return {what: columns for what, columns in facts.items() if columns}
 
     def lines(self, pictures: bool) -> Iterator[TableLine]:
         """Every row, read batch by batch. Raises DatasetError for what does not decode, or unpacks to too much."""

@@ -60,8 +60,8 @@ def versions(name: str, root: Path = ROOT) -> list[str]:
     folder = root / name
     if not folder.is_dir():
         return []
-    found = [entry.name for entry in folder.iterdir() if entry.is_dir() and re.fullmatch(VERSION_PATTERN, entry.name)]
-    return sorted(found, key=lambda version: int(version[1:]))
+    names = [entry.name for entry in folder.iterdir() if entry.is_dir() and re.fullmatch(VERSION_PATTERN, entry.name)]
+    return sorted(names, key=lambda version: int(version[1:]))
 
 
 def open_dataset(ref: str, root: Path = ROOT) -> Dataset:

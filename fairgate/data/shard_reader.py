@@ -32,10 +32,12 @@ class ShardReader:
         for shard in self.manifest.shards:
             require_regular(self.folder / shard.file, DatasetError)
         with ThreadPoolExecutor() as pool:
-            for shard, found in zip(self.manifest.shards, pool.map(self.sha256_of, self.manifest.shards), strict=True):
-                if found is None:
+            for shard, computed in zip(
+                self.manifest.shards, pool.map(self.sha256_of, self.manifest.shards), strict=True
+            ):
+                if computed is None:
                     raise self.wrong_shard(shard, "is missing.")
-                if found != shard.sha256:
+                if computed != shard.sha256:
                     raise self.wrong_shard(shard, "is not the file that was released.")
 
     def sha256_of(self, shard: Shard) -> str | None:

@@ -104,22 +104,22 @@ def _several(named: Path, files: Sequence[Path]) -> LabelTable:
 
 def _folder(folder: Path) -> LabelTable:
     """What a folder holds: metadata with pictures, Parquet, or archives, also a folder further down."""
-    found = [path for name in METADATA for path in sorted(folder.rglob(name))]
-    splits = {str(path.relative_to(folder)) for path in found}
-    if not found:
-        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".parquet", ".tar"))
-        splits = {str(path.relative_to(folder).parent / _SPLIT.split(path.name, maxsplit=1)[0]) for path in found}
+    files = [path for name in METADATA for path in sorted(folder.rglob(name))]
+    splits = {str(path.relative_to(folder)) for path in files}
+    if not files:
+        files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".parquet", ".tar"))
+        splits = {str(path.relative_to(folder).parent / _SPLIT.split(path.name, maxsplit=1)[0]) for path in files}
     if len(splits) != 1:
-        held = f"{len(splits)} tables: {listed(sorted(splits), 10)}" if splits else "no table that is read"
+        what = f"{len(splits)} tables: {listed(sorted(splits), 10)}" if splits else "no table that is read"
         raise DatasetError(
-            f"the folder holds {held}.",
+            f"the folder holds {what}.",
             where=str(folder),
             remedy=f"name one (`--labels '{folder}/train-*.parquet'`, `{folder}/test`): Parquet, WebDataset's archives "
             "(.tar), or pictures with metadata.csv or metadata.jsonl",
         )
-    if found[0].name not in METADATA:
-        return _several(folder, found)
-    metadata = _lines_of(found[0])
+    if files[0].name not in METADATA:
+        return _several(folder, files)
+    metadata = _lines_of(files[0])
     rows = FolderRows.open(metadata)
     return LabelTable(rows.columns, rows, folder.name, _notes(metadata))
 
@@ -164,16 +164,16 @@ def _frame(frame: Any) -> LabelTable:
         )
     if not len(frame):
         raise DatasetError("the frame has no rows.", where="the frame", remedy="give a row per image")
-    held = next((column for column in columns if isinstance(_first(frame[column]), bytes | dict)), None)
-    columns = [column for column in columns if column != held]
-    plain_frame = frame[[*columns, *([held] if held else [])]].astype(object)
+    pictured = next((column for column in columns if isinstance(_first(frame[column]), bytes | dict)), None)
+    columns = [column for column in columns if column != pictured]
+    plain_frame = frame[[*columns, *([pictured] if pictured else [])]].astype(object)
 
     def cells() -> Iterator[tuple[object, ...]]:
         missing = plain_frame.isna().itertuples(index=False, name=None)
         for row, gone in zip(plain_frame.itertuples(index=False, name=None), missing, strict=True):
             yield tuple(None if absent else value for value, absent in zip(row, gone, strict=True))
 
-    return LabelTable(tuple(columns), FrameRows(tuple(columns), held, cells), "a pandas frame")
+    return LabelTable(tuple(columns), FrameRows(tuple(columns), pictured, cells), "a pandas frame")
 
 
 def _first(column: Any) -> object:

@@ -48,9 +48,9 @@ class EmbeddingTables(TableFamily):
                 where=str(folder),
                 remedy="name the columns of the dimensions alike in both tables, such as 0, 1, 2, ...",
             )
-        vectors = [np.stack([one.column(name, None) for name in images.prompts], axis=1) for one in (images, table)]
-        for one, named in zip(vectors, (images, table), strict=True):
-            empty = np.flatnonzero(~(np.linalg.norm(one, axis=1) > 0))
+        vectors = [np.stack([side.column(name, None) for name in images.prompts], axis=1) for side in (images, table)]
+        for side, named in zip(vectors, (images, table), strict=True):
+            empty = np.flatnonzero(~(np.linalg.norm(side, axis=1) > 0))
             if empty.size:
                 raise ScoresError(
                     f"{empty.size} embeddings are all zeros: {named.names(empty)}.",
@@ -63,15 +63,15 @@ class EmbeddingTables(TableFamily):
 
 def _file(folder: Path, name: str) -> Path:
     """The one table of a name. Raises ScoresError where there is none, or two."""
-    found = [path for kind in KINDS if (path := folder / f"{name}{kind}").is_file()]
-    if len(found) != 1:
+    paths = [path for kind in KINDS if (path := folder / f"{name}{kind}").is_file()]
+    if len(paths) != 1:
         raise ScoresError(
-            f"the folder holds {'no' if not found else 'two'} tables of {name}.",
+            f"the folder holds {'no' if not paths else 'two'} tables of {name}.",
             where=str(folder),
             remedy=f"write {name}.parquet or {name}.csv there, one of them",
         )
-    require_file(found[0], ScoresError)
-    return found[0]
+    require_file(paths[0], ScoresError)
+    return paths[0]
 
 
 @dataclass(frozen=True)

@@ -53,11 +53,11 @@ class CachedPictures(SourceLike):
 
     def _written(self, rows: Iterable[int], pictures: Iterable[Image]) -> dict[int, bytes | None]:
         """The pictures by row, as PNG, after they are cached."""
-        found: dict[int, bytes | None] = {row: png_of(one) for row, one in zip(rows, pictures, strict=True)}
-        for row, data in found.items():
+        stored: dict[int, bytes | None] = {row: png_of(picture) for row, picture in zip(rows, pictures, strict=True)}
+        for row, data in stored.items():
             if self._cache and data is not None:
                 self._cache.write(self._name(row), {"png": np.frombuffer(data, dtype=np.uint8)})
-        return found
+        return stored
 
 
 class GeneratedPictures(CachedPictures):

@@ -54,7 +54,7 @@ def fit_clip_clip(data: AttributeData, *, attribute: str, drop: int) -> ClipClip
     groups = np.unique(labels[labels >= 0])
     if len(groups) > 2:
         each = [np.where(labels < 0, -1, labels == group) for group in groups]
-        information = np.mean([mutual_information(images, one) for one in each], axis=0)
+        information = np.mean([mutual_information(images, dimension) for dimension in each], axis=0)
     else:
         information = mutual_information(images, labels)
     return ClipClip(

@@ -117,11 +117,11 @@ def local_paths(uri: str) -> tuple[Path, ...]:
     >>> [path.as_posix() for path in local_paths("debiased:clip100.json?model=open_clip:ViT-B-32@ckpt.safetensors")]
     ['clip100.json', 'ckpt.safetensors']
     """
-    found: list[Path | None] = []
+    paths: list[Path | None] = []
     for scheme, address in _chain(uri):
         family = FAMILIES[scheme]
-        found += [family.local_path(address), *getattr(family, "option_files", lambda _: ())(address)]
-    return tuple(path for path in found if path is not None)
+        paths += [family.local_path(address), *getattr(family, "option_files", lambda _: ())(address)]
+    return tuple(path for path in paths if path is not None)
 
 
 def schemes(uri: str) -> list[str]:
@@ -144,13 +144,13 @@ def uri_options(uri: str) -> str:
     >>> uri_options("vlm:models/new?question=What is their job?"), uri_options("debiased:a.json?model=hf:b")
     ('question=What is their job?', 'model=')
     """
-    found = []
+    options = []
     for scheme, address in _chain(uri):
         inner = str(getattr(FAMILIES[scheme], "origin", lambda _: "")(address))
         # a revision of the hub says which model it is, not how it is judged
-        said = re.sub(r"^revision=[^&]*", "", address.partition("?")[2])
-        found.append(said.replace(inner, "") if inner else said)
-    return " ".join(filter(None, found))
+        written = re.sub(r"^revision=[^&]*", "", address.partition("?")[2])
+        options.append(written.replace(inner, "") if inner else written)
+    return " ".join(filter(None, options))
 
 
 def _chain(uri: str) -> Iterator[tuple[str, str]]:

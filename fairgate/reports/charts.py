@@ -42,7 +42,7 @@ class Track:
 
 def estimate_of(check: CheckResult) -> dict[str, Any] | None:
     """What the template draws of an estimate against its bound; None where there is no finite number to draw."""
-    value, lo, hi = held(check)
+    value, lo, hi = decided_number(check)
     if finite(value) is None or value is None or check.bound is None:
         return None
     regression = check.rule == "no_worse_than"
@@ -52,7 +52,7 @@ def estimate_of(check: CheckResult) -> dict[str, Any] | None:
     shown = with_interval(signed(value) if regression else number(value), lo, hi)
     required = {"at_least": "at least", "at_most": "at most", "no_worse_than": "margin"}[check.rule]
     return {
-        "track": held_track(check, scale),
+        "track": decided_track(check, scale),
         "scale": scale,
         "label": f"{'change' if regression else 'estimate'} {shown}; {required} {number(check.bound)}",
         "caption": f"change against the {reference(check)}" if regression else "estimate",
@@ -61,16 +61,16 @@ def estimate_of(check: CheckResult) -> dict[str, Any] | None:
     }
 
 
-def held(check: CheckResult) -> tuple[float | None, float | None, float | None]:
+def decided_number(check: CheckResult) -> tuple[float | None, float | None, float | None]:
     """What was held against the bound, with its interval: the change where the bound is a margin."""
     if check.rule == "no_worse_than":
         return check.delta, check.delta_lo, check.delta_hi
     return check.value, check.lo, check.hi
 
 
-def held_track(check: CheckResult, scale: Scale) -> Track:
-    """The held number as a dot with its interval, against the bound and, for a value, baseline and null."""
-    value, lo, hi = held(check)
+def decided_track(check: CheckResult, scale: Scale) -> Track:
+    """The decided number as a dot with its interval, against the bound and, for a value, baseline and null."""
+    value, lo, hi = decided_number(check)
     regression = check.rule == "no_worse_than"
     infinite = value is not None and math.isinf(value)
     return scale.track(
@@ -291,11 +291,11 @@ def _spark(points: Sequence[PastValue], check: CheckResult) -> Spark:
             for x, bound in zip(places, bounds, strict=True)
             if bound is not None
         ),
-        said=_said(points, has_bound),
+        said=_spark_in_words(points, has_bound),
     )
 
 
-def _said(points: Sequence[PastValue], has_bound: bool) -> tuple[str, ...]:
+def _spark_in_words(points: Sequence[PastValue], has_bound: bool) -> tuple[str, ...]:
     """The drawing in words: from when to when, first and last, lowest and highest, and where it moved most."""
     values = [point.value or 0.0 for point in points]
     moves = [later - earlier for earlier, later in itertools.pairwise(values)]

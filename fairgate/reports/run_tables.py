@@ -181,7 +181,7 @@ def groups_table(check: CheckResult, unit: str) -> Table | None:
 def subject_tables(checks: Sequence[CheckResult], most: int = 40) -> list[Table]:
     """A check over its subjects, or words, on one scale, the worst first: of each check that has at least three with a
     number. `head` is the check's name, and `note` what is drawn, in words."""
-    values = ((check, charts.held(check)[0]) for check in checks if check.about is not None)
+    values = ((check, charts.decided_number(check)[0]) for check in checks if check.about is not None)
     measured = (check for check, value in values if value is not None and not math.isnan(value))
     return [
         _over_subjects(of_check, most)
@@ -193,11 +193,13 @@ def subject_tables(checks: Sequence[CheckResult], most: int = 40) -> list[Table]
 def _over_subjects(checks: Sequence[CheckResult], most: int) -> Table:
     first, noun = checks[0], _noun(checks[0])
     regression, fair = first.rule == "no_worse_than", first.null_median is not None
-    values_and_limits = [x for check in checks for x in (*charts.held(check), *charts.margins_of(check))]
+    values_and_limits = [x for check in checks for x in (*charts.decided_number(check), *charts.margins_of(check))]
     references = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
     scale = charts.scale_for([*values_and_limits, 0.0] if regression else [*values_and_limits, *references])
-    ordered = sorted(checks, key=lambda check: charts.held(check)[0] or 0.0, reverse=words.worse_is_higher(first))
-    now = [x for check in checks if (x := charts.finite(charts.held(check)[0])) is not None]
+    ordered = sorted(
+        checks, key=lambda check: charts.decided_number(check)[0] or 0.0, reverse=words.worse_is_higher(first)
+    )
+    now = [x for check in checks if (x := charts.finite(charts.decided_number(check)[0])) is not None]
     before = [] if regression else [x for check in checks if (x := charts.finite(check.baseline)) is not None]
     summary, lines = f"{len(checks)} {_PLURAL[noun]}", []
     for among, look, numbers in ((":", "box now", now), ("; baseline:", "box baseline", before)):
@@ -209,10 +211,10 @@ def _over_subjects(checks: Sequence[CheckResult], most: int) -> Table:
             lines.append(Line(f"all {_PLURAL[noun]}{when}", [box, TableCell(), TableCell()][: 2 + fair], look=look))
     boxes = bool(lines)
     for check in ordered[:most]:
-        value = charts.held(check)[0]
+        value = charts.decided_number(check)[0]
         text = signed(value) if regression else number(value, check.status)
         chance = TableCell(f"{number(check.null_median)} · {number(check.null_p95)}")
-        cells = [TableCell(track=charts.held_track(check, scale)), TableCell(text), chance][: 2 + fair]
+        cells = [TableCell(track=charts.decided_track(check, scale)), TableCell(text), chance][: 2 + fair]
         lines.append(Line(check.about or "", cells, verdict=check.verdict, note=check.excuse or ""))
     columns = [Column("estimate and interval", "drawn", scale=scale), Column("change" if regression else "now")]
     columns += [Column("fair ranker", under="median · 95%")] if fair else []

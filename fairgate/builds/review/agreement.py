@@ -30,12 +30,12 @@ class Agreement:
 def agreement(answers: Mapping[str, Mapping[Any, Hashable]]) -> Agreement:
     """Agreement of raters, each a mapping of unit -> answer. None ("cannot say") is an answer like any other."""
     units: dict[Hashable, list[Hashable]] = {}
-    for said in answers.values():
-        for unit, answer in said.items():
+    for answered in answers.values():
+        for unit, answer in answered.items():
             units.setdefault(unit, []).append(answer)
     shared = [given for given in units.values() if len(given) > 1]
     kappa = None
-    raters = [said for said in answers.values() if said]
+    raters = [answered for answered in answers.values() if answered]
     if len(raters) == 2:
         first, second = raters
         kappa = cohens_kappa([(first[unit], second[unit]) for unit in first if unit in second])
@@ -45,7 +45,7 @@ def agreement(answers: Mapping[str, Mapping[Any, Hashable]]) -> Agreement:
 def raw_agreement(units: Ratings) -> float | None:
     """Mean over units of the share of pairs of raters that agree; None without a pair."""
     shares = [
-        sum(one == other for one, other in combinations(given, 2)) / (len(given) * (len(given) - 1) / 2)
+        sum(left == other for left, other in combinations(given, 2)) / (len(given) * (len(given) - 1) / 2)
         for given in units
         if len(given) > 1
     ]
@@ -62,11 +62,11 @@ def cohens_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     """
     # Not scikit-learn's: it takes no None for an answer, and divides by zero where chance always agrees.
     n = len(pairs)
-    first, second = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    first, second = Counter(left for left, _ in pairs), Counter(other for _, other in pairs)
     chance = sum(first[answer] * second[answer] for answer in first)  # times n², in whole numbers
     if not n or chance == n * n:
         return None
-    observed = sum(one == other for one, other in pairs)
+    observed = sum(left == other for left, other in pairs)
     return (observed * n - chance) / (n * n - chance)
 
 
@@ -119,14 +119,14 @@ class ScoreAgreement:
 
 
 def group_agreement(
-    column: str, attribute: str, groups: Sequence[str], said: Sequence[str | None], perceived: Sequence[str | None]
+    column: str, attribute: str, groups: Sequence[str], by_filter: Sequence[str | None], perceived: Sequence[str | None]
 ) -> list[GroupAgreement]:
-    """A row for every group. `said` and `perceived` hold the filter's and the people's group of each image."""
+    """A row for every group. `by_filter` and `perceived` hold the filter's and the people's group of each image."""
     rows = []
     for group in groups:
-        called = sum(one == group for one in said)
-        support = sum(one == group for one in perceived)
-        both = sum(one == other == group for one, other in zip(said, perceived, strict=True))
+        called = sum(answer == group for answer in by_filter)
+        support = sum(answer == group for answer in perceived)
+        both = sum(answer == other == group for answer, other in zip(by_filter, perceived, strict=True))
         rows.append(
             GroupAgreement(
                 column,

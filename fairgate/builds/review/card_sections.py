@@ -109,8 +109,8 @@ def _named(column: str) -> str:
 
 def _agreement(figures: Figures) -> list[str]:
     rows = [
-        [_named(question), f"{found.units:,}", _plain(found.raw), _plain(found.kappa), _plain(found.alpha)]
-        for question, found in figures.agreement.items()
+        [_named(question), f"{result.units:,}", _plain(result.raw), _plain(result.kappa), _plain(result.alpha)]
+        for question, result in figures.agreement.items()
     ]
     note = (
         "Units were answered by two raters or more. Raw agreement is a share; Cohen's kappa (two raters) and "
@@ -124,12 +124,12 @@ def _filters(figures: Figures) -> list[str]:
     if figures.groups:
         rows = [
             [
-                escape(one.column),
-                escape(one.group),
-                *map(_plain, (one.precision, one.recall, one.f1)),
-                f"{one.support:,}",
+                escape(row.column),
+                escape(row.group),
+                *map(_plain, (row.precision, row.recall, row.f1)),
+                f"{row.support:,}",
             ]
-            for one in figures.groups
+            for row in figures.groups
         ]
         parts += [
             "People's blind answers are taken as right; images of which they could not tell are left out.",
@@ -141,7 +141,7 @@ def _filters(figures: Figures) -> list[str]:
             "is higher where people find fault).",
             table(
                 ["column", "good", "not good", "AUC"],
-                [[escape(one.column), f"{one.good:,}", f"{one.other:,}", _plain(one.auc)] for one in figures.scores],
+                [[escape(row.column), f"{row.good:,}", f"{row.other:,}", _plain(row.auc)] for row in figures.scores],
             ),
         ]
     return parts
@@ -158,7 +158,9 @@ def _shown(records: Sequence[Record], *, sets: bool) -> Iterable[str]:
     scene = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in SCENES)
     yield f"Of an image: {quality}." + (f" Of a set: {scene}." if sets else "")
     other = [
-        record.rater for record in records if {one.instructions for one in record.opened} != {instructions_digest()}
+        record.rater
+        for record in records
+        if {session.instructions for session in record.opened} != {instructions_digest()}
     ]
     if other:
         yield f"Other wording was shown to {', '.join(map(escape, other))}: by an earlier or later fairgate."
@@ -191,8 +193,8 @@ def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
         drops = list(csv.DictReader(io.StringIO(texts[1].decode()))) if len(texts) > 1 else []
         groups = _groups(drops)
     except (OSError, ValueError, KeyError, csv.Error) as error:
-        said = getattr(error, "strerror", None) or error
-        reason = fault_words(error.errors()[0]) if isinstance(error, ValidationError) else said
+        cause = getattr(error, "strerror", None) or error
+        reason = fault_words(error.errors()[0]) if isinstance(error, ValidationError) else cause
         where = str(getattr(error, "filename", None) or folder)
         raise DatasetError(f"the build's yields cannot be read: {reason}.", where=where, remedy=remedy) from error
     if yields.images != manifest.n_rows:
@@ -220,10 +222,10 @@ def _parts(yields: BuildYield, groups: Counter[tuple[str, str, str, str]]) -> It
         "Unequal failure between groups is a property of the generator and its filters: it can look like a model's."
     )
     rows = []
-    for subject, found in yields.subjects.items():
-        for name, part in found.parts.items():
+    for subject, made in yields.subjects.items():
+        for name, part in made.parts.items():
             kept = f"{100 * part.kept / part.started:.1f}%" if part.started else ABSENT
-            listed = sorted(part.dropped.items(), key=lambda one: -one[1])
+            listed = sorted(part.dropped.items(), key=lambda entry: -entry[1])
             reasons = ", ".join(f"{escape(reason)} {count:,}" for reason, count in listed) or ABSENT
             rows.append([escape(subject), escape(name), f"{part.started:,}", f"{part.kept:,}", kept, reasons])
     yield _cut(["subject", "part", "started", "kept", "kept share", "dropped because"], rows)
@@ -238,7 +240,7 @@ def _parts(yields: BuildYield, groups: Counter[tuple[str, str, str, str]]) -> It
     if groups:
         yield "### Dropped at a group"
         yield "Sets of all subjects that were dropped at the member of a group: the first that failed, where one did."
-        order = sorted(groups.items(), key=lambda one: (one[0][0], one[0][1], one[0][3], -one[1]))
+        order = sorted(groups.items(), key=lambda entry: (entry[0][0], entry[0][1], entry[0][3], -entry[1]))
         lines = [
             [*(escape(name) for name in (part, attribute, group, reason)), f"{count:,}"]
             for (part, attribute, group, reason), count in order
@@ -254,9 +256,9 @@ def _passed(yields: BuildYield) -> list[list[str]]:
     for subject in yields.subjects.values():
         for name, part in subject.parts.items():
             for attribute, groups in part.groups.items():
-                for group, found in groups.items():
-                    tried[name, attribute, group] += found.tried
-                    failed[name, attribute, group] += min(found.failed, found.tried)
+                for group, counts in groups.items():
+                    tried[name, attribute, group] += counts.tried
+                    failed[name, attribute, group] += min(counts.failed, counts.tried)
     return [
         [*map(escape, key), f"{made:,}", f"{failed[key]:,}", percent(share(made - failed[key], made))]
         for key, made in tried.items()

@@ -25,8 +25,6 @@ from fairgate.ground.errors import SettingsError, StatisticsError, did_you_mean
 from fairgate.ground.number_format import ABSENT
 from fairgate.models import generation
 
-ALPHA: Final = 0.05
-
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -39,31 +37,27 @@ class Share:
     hi: float | None
 
 
-def share(count: int, of: int, *, alpha: float = ALPHA) -> Share:
-    """A share with the score interval of Wilson (1927), which holds near 0 and 1 too, at 1 - alpha.
+def share(count: int, of: int) -> Share:
+    """A share with the 95% score interval of Wilson (1927), which holds near 0 and 1 too.
 
     >>> share(9, 10)
     Share(count=9, of=10, value=0.9, lo=0.5958499732047615, hi=0.9821237869049271)
     """
-    if not 0 <= count <= of or not 0 < alpha < 1:
-        raise StatisticsError(
-            f"{count} of {of} at alpha {alpha} is no share.",
-            where="share",
-            remedy="count among what was looked at, alpha between 0 and 1",
-        )
+    if not 0 <= count <= of:
+        raise StatisticsError(f"{count} of {of} is no share.", where="share", remedy="count among what was looked at")
     if not of:
         return Share(0, 0, None, None, None)
     from scipy.stats import binomtest  # 0.5 s to import
 
-    limits = binomtest(count, of).proportion_ci(1 - alpha, method="wilson")
+    limits = binomtest(count, of).proportion_ci(0.95, method="wilson")
     return Share(count, of, count / of, float(limits.low), float(limits.high))
 
 
-def percent(found: Share) -> str:
+def percent(counted: Share) -> str:
     """`90.8% (89.1 to 92.3)`; a dash where nothing was looked at."""
-    if found.value is None or found.lo is None or found.hi is None:
+    if counted.value is None or counted.lo is None or counted.hi is None:
         return ABSENT
-    return f"{100 * found.value:.1f}% ({100 * found.lo:.1f} to {100 * found.hi:.1f})"
+    return f"{100 * counted.value:.1f}% ({100 * counted.lo:.1f} to {100 * counted.hi:.1f})"
 
 
 SCORES: Final = ("clip_", "vqa_", "perceived_", "p_", "directional")
@@ -129,19 +123,21 @@ def figures_of(
     `label` returns the groups of the marked rows, which are compared with the people's like a filter's column.
     """
     attributes = dataset.manifest.attributes
-    seen = [found for item in sample.images if (found := _seen(item, records)) is not None]
+    seen = [marked for item in sample.images if (marked := _seen(item, records)) is not None]
     scenes = [scene for item in sample.sets if (scene := _scene(item, records)) is not None]
     groups, scores = _filters(dataset, seen, label)
     rows = [_row("all", "all", seen, attributes)]
     for name in dataset.manifest.subjects:
-        rows.append(_row("subject", name, [one for one in seen if one.item.subject == name], attributes))
+        rows.append(_row("subject", name, [image for image in seen if image.item.subject == name], attributes))
     for attribute, names in attributes.items():
         for name in names:
-            inside = [one for one in seen if one.item.recorded[attribute] == name]
+            inside = [image for image in seen if image.item.recorded[attribute] == name]
             rows.append(_row(attribute, name, inside, attributes))
     cells: dict[tuple[int, ...], list[Seen]] = defaultdict(list)
-    for one in seen if len(attributes) > 1 else ():
-        cells[tuple(names.index(one.item.recorded[attribute]) for attribute, names in attributes.items())].append(one)
+    for image in seen if len(attributes) > 1 else ():
+        cells[tuple(names.index(image.item.recorded[attribute]) for attribute, names in attributes.items())].append(
+            image
+        )
     crossed = [(CROSS.join(inside[0].item.recorded.values()), inside) for _, inside in sorted(cells.items())]
     return Figures(
         images=len(seen),
@@ -152,8 +148,8 @@ def figures_of(
         agreement=_agreement(records, sample, list(attributes)),
         groups=tuple(groups),
         scores=tuple(scores),
-        changed=sum(one.changed for one in seen),
-        no_majority=sum(_DISAGREED in (one.quality, *one.perceived.values()) for one in seen),
+        changed=sum(image.changed for image in seen),
+        no_majority=sum(_DISAGREED in (image.quality, *image.perceived.values()) for image in seen),
     )
 
 
@@ -165,37 +161,37 @@ def columns(attributes: Iterable[str]) -> list[str]:
     return ["good", *perceived, *(answer.label.lower() for answer in QUALITIES[1:])]
 
 
-def _columns_of(one: Seen) -> Iterator[str]:
+def _columns_of(image: Seen) -> Iterator[str]:
     """The columns in which an image counts: several, or none; a good one is in none of the faults."""
-    if one.good:
+    if image.good:
         yield "good"
-    for name, recorded in one.item.recorded.items():
-        group = one.perceived[name]
+    for name, recorded in image.item.recorded.items():
+        group = image.perceived[name]
         if group == recorded:
             yield f"{name} as recorded"
         elif group != _DISAGREED:
             yield f"cannot discern {name}" if group is None else f"another {name}"
-    yield from (answer.label.lower() for answer in QUALITIES[1:] if answer.key == one.quality)
+    yield from (answer.label.lower() for answer in QUALITIES[1:] if answer.key == image.quality)
 
 
 def _seen(item: ImageItem, records: Sequence[Record]) -> Seen | None:
     key = (item.set_id, item.member)
-    marked = [one for one in records if key in one.perceived and key in one.qualities]
+    marked = [record for record in records if key in record.perceived and key in record.qualities]
     if not marked:
         return None
-    counted = [one.counted(key) for one in marked]
+    counted = [record.counted(key) for record in marked]
     return Seen(
         item,
         perceived={name: majority([mark.perceived[name] for mark in counted]) for name in item.recorded},
-        quality=majority([one.qualities[key].quality for one in marked]) or _DISAGREED,
+        quality=majority([record.qualities[key].quality for record in marked]) or _DISAGREED,
         blind=all(mark.blind for mark in counted),
-        changed=any(one.perceived[key].perceived != one.counted(key).perceived for one in marked),
+        changed=any(record.perceived[key].perceived != record.counted(key).perceived for record in marked),
     )
 
 
 def _scene(item: SetItem, records: Sequence[Record]) -> str | None:
-    said = [one.scenes[item.set_id].scene for one in records if item.set_id in one.scenes]
-    return majority(list(said)) if said else None
+    scenes = [record.scenes[item.set_id].scene for record in records if item.set_id in record.scenes]
+    return majority(list(scenes)) if scenes else None
 
 
 def majority(answers: Sequence[str | None]) -> str | None:
@@ -205,7 +201,7 @@ def majority(answers: Sequence[str | None]) -> str | None:
 
 
 def _row(kind: str, name: str, seen: Sequence[Seen], attributes: Iterable[str]) -> ShareRow:
-    counts = Counter(column for one in seen for column in _columns_of(one))
+    counts = Counter(column for image in seen for column in _columns_of(image))
     return ShareRow(kind, name, {column: share(counts[column], len(seen)) for column in columns(attributes)})
 
 
@@ -214,17 +210,17 @@ def _agreement(records: Sequence[Record], sample: Sample, attributes: Sequence[s
         return {}
     images: set[Key] = {(item.set_id, item.member) for item in sample.images}
     sets = {item.set_id for item in sample.sets}
-    said: dict[str, dict[str, Mapping[Any, Hashable]]] = {}
-    for one in records:
+    by_question: dict[str, dict[str, Mapping[Any, Hashable]]] = {}
+    for record in records:
         for name in attributes:
-            perceived = {key: one.counted(key).perceived[name] for key in one.perceived if key in images}
-            said.setdefault(f"{name} perceived", {})[one.rater] = perceived
-        wrong = {key: mark.quality for key, mark in one.qualities.items() if key in images}
-        said.setdefault("what is wrong", {})[one.rater] = wrong
+            perceived = {key: record.counted(key).perceived[name] for key in record.perceived if key in images}
+            by_question.setdefault(f"{name} perceived", {})[record.rater] = perceived
+        wrong = {key: mark.quality for key, mark in record.qualities.items() if key in images}
+        by_question.setdefault("what is wrong", {})[record.rater] = wrong
         if sets:
-            scenes = {key: mark.scene for key, mark in one.scenes.items() if key in sets}
-            said.setdefault("same scene", {})[one.rater] = scenes
-    return {question: agreement(answers) for question, answers in said.items()}
+            scenes = {key: mark.scene for key, mark in record.scenes.items() if key in sets}
+            by_question.setdefault("same scene", {})[record.rater] = scenes
+    return {question: agreement(answers) for question, answers in by_question.items()}
 
 
 def _filters(
@@ -233,26 +229,26 @@ def _filters(
     """Everything that names groups (a filter's `perceived_ATTRIBUTE`, `label`), and every score, against the people."""
     if not seen:
         return [], []
-    rows, attributes = [one.item.row for one in seen], dataset.manifest.attributes
+    rows, attributes = [image.item.row for image in seen], dataset.manifest.attributes
     stored = {each.name: is_text(each.type) for each in dataset.parquet(dataset.manifest.shards[0]).schema_arrow}
     named = {f"perceived_{name}": name for name in attributes if stored.get(f"perceived_{name}")}
     scored = [column for column, text in stored.items() if not text and column.startswith(SCORES)]
-    held = read_rows(dataset, rows, [*named, *scored]) if named or scored else {}
-    labels = {name: (attribute, {row: held[row][name] for row in rows}) for name, attribute in named.items()}
+    cells = read_rows(dataset, rows, [*named, *scored]) if named or scored else {}
+    labels = {name: (attribute, {row: cells[row][name] for row in rows}) for name, attribute in named.items()}
     groups: list[GroupAgreement] = []
-    for column, (attribute, said) in {**labels, **(label(rows) if label else {})}.items():
+    for column, (attribute, group_of) in {**labels, **(label(rows) if label else {})}.items():
         names = attributes[attribute]
-        sure = [one for one in seen if one.blind and one.perceived[attribute] in names]
-        filtered = [said.get(one.item.row) for one in sure]
+        sure = [image for image in seen if image.blind and image.perceived[attribute] in names]
+        filtered = [group_of.get(image.item.row) for image in sure]
         if not set(names).isdisjoint(filtered):  # else it never names a group of the attribute
-            people = [one.perceived[attribute] for one in sure]
+            people = [image.perceived[attribute] for image in sure]
             groups += group_agreement(column, attribute, names, filtered, people)
     scores: list[ScoreAgreement] = []
     for column in scored:
-        measured = [one for one in seen if isinstance(held[one.item.row][column], int | float)]
+        measured = [image for image in seen if isinstance(cells[image.item.row][column], int | float)]
         if measured:
-            values = [float(held[one.item.row][column]) for one in measured]
-            scores.append(score_agreement(column, values, [one.good for one in measured]))
+            values = [float(cells[image.item.row][column]) for image in measured]
+            scores.append(score_agreement(column, values, [image.good for image in measured]))
     return groups, scores
 
 
@@ -290,7 +286,9 @@ class ZeroShot:
         matcher: generation.Matcher = generation.open_model("matcher", self.uri, device=self.device)
         labels = {}
         batches = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
-        images = np.concatenate([matcher.embed_images([read_picture(dataset, row) for row in one]) for one in batches])
+        images = np.concatenate(
+            [matcher.embed_images([read_picture(dataset, row) for row in batch]) for batch in batches]
+        )
         for attribute, sentence in sentences.items():
             groups = attributes[attribute]
             texts = matcher.embed_texts([sentence.replace("{}", group.replace("_", " ")) for group in groups])

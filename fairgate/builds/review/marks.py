@@ -203,8 +203,8 @@ def is_perception(answer: object, manifest: Manifest) -> bool:
 
 def read_records(folder: Path, manifest: Manifest) -> list[Record]:
     """The record of every rater in a folder who marked something, by name; none where the folder is not there."""
-    found = (read_record(path, manifest) for path in sorted(folder.glob("*.jsonl")))
-    return [record for record in found if record.marked]
+    records = (read_record(path, manifest) for path in sorted(folder.glob("*.jsonl")))
+    return [record for record in records if record.marked]
 
 
 def holds_marks(path: Path) -> bool:
@@ -237,7 +237,7 @@ class Keeper:
     def add(self, line: Mark | Withdrawn) -> None:
         """Put a line on the disk, whole or not at all. Raises DatasetError where it cannot be written."""
         lines = [*self._unsaid, line]
-        text = b"".join(one.model_dump_json().encode() + b"\n" for one in lines)
+        text = b"".join(entry.model_dump_json().encode() + b"\n" for entry in lines)
         with self._writable(), self.path.open("r+b" if self.path.exists() else "xb") as handle:
             handle.seek(self._end)
             handle.truncate()
@@ -246,8 +246,8 @@ class Keeper:
             os.fsync(handle.fileno())
         self._end += len(text)
         self._unsaid = []
-        for one in lines:
-            self.record.add(one)
+        for entry in lines:
+            self.record.add(entry)
 
     def close(self) -> None:
         """Let another process write."""

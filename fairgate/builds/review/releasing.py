@@ -115,11 +115,11 @@ def most_unequal(manifest: Manifest) -> Imbalance:
     What has no image counts as 0 within a subject or an intersection, unless the dataset is not counterfactual: there
     nobody promised it, and a subject can be one of a group alone ("an Asian man").
     """
-    found = []
+    imbalances = []
     for among, counts in _compared(manifest):
         smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
-        found.append(Imbalance(among, smallest, counts[smallest], largest, counts[largest]))
-    return min(found, key=lambda one: one.ratio)
+        imbalances.append(Imbalance(among, smallest, counts[smallest], largest, counts[largest]))
+    return min(imbalances, key=lambda imbalance: imbalance.ratio)
 
 
 def _compared(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, int]]]:
@@ -264,16 +264,16 @@ def reviewed(
 def _require_balance(build: FinishedBuild, tolerance: float) -> Imbalance:
     if not 0 <= tolerance <= 1:
         raise SettingsError(f"{tolerance} is no tolerance.", where="--tolerance", remedy="give a share between 0 and 1")
-    found = most_unequal(build.dataset.manifest)
-    if not found.within(tolerance):
+    worst = most_unequal(build.dataset.manifest)
+    if not worst.within(tolerance):
         raise DatasetError(
-            f"the dataset is unbalanced: among {found.among}, '{found.smallest}' has {found.few:,} images and "
-            f"'{found.largest}' {found.many:,}.",
+            f"the dataset is unbalanced: among {worst.among}, '{worst.smallest}' has {worst.few:,} images and "
+            f"'{worst.largest}' {worst.many:,}.",
             where=str(build.dataset.folder),
-            remedy=f"build more of '{found.smallest}', or keep fewer of the others; to release it as it is, say so "
-            f"with --tolerance {found.tolerance:.2f} (the card says so)",
+            remedy=f"build more of '{worst.smallest}', or keep fewer of the others; to release it as it is, say so "
+            f"with --tolerance {worst.tolerance:.2f} (the card says so)",
         )
-    return found
+    return worst
 
 
 def _require_no_review(build: FinishedBuild, reviews: Path) -> None:

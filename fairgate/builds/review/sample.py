@@ -92,8 +92,8 @@ def draw_sample(dataset: Dataset, size: int = DEFAULT) -> Sample:
     items: list[ImageItem | SetItem] = []
     for number, image in enumerate(images, start=1):
         items.append(image)
-        if number % SCENE_EVERY == 0 and (found := next(sets, None)) is not None:
-            items.append(found)
+        if number % SCENE_EVERY == 0 and (whole_set := next(sets, None)) is not None:
+            items.append(whole_set)
     return Sample(tuple(items))
 
 
@@ -165,7 +165,7 @@ def _sets(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[SetIt
 
 def read_rows(dataset: Dataset, rows: Iterable[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
     """Row number -> column -> value. Raises DatasetError where a shard is missing, unreadable or too short."""
-    wanted, found, end = sorted(set(rows)), dict[int, dict[str, Any]](), 0
+    wanted, values, end = sorted(set(rows)), dict[int, dict[str, Any]](), 0
     for shard in dataset.manifest.shards:
         start, end = end, end + shard.rows
         inside = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
@@ -177,10 +177,10 @@ def read_rows(dataset: Dataset, rows: Iterable[int], columns: Sequence[str]) -> 
             here = [row for row in inside if first <= row < after]
             if here:
                 table = dataset.read_group(parquet, shard, group, columns=list(columns))
-                found |= {row: table.slice(row - first, 1).to_pylist()[0] for row in here}
-        if inside[-1] not in found:
+                values |= {row: table.slice(row - first, 1).to_pylist()[0] for row in here}
+        if inside[-1] not in values:
             raise dataset.unreadable(shard, ValueError("rows are missing"))
-    return found
+    return values
 
 
 def read_picture(dataset: Dataset, row: int) -> Image:

@@ -78,8 +78,8 @@ class Session:
                 "attributes": [
                     {"name": name, "groups": groups} for name, groups in self._dataset.manifest.attributes.items()
                 ],
-                "qualities": [asdict(one) for one in marks.QUALITIES],
-                "scenes": [asdict(one) for one in marks.SCENES],
+                "qualities": [asdict(answer) for answer in marks.QUALITIES],
+                "scenes": [asdict(answer) for answer in marks.SCENES],
                 "items": [self._view(number) for number in range(len(self._items))],
             }
 
@@ -100,7 +100,7 @@ class Session:
             item = self._items[number]
             member = item.member if isinstance(item, ImageItem) else None
             self._keeper.add(marks.Withdrawn(at=moment(self._clock), what=what, set_id=item.set_id, member=member))
-            self._done = [one for one in self._done if one != (number, what)]
+            self._done = [mark for mark in self._done if mark != (number, what)]
             return {"number": number, "item": self._view(number)}
 
     def picture(self, number: int, place: int) -> bytes:
@@ -145,15 +145,15 @@ class Session:
 
     def _view(self, number: int) -> dict[str, Any]:
         item = self._items[number]
-        said: dict[str, Any] = {what: line and getattr(line, what) for what, line in self._marks(item).items()}
-        complete = None not in said.values()
+        answers: dict[str, Any] = {what: line and getattr(line, what) for what, line in self._marks(item).items()}
+        complete = None not in answers.values()
         if isinstance(item, SetItem):
-            return {"kind": "set", "pictures": len(item.rows), **said, "complete": complete}
-        shown = {"kind": "image", "pictures": 1, "perceived": said["perceived"], "complete": complete}
-        if said["perceived"] is None:
+            return {"kind": "set", "pictures": len(item.rows), **answers, "complete": complete}
+        shown = {"kind": "image", "pictures": 1, "perceived": answers["perceived"], "complete": complete}
+        if answers["perceived"] is None:
             return {**shown, "quality": None, "asked": None}
         asked = {"subject": item.subject, "caption": item.caption, "groups": item.recorded}
-        return {**shown, "quality": said["quality"], "asked": asked}
+        return {**shown, "quality": answers["quality"], "asked": asked}
 
     def _line(self, item: ImageItem | SetItem, what: str, answer: object) -> marks.Mark:
         """The answer as a line of the record."""

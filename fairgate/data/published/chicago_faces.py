@@ -31,11 +31,11 @@ def read(files: SourceFiles, part: str) -> Reading:
     for tail, path in sorted(files.by_tail(1).items()):
         if not tail.lower().endswith((".jpg", ".jpeg")):
             continue
-        said = _NAME.fullmatch(tail)
-        if said is None:
+        match = _NAME.fullmatch(tail)
+        if match is None:
             left_out[BROKEN] += 1
-        elif said["race"].upper() in races and (several or said["expression"].upper() == "N"):
-            names = {name: text.upper() for name, text in said.groupdict().items()}
+        elif match["race"].upper() in races and (several or match["expression"].upper() == "N"):
+            names = {name: text.upper() for name, text in match.groupdict().items()}
             found.append((tail, path, names, f"{names['race']}{names['gender']}-{names['target']}"))
     files.require(
         found,
@@ -50,12 +50,12 @@ def read(files: SourceFiles, part: str) -> Reading:
             set_id=person if several else ids[tail],
             member=ids[tail] if several else MEMBER,
             path=tail,
-            groups={"race": RACES[said["race"]], "gender": GENDERS[said["gender"]]}
-            | ({"expression": EXPRESSIONS[said["expression"]]} if several else {}),
+            groups={"race": RACES[match["race"]], "gender": GENDERS[match["gender"]]}
+            | ({"expression": EXPRESSIONS[match["expression"]]} if several else {}),
             image=partial(read_image, path),
             extra={"model": person},
         )
-        for tail, path, said, person in found
+        for tail, path, match, person in found
     )
     return Reading(rows, len(found), left_out, files.archives, {"cluster_column": "model"} if several else {})
 

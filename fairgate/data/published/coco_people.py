@@ -70,12 +70,12 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is 
 def _captions(path: Path) -> dict[int, str]:
     """The first caption of every photograph, by the captions' numbers."""
     with reading("the file of captions", path, "COCO's captions_val2014.json"):
-        held: Any = json.loads(read_bounded(path, _MOST))
-        notes = held.get("annotations") if isinstance(held, dict) else None
+        content: Any = json.loads(read_bounded(path, _MOST))
+        notes = content.get("annotations") if isinstance(content, dict) else None
         if not isinstance(notes, list):
             raise ValueError("it has no list 'annotations'")
         first: dict[int, tuple[int, str]] = {}
-        for note in (one if isinstance(one, dict) else {} for one in notes):
+        for note in (entry if isinstance(entry, dict) else {} for entry in notes):
             image, number, text = (note.get(key) for key in ("image_id", "id", "caption"))
             if not isinstance(image, int) or not isinstance(number, int) or not isinstance(text, str):
                 raise ValueError("an annotation has no image_id, id and caption")

@@ -60,10 +60,10 @@ def newest_commit(source: HubFiles) -> str:
     from huggingface_hub import HfApi
 
     with _hub(source):
-        found = HfApi().dataset_info(source.repository).sha or ""
-        if not COMMIT.fullmatch(found):
-            raise Refused(f"'{found}' is no full commit")
-    return found
+        commit = HfApi().dataset_info(source.repository).sha or ""
+        if not COMMIT.fullmatch(commit):
+            raise Refused(f"'{commit}' is no full commit")
+    return commit
 
 
 def fetch_hub(source: HubFiles, into: Path, commit: str) -> None:
@@ -128,9 +128,9 @@ def fetch_file(file: WebFile, into: Path) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _resume(file, partial)
-        if file.sha256 is not None and (found := sha256_file(partial)) != file.sha256:
+        if file.sha256 is not None and (computed := sha256_file(partial)) != file.sha256:
             partial.unlink()
-            raise Refused(f"its SHA-256 is {found}, and {file.sha256} is what it should be")
+            raise Refused(f"its SHA-256 is {computed}, and {file.sha256} is what it should be")
     except (OSError, HTTPException, Refused) as error:
         raise DatasetError(
             f"the file was not fetched: {reason_of(error)}.",
@@ -162,27 +162,29 @@ def fetch_image(url: str, *, most: int, seconds: float, is_allowed: Callable[[st
     Not prevented: a name that has another address the second time that it is looked up, what a proxy reaches, and a
     server that sends its headers byte by byte, which can take longer.
     """
-    held = io.BytesIO()
+    content = io.BytesIO()
     with _opened(url, {}, is_allowed=is_allowed or is_public) as answer:
-        _copy(answer, held, most, time.monotonic() + seconds)
-    return held.getvalue()
+        _copy(answer, content, most, time.monotonic() + seconds)
+    return content.getvalue()
 
 
 def is_public(host: str) -> bool:
     """Whether all addresses that a name has now are of the public internet."""
-    found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    return bool(found) and all(_is_public(ipaddress.ip_address(str(one).partition("%")[0])) for one in found)
+    addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    return bool(addresses) and all(
+        _is_public(ipaddress.ip_address(str(address).partition("%")[0])) for address in addresses
+    )
 
 
 def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Also by the IPv4 addresses that an IPv6 one stands for: a gateway or a tunnel sends on to them."""
     if isinstance(address, ipaddress.IPv4Address):
         return address.is_global and not address.is_multicast and address != _AZURE
-    held = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    inside = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     if address in _NAT64:
-        held.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    if found := [one for one in held if one is not None]:
-        return all(map(_is_public, found))
+        inside.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    if embedded := [each for each in inside if each is not None]:
+        return all(map(_is_public, embedded))
     return address.is_global and address in _UNICAST
 
 

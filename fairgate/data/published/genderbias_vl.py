@@ -29,7 +29,7 @@ def _named(path: Path, kind: str) -> dict[_Key, None]:
         entries = json.loads(read_bounded(path, _MOST))
     if not isinstance(entries, list):
         raise DatasetError("the file holds no list of questions.", where=str(path), remedy="take it as published")
-    found: dict[_Key, None] = {}
+    names: dict[_Key, None] = {}
     for number, entry in enumerate(entries):
         place = f"{path}: question {number + 1}"
         image = entry.get("image") if isinstance(entry, dict) else None
@@ -40,8 +40,8 @@ def _named(path: Path, kind: str) -> dict[_Key, None]:
                 where=place,
                 remedy="take the files of test_meta_file/VLbias as they were published",
             )
-        found[parts[1], parts[2], parts[3]] = None
-    return found
+        names[parts[1], parts[2], parts[3]] = None
+    return names
 
 
 def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is one part

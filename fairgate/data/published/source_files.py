@@ -60,18 +60,18 @@ class SourceFiles:
     def paths(self) -> dict[str, Path]:
         """Every file by its path below the folder, or in its archive, with `/`. Raises DatasetError for an archive
         that holds something else than plain files, and for a path that two of them have."""
-        found: dict[str, Path] = {}
+        by_path: dict[str, Path] = {}
         for root in (self.folder, *self._further, *(_unpacked(each, self._scratch) for each in self.archives)):
             for path in _walk(root):
                 name = path.relative_to(root).as_posix()
-                if name in found:
+                if name in by_path:
                     raise DatasetError(
                         f"'{name}' is there twice.",
-                        where=f"{found[name]} and {path}",
+                        where=f"{by_path[name]} and {path}",
                         remedy="keep one: an archive or what it unpacks to, and one download in a folder",
                     )
-                found[name] = path
-        return found
+                by_path[name] = path
+        return by_path
 
     def matching(self, *patterns: str) -> list[Path]:
         """The files whose path ends as one of the patterns says (`*.parquet`, `OO/OO_*.tsv`), by path."""
@@ -79,17 +79,17 @@ class SourceFiles:
 
     def one(self, *patterns: str) -> Path:
         """The only file that matches. Raises DatasetError where there is none, or there are several."""
-        found = self.matching(*patterns)
-        if len(found) != 1:
-            what = f"{len(found)} files are called" if found else "no file is called"
+        matches = self.matching(*patterns)
+        if len(matches) != 1:
+            what = f"{len(matches)} files are called" if matches else "no file is called"
             raise DatasetError(
                 f"{what} {' or '.join(patterns)}.",
                 where=str(self.folder),
-                remedy=f"keep one of {listed([str(path) for path in found])}"
-                if found
+                remedy=f"keep one of {listed([str(path) for path in matches])}"
+                if matches
                 else f"give the folder that the download is in; `fairgate dataset get {self._name}` says what it holds",
             )
-        return found[0]
+        return matches[0]
 
     def by_tail(self, parts: int) -> dict[str, Path]:
         """Files by the last parts of their path: `val/1.jpg`. Raises DatasetError where two share theirs."""
@@ -187,17 +187,17 @@ def _archive(path: Path) -> Iterator[None]:
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """(path, content) of each file of an archive; ValueError for anything else than files and folders."""
     if archive.suffix == ".zip":
-        with zipfile.ZipFile(archive) as held:
-            if len(held.infolist()) > MOST_FILES:
+        with zipfile.ZipFile(archive) as opened:
+            if len(opened.infolist()) > MOST_FILES:
                 raise ValueError(f"it holds more than {MOST_FILES:,} files and folders")
-            for entry in held.infolist():
+            for entry in opened.infolist():
                 kind = stat.S_IFMT(entry.external_attr >> 16)
                 if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                     raise ValueError(f"'{entry.filename}' is a link or a device")
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError(f"'{entry.filename}' is compressed in a way that is not read")
                 if not entry.is_dir():
-                    with held.open(entry) as source:
+                    with opened.open(entry) as source:
                         yield entry.filename, source
         return
     yield from _tar_members(archive)
@@ -272,14 +272,14 @@ ENDINGS: Final = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif",
 
 def pictures_by_name(files: SourceFiles) -> Mapping[str, Path]:
     """Pictures of a folder by their name without its ending. Raises DatasetError where two share theirs."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for tail, path in files.by_tail(1).items():
         name, ending = Path(tail).stem, Path(tail).suffix.lower()
         if ending not in {*ENDINGS.values(), ".jpeg"}:
             continue
-        if name in found:
+        if name in by_name:
             raise DatasetError(
-                f"two pictures are called '{name}'.", where=f"{found[name]} and {path}", remedy="keep one of the two"
+                f"two pictures are called '{name}'.", where=f"{by_name[name]} and {path}", remedy="keep one of the two"
             )
-        found[name] = path
-    return found
+        by_name[name] = path
+    return by_name

@@ -54,9 +54,9 @@ def read(files: SourceFiles, part: str) -> Reading:
     )
     ids = unique_ids(list(found))
 
-    def row(name: str, path: Path, said: re.Match[str]) -> PublishedRow:
-        years = int(said["age"])
-        groups = {"race": RACES[int(said["race"])], "gender": GENDERS[int(said["gender"])], "age": age_group(years)}
+    def row(name: str, path: Path, match: re.Match[str]) -> PublishedRow:
+        years = int(match["age"])
+        groups = {"race": RACES[int(match["race"])], "gender": GENDERS[int(match["gender"])], "age": age_group(years)}
         return PublishedRow(ids[name], name, groups, partial(read_image, path), extra={"years": years})
 
     return Reading((row(name, *entry) for name, entry in found.items()), len(found), left_out, files.archives)

@@ -60,19 +60,19 @@ def fetch(
     it, and files with other content, are replaced or removed with `force`, and an error without. Raises DatasetError
     before anything is written where a path leads elsewhere, and where a remote lacks an object.
     """
-    for one in wanted:
-        if one.problem is not None:
+    for item in wanted:
+        if item.problem is not None:
             raise DatasetError(
-                f"{one.path} is not fetched: {one.problem}.",
-                where=one.pointer,
+                f"{item.path} is not fetched: {item.problem}.",
+                where=item.pointer,
                 remedy="track the files themselves (`dvc add`, `dvc push`), or name the other targets alone",
             )
-    plans = [_planned(one, store, only) for one in wanted]
+    plans = [_planned(item, store, only) for item in wanted]
     _require_apart(plans)
     if only is not None and not any(plan.files for plan in plans):
         raise DatasetError(
             f"no tracked folder has a file {only}.",
-            where=", ".join(dict.fromkeys(one.pointer for one in wanted)),
+            where=", ".join(dict.fromkeys(item.pointer for item in wanted)),
             remedy="name a path that is in it, or the folder",
         )
     try:
@@ -114,7 +114,7 @@ def _carried_out(
         return size
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        futures = {pool.submit(bring, *one): one[0] for one in todo}
+        futures = {pool.submit(bring, *step): step[0] for step in todo}
         try:
             for future in as_completed(futures):
                 done[futures[future]] = future.result()
@@ -176,7 +176,7 @@ def _missing(plans: Sequence[_Plan], root: Path, force: bool) -> list[tuple[str,
     """What has to be fetched. With `force` the way is cleared, else DatasetError for what is in the way."""
     wanted = [(path, plan.tracked, md5) for plan in plans for path, md5 in plan.files.items()]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        states = list(pool.map(lambda one: is_object(root, one[0], one[2]), wanted))
+        states = list(pool.map(lambda item: is_object(root, item[0], item[2]), wanted))
     changed = [path for (path, _, _), same in zip(wanted, states, strict=True) if same is False]
     extra = [
         path
@@ -194,7 +194,7 @@ def _missing(plans: Sequence[_Plan], root: Path, force: bool) -> list[tuple[str,
         )
     for path in extra:
         remove(root, path)
-    return [one for one, same in zip(wanted, states, strict=True) if not same]
+    return [item for item, same in zip(wanted, states, strict=True) if not same]
 
 
 def _lacks(path: str, name: str, tracked: Tracked) -> DatasetError:

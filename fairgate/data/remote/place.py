@@ -96,17 +96,17 @@ def others(root: Path, path: str, expected: set[str]) -> list[str]:
     with folder_of(root, tuple(path.split("/")), make=False) as top:
         if top is None:
             return []
-        found = []
+        paths = []
         for folder, folders, files, handle in os.fwalk(".", dir_fd=top, follow_symlinks=False):
-            links = [one for one in folders if stat.S_ISLNK(os.lstat(one, dir_fd=handle).st_mode)]
+            links = [part for part in folders if stat.S_ISLNK(os.lstat(part, dir_fd=handle).st_mode)]
             for name in (*files, *links):
                 if is_draft(name):
                     os.unlink(name, dir_fd=handle)
                     continue
                 whole = os.path.normpath(f"{path}/{folder}/{name}")
                 if whole not in expected:
-                    found.append(whole)
-        return sorted(found)
+                    paths.append(whole)
+        return sorted(paths)
 
 
 def remove(root: Path, path: str) -> None:

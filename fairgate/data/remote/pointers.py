@@ -47,11 +47,11 @@ def read_pointers(names: Iterable[str], read: Read) -> list[Tracked]:
 
     Outputs that DVC does not cache are left out. Raises DatasetError for a file that is no pointer of DVC 3.
     """
-    found: list[Tracked] = []
+    tracked: list[Tracked] = []
     for name in sorted(filter(is_pointer, names)):
         data = _mapping(_load(read(name) or b"", name))
-        found += _of_lock(name, data, read) if name.endswith(".lock") else _of_pointer(name, data)
-    return found
+        tracked += _of_lock(name, data, read) if name.endswith(".lock") else _of_pointer(name, data)
+    return tracked
 
 
 def _of_pointer(name: str, data: Mapping[str, Any]) -> Iterator[Tracked]:
@@ -75,22 +75,22 @@ def _of_lock(name: str, data: Mapping[str, Any], read: Read) -> Iterator[Tracked
         wdir, problem = _text(stage.get("wdir")) or ".", None
         if "${" in wdir:
             wdir, problem = ".", f"the stage's `wdir: {wdir}` is a template"
-        flags = [(_pattern(path), said) for path, said in _declared(stage)]
+        flags = [(_pattern(path), options) for path, options in _declared(stage)]
         for out in _list(_mapping(locked).get("outs")):
             path = _text(_mapping(out).get("path")) or ""
-            said = next((one for pattern, one in flags if pattern.fullmatch(path)), {})
-            if _flag(said, "cache"):
+            options = next((declared for pattern, declared in flags if pattern.fullmatch(path)), {})
+            if _flag(options, "cache"):
                 folder = posixpath.join(posixpath.dirname(name), wdir)
-                yield _tracked(_mapping(out), folder, name, _text(said.get("remote")), problem)
+                yield _tracked(_mapping(out), folder, name, _text(options.get("remote")), problem)
 
 
 def _declared(stage: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Paths of a stage's outputs as dvc.yaml writes them, with their flags (`cache`, `remote`)."""
     for kind in ("outs", "metrics", "plots"):
-        for one in _list(stage.get(kind)):
-            if isinstance(one, str):
-                yield one, {}
-            for path, flags in _mapping(one).items():
+        for out in _list(stage.get(kind)):
+            if isinstance(out, str):
+                yield out, {}
+            for path, flags in _mapping(out).items():
                 yield path, _mapping(flags)
 
 
@@ -101,15 +101,15 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 def _tracked(out: Mapping[str, Any], folder: str, pointer: str, remote: str | None, problem: str | None) -> Tracked:
     path = inside(_text(out.get("path")) or "", folder, pointer)
-    found = _MD5.fullmatch(_text(out.get("md5")) or "")
-    if found is None:
+    match = _MD5.fullmatch(_text(out.get("md5")) or "")
+    if match is None:
         versioned = any(key in out for key in ("files", "version_id", "etag", "cloud", "checksum"))
         problem = problem or (
             "it is kept by cloud versioning" if versioned else "the pointer has no MD5 of DVC (was it ever committed?)"
         )
     elif _text(out.get("hash")) != "md5":
         problem = problem or "it was tracked by DVC 2: `dvc cache migrate --dvc-files`, then `dvc push`"
-    return Tracked(path, found[1] if found else "", bool(found and found[2]), pointer, remote, problem)
+    return Tracked(path, match[1] if match else "", bool(match and match[2]), pointer, remote, problem)
 
 
 def _flag(out: Mapping[str, Any], name: str) -> bool:

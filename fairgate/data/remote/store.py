@@ -55,8 +55,8 @@ class Remote:
                 kind, options, folder = get_cloud_fs(self._config, name=self._named)
                 self._made = kind(**options), folder
         filesystem, folder = self._made
-        found: BinaryIO = filesystem.open(f"{folder.rstrip('/')}/{path}", "rb")
-        return found
+        stream: BinaryIO = filesystem.open(f"{folder.rstrip('/')}/{path}", "rb")
+        return stream
 
 
 ObjectSource = Folder | Remote
@@ -87,8 +87,8 @@ class Store:
                         try:
                             into.write(chunk)
                         except OSError as error:
-                            said = f"an object could not be written: {error.strerror or error}."
-                            raise DatasetError(said, remedy="make room, then run again") from error
+                            problem = f"an object could not be written: {error.strerror or error}."
+                            raise DatasetError(problem, remedy="make room, then run again") from error
                         if most is not None and into.tell() > most:
                             raise _unread(place, md5, f"it is longer than {most:,} bytes")
             except FileNotFoundError:
@@ -188,7 +188,10 @@ def _configured(root: Path, home: Path, scratch: Path, read: Read | None, own_se
 
     config = Config(dvc_dir=str(home / ".dvc"), local_dvc_dir=str(scratch / "none"), validate=False)
     if read is not None:
-        sections = [(config["cache"], ("dir",), ()), *((one, ("url",), _FILES) for one in config["remote"].values())]
+        sections = [
+            (config["cache"], ("dir",), ()),
+            *((remote, ("url",), _FILES) for remote in config["remote"].values()),
+        ]
         for options, places, files in sections:
             for key in places:
                 if Path(options.get(key) or "").is_relative_to(scratch):

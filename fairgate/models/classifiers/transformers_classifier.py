@@ -48,17 +48,17 @@ class TransformersClassifiers(FolderFamily):
         return FixedLabelModel(files, request)
 
 
-def _require_classifier(found: TransformersFolder) -> None:
-    where = str(found.path / "config.json")
-    said = found.config.get("architectures")
-    names = [str(one)[:80] for one in said] if isinstance(said, list) else []
-    if names and CLASSIFIERS[found.kind] not in names:
+def _require_classifier(folder: TransformersFolder) -> None:
+    where = str(folder.path / "config.json")
+    named = folder.config.get("architectures")
+    names = [str(name)[:80] for name in named] if isinstance(named, list) else []
+    if names and CLASSIFIERS[folder.kind] not in names:
         raise ModelError(
             f"the folder holds a {names[0]}, which is no image classifier.",
             where=where,
             remedy="two towers are hf:FOLDER, a backbone with a head of your own is features:FOLDER?head=FILE",
         )
-    kind = found.config.get("problem_type")
+    kind = folder.config.get("problem_type")
     if kind not in (None, "single_label_classification", "multi_label_classification"):
         raise ModelError(
             f"the model was trained for '{str(kind)[:80]}', and its outputs are no labels.",
@@ -67,24 +67,24 @@ def _require_classifier(found: TransformersFolder) -> None:
         )
 
 
-def _labels_of(found: TransformersFolder) -> list[str]:
+def _labels_of(folder: TransformersFolder) -> list[str]:
     """`id2label` in the order of the outputs. Raises ModelError."""
-    said = found.config.get("id2label")
-    named = said if isinstance(said, dict) else {}
+    names = folder.config.get("id2label")
+    named = names if isinstance(names, dict) else {}
     order = [str(place) for place in range(len(named))]
     if not named or set(named) != set(order):
         raise ModelError(
             "config.json does not name the model's outputs (`id2label` with keys 0, 1, ...).",
-            where=str(found.path / "config.json"),
+            where=str(folder.path / "config.json"),
             remedy="set model.config.id2label and label2id to the labels, and save the model again",
         )
     return [named[place] for place in order]
 
 
-def _load(found: TransformersFolder, device: Device) -> Loaded:
+def _load(folder: TransformersFolder, device: Device) -> Loaded:
     import torch
 
-    model, processor, _ = load_parts(CLASSIFIERS[found.kind], found, device, texts=False)
+    model, processor, _ = load_parts(CLASSIFIERS[folder.kind], folder, device, texts=False)
 
     def prepare(image: Any) -> dict[str, torch.Tensor]:
         made = processor(images=image, return_tensors="pt")

@@ -53,10 +53,10 @@ class MatchingFamily(FolderFamily):
         return ContrastiveMatcher(_checkpoint(found), request)
 
 
-def _described(found: checkpoints.TransformersFolder, head: str) -> tuple[str, str, str]:
+def _described(folder: checkpoints.TransformersFolder, head: str) -> tuple[str, str, str]:
     """Fingerprint, and the digests of how texts and pictures are read."""
-    fingerprint = digest({"files": found.fingerprint, "head": head})
-    return fingerprint, folder_tokenizer(found, length=LONGEST), folder_preprocessing(found, "matching")
+    fingerprint = digest({"files": folder.fingerprint, "head": head})
+    return fingerprint, folder_tokenizer(folder, length=LONGEST), folder_preprocessing(folder, "matching")
 
 
 class MatchProbabilities(LabelLikelihoods):
@@ -96,35 +96,35 @@ class ContrastiveMatcher(TwoTowers):
         return np.concatenate(parts)
 
 
-def _checkpoint(found: checkpoints.TransformersFolder) -> checkpoints.Checkpoint:
-    fingerprint, tokenizer, preprocessing = _described(found, "itc")
+def _checkpoint(folder: checkpoints.TransformersFolder) -> checkpoints.Checkpoint:
+    fingerprint, tokenizer, preprocessing = _described(folder, "itc")
     libraries = checkpoints.versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     identity = {"adapter": "matching", "code": CODE_VERSION, "libraries": libraries}
-    return checkpoints.Checkpoint(fingerprint, identity, partial(_towers, found), tokenizer, preprocessing)
+    return checkpoints.Checkpoint(fingerprint, identity, partial(_towers, folder), tokenizer, preprocessing)
 
 
-def _towers(found: checkpoints.TransformersFolder, device: checkpoints.Device) -> checkpoints.Encoder:
+def _towers(folder: checkpoints.TransformersFolder, device: checkpoints.Device) -> checkpoints.Encoder:
     from fairgate.models.matching.engine import prepared
 
-    model, processor, tokenizer = _loaded(found, device)
+    model, processor, tokenizer = _loaded(folder, device)
     return checkpoints.encoder_of(
         model,
         device,
         vocabulary=int(model.words.num_embeddings),
         prepare=partial(prepared, processor),
         images=lambda pixels: model.picture_vectors(model.seen(pixels)).flatten(1),
-        tokens=partial(_tokens, tokenizer, str(found.path)),
+        tokens=partial(_tokens, tokenizer, str(folder.path)),
         texts=lambda given: model.text_vectors(given["ids"], given["mask"]),
         scale=1.0,
     )
 
 
-def _loaded(found: checkpoints.TransformersFolder, device: checkpoints.Device) -> tuple[Any, Any, Any]:
+def _loaded(folder: checkpoints.TransformersFolder, device: checkpoints.Device) -> tuple[Any, Any, Any]:
     """The network behind the engine's interface, its image processor and its tokenizer."""
     from fairgate.models.matching.engine import NETWORKS
 
-    network, processor, tokenizer = checkpoints.load_parts(checkpoints.MATCHERS[found.kind], found, device)
-    return NETWORKS[found.kind](network), processor, tokenizer
+    network, processor, tokenizer = checkpoints.load_parts(checkpoints.MATCHERS[folder.kind], folder, device)
+    return NETWORKS[folder.kind](network), processor, tokenizer
 
 
 def _tokens(tokenizer: Any, where: str, texts: Sequence[str]) -> dict[str, Any]:

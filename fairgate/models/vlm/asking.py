@@ -79,35 +79,35 @@ def read_chat(uri: str, chat: str) -> str:
     return chat if IMAGE in chat else IMAGE + chat
 
 
-def end_ids(found: TransformersFolder) -> list[int] | None:
+def end_ids(folder: TransformersFolder) -> list[int] | None:
     """The ids that end a text, sorted: of generation_config.json where there is one, else of config.json; None where
     neither names any, and the model type's own end counts. BLIP-2's language model writes by its own config alone.
 
     Raises ModelError for ids that are none, and where generation_config.json leaves out an end that config.json has.
     """
-    path = found.files.paths.get(GENERATION_CONFIG)
-    own = _ids(found.config, str(found.path / "config.json"))
-    text = found.config.get("text_config")
-    inner = _ids(text, str(found.path / "config.json")) if isinstance(text, Mapping) else None
-    said = _ids(read_config(path), str(path)) if path else None
-    if said is not None and own is not None and not set(own) <= set(said):
+    path = folder.files.paths.get(GENERATION_CONFIG)
+    own = _ids(folder.config, str(folder.path / "config.json"))
+    text = folder.config.get("text_config")
+    inner = _ids(text, str(folder.path / "config.json")) if isinstance(text, Mapping) else None
+    ids = _ids(read_config(path), str(path)) if path else None
+    if ids is not None and own is not None and not set(own) <= set(ids):
         raise ModelError(
-            f"texts end at {own} by config.json, and at {said} by generation_config.json, which is used in deployment.",
+            f"texts end at {own} by config.json, and at {ids} by generation_config.json, which is used in deployment.",
             where=str(path),
             remedy=f"give both files one {_ENDS}: model.save_pretrained(FOLDER) writes both",
         )
-    if found.kind == "blip-2":
+    if folder.kind == "blip-2":
         return inner
-    return own or inner if path is None else said
+    return own or inner if path is None else ids
 
 
-def unused_decoding(found: TransformersFolder) -> str | None:
+def unused_decoding(folder: TransformersFolder) -> str | None:
     """A sentence on what a folder sets of decoding, by which a deployed model may write other texts than are judged;
     None where it sets nothing."""
-    path = found.files.paths.get(GENERATION_CONFIG)
-    text = found.config.get("text_config")
-    places = (read_config(path) if path else {}, found.config, text if isinstance(text, Mapping) else {})
-    named = sorted({name for one in places for name in _CHOOSING if _sets(one, name)})
+    path = folder.files.paths.get(GENERATION_CONFIG)
+    text = folder.config.get("text_config")
+    places = (read_config(path) if path else {}, folder.config, text if isinstance(text, Mapping) else {})
+    named = sorted({name for place in places for name in _CHOOSING if _sets(place, name)})
     if not named:
         return None
     return f"settings of decoding in the model's folder are not used, each token is the likeliest: {', '.join(named)}"
@@ -118,12 +118,12 @@ def _sets(config: Mapping[str, Any], name: str) -> bool:
 
 
 def _ids(config: Mapping[str, Any], where: str) -> list[int] | None:
-    said = config.get(_ENDS)
-    if said is None:
+    value = config.get(_ENDS)
+    if value is None:
         return None
-    ids = said if isinstance(said, list) else [said]
-    if not 1 <= len(ids) <= _MOST or not all(type(one) is int and one >= -1 for one in ids):
+    ids = value if isinstance(value, list) else [value]
+    if not 1 <= len(ids) <= _MOST or not all(type(token) is int and token >= -1 for token in ids):
         raise ModelError(
-            f"{_ENDS} is {str(said)[:40]!r}.", where=where, remedy=f"give an id, or a list of at most {_MOST}"
+            f"{_ENDS} is {str(value)[:40]!r}.", where=where, remedy=f"give an id, or a list of at most {_MOST}"
         )
     return sorted(set(ids))

@@ -50,9 +50,9 @@ class Prefix:
         found = np.array([float(first[label[0]]) for label in labels])
         longer = [place for place, label in enumerate(labels) if len(label) > 1]
         device = self.logits.device
-        held = sum(layer.keys.numel() + layer.values.numel() for layer in self.cache.layers)
-        held *= self.cache.layers[0].keys.element_size()
-        size = max(1, _CACHE_BYTES[device.type] // held)
+        cached = sum(layer.keys.numel() + layer.values.numel() for layer in self.cache.layers)
+        cached *= self.cache.layers[0].keys.element_size()
+        size = max(1, _CACHE_BYTES[device.type] // cached)
         for start in range(0, len(longer), size):
             chosen = longer[start : start + size]
             cache = copy.deepcopy(self.cache)
@@ -95,7 +95,7 @@ def label_tokens(
     Prompt and label are read together, as a text is. Raises ModelError for a label without tokens, and for one whose
     beginning the tokenizer joins with the end of the prompt: it has no tokens of its own to be scored by.
     """
-    before, found = tokenize(prompt), []
+    before, tokens = tokenize(prompt), []
     space = "" if not prompt or prompt[-1].isspace() else " "
     for label in labels:
         whole = tokenize(f"{prompt}{space}{label.strip()}")
@@ -111,8 +111,8 @@ def label_tokens(
                 where=where,
                 remedy="check the label, and the tokenizer's files",
             )
-        found.append(whole[len(before) :])
-    return found
+        tokens.append(whole[len(before) :])
+    return tokens
 
 
 def require_end(prompt: Sequence[int], end: Sequence[int], where: str) -> None:
@@ -225,9 +225,9 @@ class VisionLanguage(_Continuing):
         """
         batches: dict[tuple[Any, ...], list[int]] = {}
         inputs = [self.inputs(image, prompt) for image, prompt in shown]
-        for place, one in enumerate(inputs):
-            batches.setdefault(tuple((name, tuple(value.shape)) for name, value in one.items()), []).append(place)
-        found = [""] * len(shown)
+        for place, entry in enumerate(inputs):
+            batches.setdefault(tuple((name, tuple(value.shape)) for name, value in entry.items()), []).append(place)
+        replies = [""] * len(shown)
         for places in batches.values():
             joined = {name: torch.cat([inputs[place][name] for place in places]) for name in inputs[places[0]]}
             with span("forward"):
@@ -235,8 +235,8 @@ class VisionLanguage(_Continuing):
             given = joined["input_ids"]
             own = made[:, given.shape[1] :] if torch.equal(made[:, : given.shape[1]], given) else made
             for place, ids in zip(places, own.tolist(), strict=True):
-                found[place] = self._said(ids)
-        return found
+                replies[place] = self._said(ids)
+        return replies
 
     def _said(self, ids: list[int]) -> str:
         """The text up to the token that ends it, which is left out if it is a special one, as the library does."""

@@ -114,14 +114,14 @@ class SeeingModel(LabelLikelihoods):
         cache, kind = self._request.cache, name.partition("/")[0]
         entry = cache.read(name) if cache else None
         known = json.loads(entry.notes[kind]) if entry is not None and kind in entry.notes else {}
-        found = {int(row): str(text) for row, text in known.items()}
-        todo = [row for row in prompts if row not in found]
+        texts = {int(row): str(text) for row, text in known.items()}
+        todo = [row for row in prompts if row not in texts]
         if not todo:
-            return found
+            return texts
 
         def save() -> None:
             if cache:
-                cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {kind: json.dumps(found)})
+                cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {kind: json.dumps(texts)})
 
         require_device(self._device)
         with naming(self.uri, "be loaded"):
@@ -130,14 +130,14 @@ class SeeingModel(LabelLikelihoods):
             with scoring(self._device), naming(self.uri, what):
                 pictures = self._rows(todo)
                 while some := list(islice(pictures, at_once)):
-                    said = engine.answers([(image, prompts[row]) for row, image in some], longest)
-                    found.update(zip([row for row, _ in some], said, strict=True))
+                    replies = engine.answers([(image, prompts[row]) for row, image in some], longest)
+                    texts.update(zip([row for row, _ in some], replies, strict=True))
                     self.pictures_read += len(some)
-                    if len(found) % _SAVED_EVERY == 0:
+                    if len(texts) % _SAVED_EVERY == 0:
                         save()
         finally:  # also after Ctrl-C or an unreadable picture
             save()
-        return found
+        return texts
 
 
 class ConversingModel(SeeingModel):
@@ -162,13 +162,13 @@ class ConversingModel(SeeingModel):
 
     def _texts(self, prompts: Sequence[str]) -> list[str]:
         """The whole text of each picture; "" where it is not asked."""
-        if odd := next((one for one in prompts if IMAGE in one or QUESTION in one), None):
+        if odd := next((prompt for prompt in prompts if IMAGE in prompt or QUESTION in prompt), None):
             raise ModelError(
                 f"a question holds a mark, {IMAGE} or {QUESTION}: '{odd[:80]}'.",
                 where=self.uri,
                 remedy="write the question in words; where it and the picture go is in the URI's chat",
             )
-        return [self.asking.prompt.replace(QUESTION, one) if one else "" for one in prompts]
+        return [self.asking.prompt.replace(QUESTION, prompt) if prompt else "" for prompt in prompts]
 
 
 @register

@@ -91,16 +91,16 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
         engine = self._engine()
         with naming(self.uri, "read the labels"):
             tokens = engine.tokens(labels)
-        lengths = np.array([len(one) for one in tokens]) if self.average == "mean" else 1
+        lengths = np.array([len(label) for label in tokens]) if self.average == "mean" else 1
         with pieces as work, scoring(self._device):
             for row, shown in self._rows(np.flatnonzero(~work.has).tolist()):
                 with naming(self.uri, "score labels"), np.errstate(over="ignore"):
-                    found = (engine.log_likelihoods(shown, tokens) / lengths).astype(np.float32)
-                if not np.isfinite(found).all():
+                    table = (engine.log_likelihoods(shown, tokens) / lengths).astype(np.float32)
+                if not np.isfinite(table).all():
                     where = f"{self.uri}: {name_of(self._request.source, row)}"
                     raise diverged("the model's likelihood of a label is NaN or infinite.", where)
                 self.pictures_read += 1
-                work.add(np.array([row]), found[None])
+                work.add(np.array([row]), table[None])
         return work.merged()
 
     def _key(self) -> str:

@@ -56,19 +56,19 @@ MAX_IMAGE_TOKENS = 16_384
 """Of one picture: attention needs memory by their square, and the prompt's text is as long."""
 
 
-def load(found: TransformersFolder, device: Device) -> tuple[Any, Any]:
+def load(folder: TransformersFolder, device: Device) -> tuple[Any, Any]:
     """The model, on the device, and its processor, made of the hashed tokenizer and image processor alone."""
     import transformers
 
-    layout = LAYOUTS[found.kind]
+    layout = LAYOUTS[folder.kind]
     processor_class = getattr(transformers, layout.processor, None)
     if processor_class is None:
-        raise not_known(found)
-    model, images, tokenizer = load_parts(layout.model, found, device)
-    require_one_context(model.config, str(found.path))
-    with naming_folder(found.path):
-        options = processor_options(found, model.config)
-        _require_modest(found.kind, options, images, str(found.path))
+        raise not_known(folder)
+    model, images, tokenizer = load_parts(layout.model, folder, device)
+    require_one_context(model.config, str(folder.path))
+    with naming_folder(folder.path):
+        options = processor_options(folder, model.config)
+        _require_modest(folder.kind, options, images, str(folder.path))
         if layout.video:
             options["video_processor"] = getattr(transformers, layout.video)()
         return model, processor_class(image_processor=images, tokenizer=tokenizer, **options)
@@ -90,16 +90,16 @@ def require_one_context(config: Any, where: str) -> None:
         )
 
 
-def require_processor(found: TransformersFolder) -> None:
+def require_processor(folder: TransformersFolder) -> None:
     """Raises ModelError for a folder that the library reads with the processor of another architecture."""
-    own = LAYOUTS[found.kind].processor
-    for path in (found.files.paths[name] for name in _NAMING if name in found.files.paths):
+    own = LAYOUTS[folder.kind].processor
+    for path in (folder.files.paths[name] for name in _NAMING if name in folder.files.paths):
         named = json.loads(path.read_text(encoding="utf-8")).get("processor_class")
-        if named in (own, _OTHER_NAMES.get(found.kind)):
+        if named in (own, _OTHER_NAMES.get(folder.kind)):
             return
         if named is not None:
             raise ModelError(
-                f"pictures and texts are prepared by a {str(named)[:80]}, and a {found.kind} is read with a {own}.",
+                f"pictures and texts are prepared by a {str(named)[:80]}, and a {folder.kind} is read with a {own}.",
                 where=str(path),
                 remedy="save the model's own processor into the folder: processor.save_pretrained(FOLDER)",
             )
@@ -154,31 +154,31 @@ def _grid(sides: Sequence[int], patch: int) -> int:
     return high * (wide + 1)
 
 
-def processor_options(found: TransformersFolder, config: Any) -> dict[str, Any]:
+def processor_options(folder: TransformersFolder, config: Any) -> dict[str, Any]:
     """The options of a processor besides its parts: from processor_config.json, else as the model's config implies."""
-    if found.kind in ("llava", "llava_next"):
+    if folder.kind in ("llava", "llava_next"):
         vision = config.vision_config
         implied = {
             "patch_size": vision.patch_size,
             "vision_feature_select_strategy": config.vision_feature_select_strategy,
             "num_additional_image_tokens": int(vision.model_type == "clip_vision_model"),  # its class token
         }
-    elif found.kind == "llava_onevision":
+    elif folder.kind == "llava_onevision":
         vision = config.vision_config
         implied = {
             "num_image_tokens": (vision.image_size // vision.patch_size) ** 2,
             "vision_feature_select_strategy": config.vision_feature_select_strategy,
             "vision_aspect_ratio": config.vision_aspect_ratio,
         }
-    elif found.kind in ("idefics3", "smolvlm"):
+    elif folder.kind in ("idefics3", "smolvlm"):
         vision = config.vision_config
         implied = {"image_seq_len": (vision.image_size // vision.patch_size) ** 2 // config.scale_factor**2}
-    elif found.kind == "internvl":
+    elif folder.kind == "internvl":
         implied = {"image_seq_length": config.image_seq_length}
-    elif found.kind == "blip-2":
+    elif folder.kind == "blip-2":
         implied = {"num_query_tokens": config.num_query_tokens}
     else:
         implied = {}
-    path = found.files.paths.get("processor_config.json")
+    path = folder.files.paths.get("processor_config.json")
     written = read_config(path) if path and implied else {}  # without: Qwen-VL's sizes are numbers of pixels
     return {name: written.get(name, value) for name, value in implied.items()}

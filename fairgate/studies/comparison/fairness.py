@@ -40,12 +40,14 @@ def compare_fairness(
     rows: list[FairnessRow] = []
     pairs: list[PairRow] = []
     for subject, cell in data.cells():
-        correct = [np.asarray(one.correct, dtype=np.float64)[cell.rows] for one in answers.values()]
+        correct = [np.asarray(of_model.correct, dtype=np.float64)[cell.rows] for of_model in answers.values()]
         size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
-        right = np.stack([np.bincount(cell.set_code, one, minlength=cell.n_sets) for one in correct], axis=1)
+        right = np.stack([np.bincount(cell.set_code, of_model, minlength=cell.n_sets) for of_model in correct], axis=1)
         spread = None
         if data.counterfactual:
-            spread = np.stack([set_std(cell.sets_by_members(one.value[cell.rows])) for one in answers.values()], axis=1)
+            spread = np.stack(
+                [set_std(cell.sets_by_members(of_model.value[cell.rows])) for of_model in answers.values()], axis=1
+            )
         place = probe, subject or ""
         scope = _Scope(data, place, subject, tuple(answers), spread, right / size[:, None], size)
         medians, accuracies = _resampled(scope)

@@ -77,20 +77,20 @@ def _by_workers(
     progress: gate.Progress | None,
 ) -> dict[str, dict[str, Answers]]:
     """Answers by suite and model, of an engine's workers; a pair of a suite and a model is a task."""
-    found: dict[str, dict[str, Answers]] = {name: {} for name in prepared}
+    by_model: dict[str, dict[str, Answers]] = {name: {} for name in prepared}
     pairs = [(name, uri) for name in prepared for uri in models]
 
     def done(task: Task, answers: Answers) -> bool:
         name, uri = task.payload
-        found[name][uri] = answers
+        by_model[name][uri] = answers
         if progress is not None:
-            progress("models scored", sum(map(len, found.values())), len(pairs))
+            progress("models scored", sum(map(len, by_model.values())), len(pairs))
         return True
 
     name, count = workers
     with closing(open_engine(name, workers=count, device=run.device or "auto")) as engine:
         engine.run((Task(at, pair) for at, pair in enumerate(pairs)), partial(_worker, run), done)
-    return found
+    return by_model
 
 
 def _worker(run: AuditRun, device: str) -> Callable[[tuple[str, str]], Answers]:

@@ -114,7 +114,7 @@ class AttributePair:
 
     def distribution(self) -> StudyTable:
         """Figures 2 (left) and 5 as numbers: the distribution of MaxSkew@K over subjects."""
-        nulls = [self.fair_by_subject[one] for one in self.skews]
+        nulls = [self.fair_by_subject[entry] for entry in self.skews]
         rows: list[list[StudyCell]] = []
         for model in self.answers:
             values = np.array([float(of[model].value or 0.0) for of in self.skews.values()])
@@ -122,7 +122,7 @@ class AttributePair:
             beyond = sum(value > null.p95 for value, null in zip(values, nulls, strict=True))
             level = sum(value < 1e-9 for value in values)
             rows.append([model, float(values.mean()), *five, len(values), int(level), int(beyond)])
-        median, p95 = (float(np.median([getattr(one, name) for one in nulls])) for name in ("median", "p95"))
+        median, p95 = (float(np.median([getattr(entry, name) for entry in nulls])) for name in ("median", "p95"))
         return StudyTable(
             name=f"max-skew-{self.name}",
             title=f"MaxSkew@{self.k} over subjects: {self.title}",

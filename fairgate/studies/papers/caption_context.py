@@ -168,13 +168,13 @@ def balanced(labels: Sequence[str], rng: np.random.Generator) -> Rows:
 
 
 @lru_cache(maxsize=2)
-def _found(release: Captioned, k: int, seed: int) -> tuple[tuple[Cluster, ...], Matrix, NDArray[np.bool_]]:
+def _clustered(release: Captioned, k: int, seed: int) -> tuple[tuple[Cluster, ...], Matrix, NDArray[np.bool_]]:
     """Clusters, TF-IDF of every photograph's neutral captions, and who is of the first group."""
     texts = _texts(release)
     vectors, _ = tf_idf(texts)
     first = release.codes[release.own] == 0
-    found = clusters(vectors, texts, min(k, len(texts)), stream(seed, "checks", "clusters"))
-    return tuple(found), vectors, first
+    groups = clusters(vectors, texts, min(k, len(texts)), stream(seed, "checks", "clusters"))
+    return tuple(groups), vectors, first
 
 
 def _texts(release: Captioned) -> list[str]:
@@ -183,7 +183,7 @@ def _texts(release: Captioned) -> list[str]:
 
 def cluster_tables(release: Captioned, k: int, seed: int) -> list[StudyTable]:
     """Table 6, and appendix B.1's single words."""
-    groups, _, first = _found(release, k, seed)
+    groups, _, first = _clustered(release, k, seed)
     name = release.groups[0]
     ours = StudyTable(
         name="clusters",
@@ -219,12 +219,12 @@ def _over(first: NDArray[np.bool_], rows: NDArray[np.intp], seed: int, what: str
 
 def cluster_figures(release: Captioned, k: int, seed: int) -> list[StudyFigure]:
     """Figure 1: a map of the captions by whom their cluster over-represents, and the clusters as bars."""
-    found, vectors, first = _found(release, k, seed)
+    groups, vectors, first = _clustered(release, k, seed)
     one, other = release.groups
-    over = [_over(first, each.rows, seed, str(place)) for place, each in enumerate(found)]
+    over = [_over(first, each.rows, seed, str(place)) for place, each in enumerate(groups)]
     lean = ["even" if e.lo is None or e.lo <= 0 <= (e.hi or 0) else one if (e.value or 0) > 0 else other for e in over]
-    order = sorted(range(len(found)), key=lambda place: over[place].value or 0.0)
-    names = [f"{', '.join(found[place].words[:2]) or 'no words'} ({at})" for at, place in enumerate(order, 1)]
+    order = sorted(range(len(groups)), key=lambda place: over[place].value or 0.0)
+    names = [f"{', '.join(groups[place].words[:2]) or 'no words'} ({at})" for at, place in enumerate(order, 1)]
     bars = StudyFigure(
         name="over-representation",
         title=f"Over-representation of {one} by cluster of neutral captions",
@@ -239,7 +239,7 @@ def cluster_figures(release: Captioned, k: int, seed: int) -> list[StudyFigure]:
         return [bars]
     rows, xy = points
     of_row = np.empty(len(first), dtype=np.intp)
-    for place, each in enumerate(found):
+    for place, each in enumerate(groups):
         of_row[each.rows] = place
     series = _by_lean(xy, [lean[place] for place in of_row[rows]], (one, "even", other))
     about = {one: f"more {one}", other: f"more {other}", "even": "neither: the interval holds 0"}

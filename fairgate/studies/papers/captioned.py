@@ -53,7 +53,7 @@ class Captioned:
                 for name in held:
                     found.setdefault(name, []).extend(table[name].to_pylist())
         for name in _TEXT:
-            found[name] = [self._texts(one, name) for one in found[name]]
+            found[name] = [self._texts(cell, name) for cell in found[name]]
         return found
 
     def require(self, recipe: str) -> None:
@@ -74,10 +74,10 @@ class Captioned:
             texts = json.loads(stored) if isinstance(stored, str) else None
         except (ValueError, RecursionError):
             texts = None
-        found = [text for text in texts if isinstance(text, str) and text.strip()] if isinstance(texts, list) else []
-        if found != texts or not 0 < len(found) <= MOST_CAPTIONS:
+        captions = [text for text in texts if isinstance(text, str) and text.strip()] if isinstance(texts, list) else []
+        if captions != texts or not 0 < len(captions) <= MOST_CAPTIONS:
             raise self._wrong(f"has a row whose '{column}' is no JSON list of 1 to {MOST_CAPTIONS} captions.")
-        return tuple(found)
+        return tuple(captions)
 
     def _wrong(self, problem: str) -> DatasetError:
         return DatasetError(
@@ -235,10 +235,17 @@ def pair_sheets(
     rng = stream(seed, "sheets")
     shared = sorted(set(original.set_id) & set(genswap.set_id) & set(gensynth.set_id))
     chosen = [shared[place] for place in np.sort(rng.permutation(len(shared))[:PHOTOGRAPHS])] if shared else []
-    found = []
+    sheets = []
     if chosen:
         rows = [
-            (name, [data for one in (original, genswap, gensynth) for _, data in one.dataset.images_of([name])[name]])
+            (
+                name,
+                [
+                    data
+                    for release in (original, genswap, gensynth)
+                    for _, data in release.dataset.images_of([name])[name]
+                ],
+            )
             for name in chosen
         ]
         photographs = StudyPicture(
@@ -247,7 +254,7 @@ def pair_sheets(
             source="figure 3",
             alt="In each row a photograph, its two versions with a swapped face, and its two edited versions.",
         )
-        found.append((photographs, png_of(picture_rows(rows))))
+        sheets.append((photographs, png_of(picture_rows(rows))))
     if pairs := pairs_of(scored):
         shown = []
         for place in range(TENTHS):
@@ -262,5 +269,5 @@ def pair_sheets(
             source="figure 4",
             alt="In each row pairs of edits whose mean share of real neighbours is in one tenth, low ones first.",
         )
-        found.append((tenths, png_of(picture_rows(shown))))
-    return found
+        sheets.append((tenths, png_of(picture_rows(shown))))
+    return sheets

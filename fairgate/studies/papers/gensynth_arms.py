@@ -219,8 +219,8 @@ def skew_figures(inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[
         series = []
         for ranker in (*CONTROLS, *inputs.models):
             cells = [_cells(inputs, arm, ranker, of[ranker]) for arm, of in zip(arms, results, strict=True)]
-            ones = [one[METRICS.index(f"MaxSkew@{k}")] for one in cells]
-            series.append(series_of(ranker, [arm.name for arm in arms], ones))
+            skews = [cell[METRICS.index(f"MaxSkew@{k}")] for cell in cells]
+            series.append(series_of(ranker, [arm.name for arm in arms], skews))
         figures.append(
             StudyFigure(
                 name=f"max-skew-{k}",

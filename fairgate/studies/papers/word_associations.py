@@ -227,14 +227,14 @@ class WordScores:
         cell = given.cells.of(None, given.crossings)
         queries = metrics.queries_of(given.request("c_asc", given.crossings, words), cell, self.answers(words))
         counts = [np.ones((1, cell.n_sets), dtype=np.int32), *set_count_chunks(cell.n_sets, given.draws, given.sets)]
-        found = [
+        tables = [
             [metrics.association_of(query)(chunk_counts, None) for chunk_counts in counts] for query in queries
         ]  # [word][chunk][crossing]
         return {
             crossing: WordAssociations(
                 cell.groups[at],
-                np.stack([chunks[0][at][1][0] for chunks in found]),
-                np.stack([np.concatenate([chunk[at][1] for chunk in chunks[1:]]) for chunks in found], axis=1),
+                np.stack([chunks[0][at][1][0] for chunks in tables]),
+                np.stack([np.concatenate([chunk[at][1] for chunk in chunks[1:]]) for chunks in tables], axis=1),
             )
             for at, crossing in enumerate(given.crossings)
         }

@@ -37,12 +37,12 @@ def top_word_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
             for category, members in words.categories.items():
                 places = words.places(members)
                 for one in models:
-                    found = one.associations[crossing]
-                    best = max(places, key=lambda place: found.values[place, at])
+                    association = one.associations[crossing]
+                    best = max(places, key=lambda place: association.values[place, at])
                     word = words.words[best]
-                    shown = word if np.isfinite(found.values[best, at]) else None
+                    shown = word if np.isfinite(association.values[best, at]) else None
                     rows.append(
-                        [group, category, one.name, shown, words.valence.get(word, ""), found.estimate(best, at)]
+                        [group, category, one.name, shown, words.valence.get(word, ""), association.estimate(best, at)]
                     )
         tables.append(
             records.StudyTable(

@@ -28,14 +28,14 @@ _NOISING = {
 }
 
 
-def shown_how(found: PipelineFiles, settings: Mapping[str, Any]) -> dict[str, Any]:
+def shown_how(files: PipelineFiles, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The options, and what the hashed configs decide: how the UNet sees a picture, and how its answer is read."""
     unet, vae, noising = (
         read_config(path)
         for path in (
-            found.folder / "unet" / "config.json",
-            found.vae / "config.json",
-            found.folder / "scheduler" / "scheduler_config.json",
+            files.folder / "unet" / "config.json",
+            files.vae / "config.json",
+            files.folder / "scheduler" / "scheduler_config.json",
         )
     )
     factor = 2 ** (len(vae.get("block_out_channels", (64,))) - 1)
@@ -47,7 +47,7 @@ def shown_how(found: PipelineFiles, settings: Mapping[str, Any]) -> dict[str, An
         "vae_factor": factor,
         "latent_channels": vae.get("latent_channels", 4),
         "scaling_factor": vae.get("scaling_factor", 0.18215),
-        "moments": [vae.get("latents_mean"), vae.get("latents_std")] if found.is_xl else None,
+        "moments": [vae.get("latents_mean"), vae.get("latents_std")] if files.is_xl else None,
         "noising": {name: noising.get(name, default) for name, default in _NOISING.items()},
     }
 

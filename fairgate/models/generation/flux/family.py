@@ -59,9 +59,9 @@ class FluxFamily(FolderFamily):
         return FluxModel(found, _side(found, options.get("size"), request.uri), request)
 
 
-def _side(found: PipelineFiles, text: str | None, uri: str) -> int:
+def _side(files: PipelineFiles, text: str | None, uri: str) -> int:
     """Pixels of a side. Raises ModelError for one that cannot be made."""
-    blocks = read_config(found.vae / "config.json").get("block_out_channels")
+    blocks = read_config(files.vae / "config.json").get("block_out_channels")
     factor = 2 ** len(blocks) if isinstance(blocks, list) and 0 < len(blocks) < 8 else 16  # packed two by two
     try:
         side = LATENT_SIDE * factor // 2 if text is None else int(text)
@@ -128,9 +128,9 @@ def _read_index(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
     path = folder / "model_index.json"
     index = read_config(path) if path.is_file() else {}
     if index.get("_class_name") != PIPELINE:
-        said = f"the pipeline is a {str(index.get('_class_name'))[:80]}" if index else "the folder holds no pipeline"
+        what = f"the pipeline is a {str(index.get('_class_name'))[:80]}" if index else "the folder holds no pipeline"
         raise ModelError(
-            f"{said}, and flux: runs a {PIPELINE}.",
+            f"{what}, and flux: runs a {PIPELINE}.",
             where=str(path),
             remedy=right_uri(folder, "flux") or "name a folder that diffusers saved: pipeline.save_pretrained(FOLDER)",
         )
