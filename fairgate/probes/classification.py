@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -103,6 +103,10 @@ class ZeroShotProbe(Probe):
     def word(self, name: str) -> str:
         """How a subject or group is written."""
         return in_words(name, self.words)
+
+    def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
+        """By value of the truth."""
+        return self.words, dataset.subjects if self.truth == "subject" else dataset.attributes[self.truth]
 
     def _lists(self) -> list[list[str]]:
         return [self.labels] if isinstance(self.labels, list) else list(self.labels.values())

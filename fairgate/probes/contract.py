@@ -4,7 +4,7 @@ probes by kind. Each registers itself when it is imported; installed packages ad
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -118,6 +118,10 @@ class Probe(SuiteSection):
     def truth_of(self) -> str | None:
         """`subject`, or the attribute that holds an image's true label; None where no label is right."""
         return None
+
+    def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
+        """Names that `words` writes otherwise, and those that the dataset has; none without such a key."""
+        return (), ()
 
     @property
     def positive_label(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -53,6 +53,10 @@ class PredictionProbe(Probe):
     def word(self, name: str) -> str:
         """The model's label of a group."""
         return in_words(name, self.words)
+
+    def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
+        """By value of the truth."""
+        return self.words, dataset.subjects if self.attribute == "subject" else dataset.attributes[self.attribute]
 
     def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
         """The dataset records the attribute."""

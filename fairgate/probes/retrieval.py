@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import OpenInstrument, Probe, RankingQuery, register
+from fairgate.probes.contract import DatasetFacts, OpenInstrument, Probe, RankingQuery, register
 from fairgate.probes.settings import Text, filled, in_words, template_of
 
 
@@ -35,6 +35,10 @@ class RetrievalProbe(Probe):
     words: dict[str, Text] = Field(
         default_factory=dict, description="How a subject is written in a prompt, where that is not its name."
     )
+
+    def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
+        """By subject."""
+        return self.words, dataset.subjects
 
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
         """One per subject."""

@@ -127,6 +127,18 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
     ]
 
 
+def require_known_words(loaded: LoadedSuite, dataset: DatasetFacts) -> None:
+    """Every name in a probe's `words` is the dataset's: another one has no effect. Raises SuiteError."""
+    for name, probe in loaded.suite.probes.items():
+        words, known = probe.reworded(dataset)
+        if unknown := [word for word in words if word not in known]:
+            raise SuiteError(
+                f"`words` of probe '{name}' has '{unknown[0]}', which {dataset.name}/{dataset.version} lacks.",
+                where=loaded.where("probes", name, "words", unknown[0]),
+                remedy=suggestion(unknown[0], known, f"it is one of: {listed(list(known))}; or leave it out"),
+            )
+
+
 def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Loc = ("checks",)) -> list[PlannedCheck]:
     """One check on every subject it is about, and a second time against the suite's anchor, if it has one.
 

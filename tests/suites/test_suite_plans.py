@@ -49,6 +49,12 @@ def test_groups_attributes_narrow_what_each_means(toy: Toy) -> None:
         ("doctor: [doctor, nurse]", "doctor: [physician, nurse]", "never be right for 'doctor'", "`words`"),
         ("doctor: [doctor, nurse]", "doctor: [docter, nurse]", "true label 'doctor'", "'doctor' instead of 'docter'"),
         ("labels: {chef", "truth: race\n    labels: {chef", "takes as truth 'race'", "recorded attributes"),
+        (
+            "doctor: [doctor, nurse]}",
+            "doctor: [doctor, nurse]}\n    words: {docter: physician}",
+            "`words` of probe 'labels' has 'docter'",
+            "did you mean 'doctor'? it is one of: chef, doctor; or leave it out",
+        ),
         ("k: 60", "k: 161", "which has 160 images", "below 160"),
         ("at_most: 0.45", "at_most: 0.01", "perfectly fair ranker", "raise the bound"),
     ],
