@@ -46,7 +46,7 @@ def evaluate(
     Warnings of libraries, and of a cache that cannot be written, become messages: where a team's pytest turns warnings
     into errors, they must not turn a verdict.
     """
-    assert prepared.distribution is None or prepared.distribution.portion is None  # other rows hold copies
+    assert prepared.distribution is None or prepared.distribution.shard is None  # other rows hold copies
     started, now = time.monotonic(), datetime.now(UTC)
     suite = prepared.loaded.suite
     with warnings.catch_warnings(record=True) as heard:

@@ -1,6 +1,6 @@
-"""One record from several jobs: each scores its portion of the images and hands over a part; merging decides.
+"""One record from several jobs: each scores its shard of the images and hands over a part; merging decides.
 
-A part holds the cache entries of its portion (`fairgate.models.portions`), and what they were made of. Merging takes
+A part holds the cache entries of its shard (`fairgate.models.shards`), and what they were made of. Merging takes
 the way of every check, with a cache that the parts fill: what no part has is scored there, such as a baseline's
 checkpoint with another tokenizer. Parts are evidence as the cache is: merging reads the folders that are named, outside
 of the repository, and with FAIRGATE_CACHE_KEY only parts that the key sealed.
@@ -41,6 +41,11 @@ ENTRIES = "part-entries"
 _MOST_BYTES = 64 << 20
 MOST_JOBS = 10_000
 _AGAIN = "run `fairgate check SUITE --shard K/N --report DIR` again for all of them, on one commit and installation"
+
+_ELSEWHERE = (
+    "the parts lack numbers that this run needs: run `fairgate merge` on a machine with a GPU, or run all shards again "
+    "with `fairgate check --device cpu`"
+)
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 EntryName = Annotated[str, Field(pattern=r"^[a-z]{1,20}(/[A-Za-z0-9_-]{1,80}){1,3}$")]
@@ -91,17 +96,17 @@ def read_shard(text: str) -> tuple[int, int]:
     return number, count
 
 
-def score_portion(
-    prepared: Prepared, settings: Settings, portion: tuple[int, int], folder: Path, progress: Progress | None = None
+def score_shard(
+    prepared: Prepared, settings: Settings, shard: tuple[int, int], folder: Path, progress: Progress | None = None
 ) -> ScoredPart:
-    """Score a portion of the images for every model that the run needs, and keep the entries in a folder. Nothing is
+    """Score a shard of the images for every model that the run needs, and keep the entries in a folder. Nothing is
     compared or decided: a comparison that fails here fails again where the parts meet, which reports it.
 
     Raises a FairgateError for a candidate that cannot be scored, and a folder that cannot be written.
     """
     device = find_device(settings.device)
     cache = models.PartCache(folder, prepared.root)
-    prepared = prepared.spread(Distribution(cache, device, portion))
+    prepared = prepared.spread(Distribution(cache, device, shard))
     if prepared.trouble is not None:
         raise prepared.trouble
     inputs = _inputs(prepared, settings, progress)
@@ -113,8 +118,8 @@ def score_portion(
                 compare_with(spec, run, "baseline" if against == "baseline" else "anchor")
     return ScoredPart(
         suite=prepared.loaded.name,
-        shard=portion[0],
-        shards=portion[1],
+        shard=shard[0],
+        shards=shard[1],
         device=device.name,
         precision=device.precision,
         inputs=inputs,
@@ -122,10 +127,8 @@ def score_portion(
     )
 
 
-def write_part(
-    prepared: Prepared, settings: Settings, portion: tuple[int, int], progress: Progress | None = None
-) -> str:
-    """Score a portion and write its part into the report folder; what was written, in a sentence.
+def write_part(prepared: Prepared, settings: Settings, shard: tuple[int, int], progress: Progress | None = None) -> str:
+    """Score a shard and write its part into the report folder; what was written, in a sentence.
 
     Raises SettingsError without such a folder, or if it is in the repository or cannot be written, NoVerdict for what
     cannot be scored.
@@ -149,7 +152,7 @@ def write_part(
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
     try:
-        part = score_portion(prepared, settings, portion, folder, progress)
+        part = score_shard(prepared, settings, shard, folder, progress)
         part = part.model_copy(update={"seal": seal(models.cache_key(prepared.root), part.content)})
     except FairgateError as error:
         raise NoVerdict(error.problem, where=error.where, remedy=error.remedy) from error
@@ -204,7 +207,7 @@ def evaluate_parts(
     """
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         cache = models.EmbeddingCache(Path(scratch), prepared.root)
-        device = Device(parts[0].part.device, parts[0].part.precision)
+        device = Device(parts[0].part.device, parts[0].part.precision, _ELSEWHERE)
         spread = prepared.spread(Distribution(cache, device))
         wanted = {**_inputs(spread, settings, progress), "device": f"{device.name}, {device.precision}"}
         for number, read in enumerate(parts, start=1):

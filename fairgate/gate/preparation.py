@@ -45,11 +45,11 @@ class Approving:
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """Scoring that is spread over jobs: the cache in which their numbers meet, and the device that they are of; in a
-    job, which portion of the images is its own (number, count)."""
+    job, which shard of the images is its own (number, count)."""
 
     cache: EmbeddingCache
     device: Device
-    portion: tuple[int, int] | None = None
+    shard: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +82,12 @@ class Prepared(Definition):
 
     @property
     def source(self) -> ImageSource:
-        """The images that are scored here: the dataset's, or a portion of them."""
-        if self.distribution is None or self.distribution.portion is None:
+        """The images that are scored here: the dataset's, or a shard of them."""
+        if self.distribution is None or self.distribution.shard is None:
             return self.dataset
-        from fairgate.models import Portion
+        from fairgate.models import Shard
 
-        return Portion(self.dataset, *self.distribution.portion)
+        return Shard(self.dataset, *self.distribution.shard)
 
     def spread(self, distribution: Distribution) -> Prepared:
         """The same, scored by several jobs."""

@@ -1,4 +1,4 @@
-"""One record from the workers of a cluster: each scores a portion of the images, and this process decides."""
+"""One record from the workers of a cluster: each scores a shard of the images, and this process decides."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 from fairgate.engines import Task, open_engine
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.model_runs import Progress
-from fairgate.gate.parts import ENTRIES, ReadPart, ScoredPart, evaluate_parts, score_portion
+from fairgate.gate.parts import ENTRIES, ReadPart, ScoredPart, evaluate_parts, score_shard
 from fairgate.gate.preparation import Prepared
 from fairgate.ground.errors import FairgateError
 from fairgate.suites import Settings
 
-Portion = tuple[int, int]
+Shard = tuple[int, int]
 Files = dict[str, bytes]
 
 
 def evaluate_on(
     engine: str, workers: int | None, prepared: Prepared, settings: Settings, *, progress: Progress | None = None
 ) -> Evaluation:
-    """Evaluate as every check does, on what the workers of an engine (`ray`) scored: as many portions as workers, so
+    """Evaluate as every check does, on what the workers of an engine (`ray`) scored: as many shards as workers, so
     that each opens a model once, and this process none. Trouble of a worker makes a record with verdict `error`.
 
     Raises SettingsError and DeviceError for an engine that cannot be had.
@@ -44,7 +44,7 @@ def evaluate_on(
                 path.write_bytes(content)
             parts.append(ReadPart(folder, part))
             if progress is not None:
-                progress("shares scored", len(parts), count)
+                progress("shards scored", len(parts), count)
             return True
 
         tasks = (Task(number, (number, count)) for number in range(1, count + 1))
@@ -56,13 +56,13 @@ def evaluate_on(
         return evaluate_parts(parts, prepared, settings, progress=progress)
 
 
-def _worker(prepared: Prepared, settings: Settings, device: str) -> Callable[[Portion], tuple[ScoredPart, Files]]:
-    """A worker, which scores one portion at a time."""
+def _worker(prepared: Prepared, settings: Settings, device: str) -> Callable[[Shard], tuple[ScoredPart, Files]]:
+    """A worker, which scores one shard at a time."""
     settings = replace(settings, device=device)
 
-    def work(portion: Portion) -> tuple[ScoredPart, Files]:
+    def work(shard: Shard) -> tuple[ScoredPart, Files]:
         with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
-            part = score_portion(prepared, settings, portion, Path(scratch))
+            part = score_shard(prepared, settings, shard, Path(scratch))
             return part, {name: (Path(scratch) / f"{name}.safetensors").read_bytes() for name in part.entries}
 
     return work

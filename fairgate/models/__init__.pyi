@@ -51,11 +51,6 @@ from .mitigations import AttributeData as AttributeData
 from .mitigations import fit_clip_clip as fit_clip_clip
 from .mitigations import fit_projection as fit_projection
 from .mitigations import fit_prompt_array as fit_prompt_array
-from .portions import PartCache as PartCache
-from .portions import Portion as Portion
-from .portions import names_in as names_in
-from .portions import portion_of as portion_of
-from .portions import take as take
 from .prompt_tokens import ArrayTraining as ArrayTraining
 from .registry import FAMILIES as FAMILIES
 from .registry import local_paths as local_paths
@@ -66,4 +61,9 @@ from .registry import schemes as schemes
 from .registry import uri_forms as uri_forms
 from .registry import uri_options as uri_options
 from .scores import PrecomputedScores as PrecomputedScores
+from .shards import PartCache as PartCache
+from .shards import Shard as Shard
+from .shards import names_in as names_in
+from .shards import shard_of as shard_of
+from .shards import take as take
 from .views import Views as Views

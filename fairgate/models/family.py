@@ -34,7 +34,7 @@ from fairgate.models.checkpoints import (
 from fairgate.models.contract import PRECOMPUTED, Request, Rows
 from fairgate.models.decoding import name_of
 from fairgate.models.known_images import KnownImages
-from fairgate.models.portions import portion_of
+from fairgate.models.shards import shard_of
 
 PART = 1024  # images between two checkpoints of the work
 Numbers = NDArray[np.float32]
@@ -222,9 +222,9 @@ class RowParts:
         self._fresh = []
 
     def merged(self) -> Numbers:
-        """The numbers of all rows; of a portion, rows of other jobs have those of its first one."""
+        """The numbers of all rows; of a shard, rows of other jobs have those of its first one."""
         source = self._request.source
-        if self._numbers is not None and portion_of(source) is not None:
+        if self._numbers is not None and shard_of(source) is not None:
             return np.where(self.has[:, None], self._numbers, self._numbers[int(self.has.argmax())])
         if self._numbers is None or not self.has.all():
             missing = np.flatnonzero(~self.has)

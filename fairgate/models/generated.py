@@ -16,7 +16,7 @@ from fairgate.ground.randomness import stream
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import Generating, ImageSource, Progress
 from fairgate.models.decoding import SourceLike
-from fairgate.models.portions import portion_of
+from fairgate.models.shards import shard_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -97,9 +97,9 @@ class GeneratedPictures(CachedPictures):
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
         """Row numbers and PNG bytes, `batch_size` at most."""
-        portion = portion_of(self.source)
+        shard = shard_of(self.source)
         for start in range(0, len(self), batch_size):
-            if portion is not None and not portion.owns(start, batch_size):
+            if shard is not None and not shard.owns(start, batch_size):
                 continue
             rows = range(start, min(start + batch_size, len(self)))
             known = {row: self._read(row) for row in rows}

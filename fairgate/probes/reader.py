@@ -49,7 +49,7 @@ class WatchedPictures(models.SourceLike, Generic[T]):
         if len(self._seen) < len(self):
             for _ in self.image_batches(64):
                 pass
-        if models.portion_of(self.source) is None:
+        if models.shard_of(self.source) is None:
             return [self._seen[row] for row in range(len(self))]
         first = self._seen[min(self._seen)]  # stands for the rows of other jobs
         return [self._seen.get(row, first) for row in range(len(self))]

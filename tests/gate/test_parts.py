@@ -1,4 +1,4 @@
-"""Jobs that score a portion of the images each hand over parts, and merging them gives the record of one job."""
+"""Jobs that score a shard of the images each hand over parts, and merging them gives the record of one job."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from toy_repository import GENDERS, TONES, Toy, rows
 from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.ground.errors import NoVerdict, SettingsError
-from fairgate.models import KEY_VARIABLE, Portion
+from fairgate.models import KEY_VARIABLE, Shard
 from fairgate.models.checkpoints import Checkpoint, Device
 from fairgate.models.decoding import SourceLike
-from fairgate.models.portions import PIECES
+from fairgate.models.shards import PIECES
 from fairgate.probes.reader import WatchedPictures
 from fairgate.records import RunRecord
 from fairgate.suites import Settings
@@ -151,6 +151,11 @@ def test_merging_is_on_the_parts_device_which_need_not_be_there(
     found = merged(toy, [folder], baseline="none", device="auto")
     assert found.record.model.precision == "amp_bf16"
     assert found.record.verdict != "error"
+    edit(folder, lambda part: part.update(device="cuda", entries={}))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    lacking = merged(toy, [folder], baseline="none", device="auto").record
+    assert lacking.verdict == "error"
+    assert {"run `fairgate merge` on a machine with a GPU" in check.reason for check in lacking.checks} == {True}
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +259,7 @@ def test_a_part_has_no_table_that_holds_rows_of_other_jobs(two: list[Path]) -> N
 @given(st.integers(1, 400), st.integers(1, 40), st.integers(1, 20))
 def test_every_batch_belongs_to_one_job_and_every_job_has_one(images: int, batch_size: int, count: int) -> None:
     starts = range(0, images, batch_size)
-    jobs = [Portion(range(images), number, count) for number in range(1, count + 1)]  # type: ignore[arg-type]
+    jobs = [Shard(range(images), number, count) for number in range(1, count + 1)]  # type: ignore[arg-type]
     own = [[start for start in starts if job.owns(start, batch_size)] for job in jobs]
     assert all(own)
     assert sorted({start for job in own for start in job}) == list(starts)
@@ -272,7 +277,7 @@ def test_what_a_picture_shows_is_copied_to_rows_of_other_jobs_and_to_none_of_a_w
             return data
 
     half = Half(range(8))  # type: ignore[arg-type]
-    assert Watched(Portion(half, 1, 1)).seen() == [b"a", b"b", b"c", b"d", *[b"a"] * 4]  # type: ignore[arg-type]
+    assert Watched(Shard(half, 1, 1)).seen() == [b"a", b"b", b"c", b"d", *[b"a"] * 4]  # type: ignore[arg-type]
     with pytest.raises(KeyError):
         Watched(half).seen()  # type: ignore[arg-type]
 

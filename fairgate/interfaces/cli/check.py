@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -23,19 +23,12 @@ from fairgate.suites import OPTIONS
 _OPTIONS = frozenset(f"--{name}" for name in OPTIONS)
 
 
-def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
+@options.of_every_gate
+def check(
     ctx: typer.Context,
     suite: options.Suite,
-    model: options.Model = None,
-    baseline: options.Baseline = None,
-    base: Annotated[str | None, options.of_gate("base")] = None,
-    report: options.Report = None,
-    mlflow: options.Mlflow = None,
-    wandb: options.Wandb = None,
-    on_inconclusive: Annotated[str | None, options.of_gate("on-inconclusive")] = None,
     device: options.Device = None,
     cache: options.Cache = None,
-    allow_pickle: options.AllowPickle = False,
     profile: Annotated[
         bool,
         typer.Option(
@@ -44,11 +37,18 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     ] = False,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="K/N", help="Score the K-th of N shares of the images; `fairgate merge` decides."),
+        typer.Option(metavar="K/N", help="Score the K-th of N shards of the images; `fairgate merge` decides."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray: its workers score shares of the images.")] = "local",
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="local|ray",
+            help="ray: its workers score shards of the images. It needs `fairgate[ray]`, and this repository "
+            "at the same path on each node.",
+        ),
+    ] = "local",
     workers: Annotated[int | None, typer.Option(help="Workers of ray (default: one per GPU, or core).")] = None,
-    root: options.Root = Path(),
+    **given: Any,
 ) -> None:
     """Gate a checkpoint.
 
@@ -56,64 +56,55 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     be computed (the checkpoint could not be read, a server is down) and nothing failed; 4: the suite or an option is
     wrong; 10: every check passes, and a person has to approve what else the change brings (`fairgate approve`).
     """
-    typed: dict[str, Any] = {"model": model, "baseline": baseline, "base": base, "report": report, "mlflow": mlflow}
-    typed |= {"wandb": wandb, "on_inconclusive": on_inconclusive, "device": device, "cache": cache}
-    folder = root.resolve()
+    folder: Path = given.pop("root").resolve()
     if profile:
-        beside = report or os.environ.get(OPTIONS["report"].environment)
+        beside = given["report"] or os.environ.get(OPTIONS["report"].environment)
         ctx.with_resource(profiled(require_local(beside, "--report") if beside else folder))
     with _no_verdict_of_defects():
-        portion, crew = None if shard is None else gate.read_shard(shard), (engine, workers)
-        if crew != ("local", None) and (portion is not None or engine == "local"):
+        job, crew = None if shard is None else gate.read_shard(shard), (engine, workers)
+        if crew != ("local", None) and (job is not None or engine == "local"):
             raise SettingsError(
                 "one job scores on one machine, by itself.",
-                where="--shard" if portion is not None else "--workers",
+                where="--shard" if job is not None else "--workers",
                 remedy="use --engine ray without --shard, or --shard K/N alone",
             )
-        gate.clear_report(suite, folder, report, baseline)
-        prepared = gate.prepare(suite, folder, suites.named_bases(base))
-        settings = gate.settings_of(prepared, **typed, allow_pickle=allow_pickle)
-        if portion is None:
+        prepared, settings = _ready(suite, folder, given | {"device": device, "cache": cache})
+        if job is None:
             on_workers = None if crew == ("local", None) else partial(gate.evaluate_on, *crew)
             _exit_as_judged(gated(prepared, settings, evaluate=on_workers))
             return
         with progress_line() as progress:
-            written = gate.write_part(*gate.hold(prepared, settings), portion, progress)
+            written = gate.write_part(*gate.hold(prepared, settings), job, progress)
         typer.echo(written)
 
 
+@options.of_every_gate
 def merge(
     parts: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders that `fairgate check --shard` wrote, all of them.")
     ],
-    model: options.Model = None,
-    baseline: options.Baseline = None,
-    base: Annotated[str | None, options.of_gate("base")] = None,
-    report: options.Report = None,
-    mlflow: options.Mlflow = None,
-    wandb: options.Wandb = None,
-    on_inconclusive: Annotated[str | None, options.of_gate("on-inconclusive")] = None,
-    allow_pickle: options.AllowPickle = False,
-    root: options.Root = Path(),
+    **given: Any,
 ) -> None:
     """Gate a checkpoint that several jobs scored (`fairgate check --shard K/N`): one record, with their options.
 
     Exit codes are those of `fairgate check`; 3 also if a part is missing, changed, or was made of something else.
     """
-    typed: dict[str, Any] = {"model": model, "baseline": baseline, "base": base, "report": report, "mlflow": mlflow}
-    typed |= {"wandb": wandb, "on_inconclusive": on_inconclusive}
-    folder = root.resolve()
+    folder: Path = given.pop("root").resolve()
     with _no_verdict_of_defects():
         try:
             read = gate.read_parts(parts, folder)
         except FairgateError:
-            gate.clear_report("", folder, report, baseline)
+            gate.clear_report("", folder, given["report"], given["baseline"])
             raise
-        suite = read[0].part.suite
-        gate.clear_report(suite, folder, report, baseline)
-        prepared = gate.prepare(suite, folder, suites.named_bases(base))
-        settings = gate.settings_of(prepared, **typed, allow_pickle=allow_pickle)
+        prepared, settings = _ready(read[0].part.suite, folder, given)
         _exit_as_judged(gated(prepared, settings, evaluate=partial(gate.evaluate_parts, read)))
+
+
+def _ready(suite: str, folder: Path, given: Mapping[str, Any]) -> tuple[gate.Prepared, suites.Settings]:
+    """The suite and the settings of a run, with the options that were `given`."""
+    gate.clear_report(suite, folder, given["report"], given["baseline"])
+    prepared = gate.prepare(suite, folder, suites.named_bases(given["base"]))
+    return prepared, gate.settings_of(prepared, **given)
 
 
 @contextlib.contextmanager

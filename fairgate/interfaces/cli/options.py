@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,6 +67,35 @@ Root = Annotated[
         "folder of the git repository, from this one upwards, that holds fairness_suites/; else this one.",
     ),
 ]
+
+
+def _of_every_gate(
+    model: Model = None,
+    baseline: Baseline = None,
+    base: Annotated[str | None, of_gate("base")] = None,
+    report: Report = None,
+    mlflow: Mlflow = None,
+    wandb: Wandb = None,
+    on_inconclusive: Annotated[str | None, of_gate("on-inconclusive")] = None,
+    allow_pickle: AllowPickle = False,
+    root: Root = Path(),
+) -> None:
+    """What every command takes that gives a verdict."""
+
+
+def of_every_gate(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of every gate for its `**given`, after its own arguments."""
+    own = [each for each in _parameters(command) if each.kind is not each.VAR_KEYWORD]
+    both = sorted([*_parameters(_of_every_gate), *own], key=lambda each: each.default is not each.empty)
+    vars(command)["__signature__"] = inspect.Signature(both)
+    command.__annotations__ = {each.name: each.annotation for each in both}
+    return command
+
+
+def _parameters(command: Callable[..., None]) -> list[inspect.Parameter]:
+    return list(inspect.signature(command, eval_str=True).parameters.values())
+
+
 BuildName = Annotated[
     str, typer.Argument(metavar="BUILD", help="A build's name (`build/NAME`), or a folder that holds a dataset.")
 ]

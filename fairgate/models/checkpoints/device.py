@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairgate.ground.errors import DeviceError
@@ -16,10 +16,12 @@ _AMPERE = 8  # first generation with bfloat16 units
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where numbers are computed, and how: `precision` is "fp32" on a CPU, "amp_bf16" or "amp_fp16" on a GPU."""
+    """Where numbers are computed, and how: `precision` is "fp32" on a CPU, "amp_bf16" or "amp_fp16" on a GPU.
+    `remedy` is for a GPU that is not there."""
 
     name: str
     precision: str
+    remedy: str = field(default="run with --fairness-device cpu", compare=False)
 
     @property
     def is_cuda(self) -> bool:
@@ -44,13 +46,13 @@ def find_device(name: str | Device) -> Device:
         return Device("cpu", "fp32")
     number = int(ordinal or 0)
     if number >= len(gpus):
-        raise no_cuda(name, f"{len(gpus)} CUDA devices are visible to this torch")
+        raise no_cuda(Device(name, ""), f"{len(gpus)} CUDA devices are visible to this torch")
     return Device("cuda" if not ordinal else name, "amp_bf16" if gpus[number] >= _AMPERE else "amp_fp16")
 
 
-def no_cuda(name: str, reason: str) -> DeviceError:
+def no_cuda(device: Device, reason: str) -> DeviceError:
     """The error for a GPU that is not there."""
-    return DeviceError(f"device '{name}' is not available: {reason}.", remedy="run with --fairness-device cpu")
+    return DeviceError(f"device '{device.name}' is not available: {reason}.", remedy=device.remedy)
 
 
 def cuda_generations() -> list[int]:

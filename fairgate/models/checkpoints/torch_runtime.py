@@ -20,7 +20,7 @@ _AUTOCAST = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
 def require_device(device: Device) -> None:
     """Raises DeviceError when the driver promised a GPU that torch cannot use."""
     if device.is_cuda and not torch.cuda.is_available():
-        raise no_cuda(device.name, f"torch {torch.__version__} cannot use it")
+        raise no_cuda(device, f"torch {torch.__version__} cannot use it")
 
 
 @contextlib.contextmanager

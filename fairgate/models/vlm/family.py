@@ -98,7 +98,7 @@ class SeeingModel(LabelLikelihoods):
 
     def captions(self, longest: int) -> dict[int, str]:
         """What the model says of every picture after its prompt, by row, greedily, in at most `longest` tokens; cached.
-        Of a portion, its own rows.
+        Of a shard, its own rows.
 
         Captions that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """

@@ -1,7 +1,7 @@
-"""A portion of the work on a source's images: which batches belong to a job, and the cache entries that it hands over.
+"""A shard of the work on a source's images: which batches belong to a job, and the cache entries that it hands over.
 
 A job scores whole batches of the order in which all images are scored, so that its numbers are those of a run without
-portions. Rows of other jobs get copies of its own numbers: probes run on them, and nothing is decided. Such tables
+shards. Rows of other jobs get copies of its own numbers: probes run on them, and nothing is decided. Such tables
 never leave the job (`PIECES`).
 """
 
@@ -21,12 +21,12 @@ from fairgate.models.decoding import SourceLike
 
 PIECES = frozenset({"parts", "detections", "scales", "texts", "prompts", "generated", "edits", "captions", "answers"})
 """Kinds of entries that hold rows which were computed, or nothing about rows. A family's other entries are computed
-where the portions meet."""
+where the shards meet."""
 _BY_ROW = ("captions", "answers")
-"""Kinds whose entries hold, under the same name in every portion, the texts of its own rows in one JSON object."""
+"""Kinds whose entries hold, under the same name in every shard, the texts of its own rows in one JSON object."""
 
 
-class Portion(SourceLike):
+class Shard(SourceLike):
     """The batches of a source that belong to one of `count` jobs, number 1 to `count`: consecutive ones, one at least.
 
     Fingerprint, length and row numbers are those of the whole source.
@@ -53,16 +53,16 @@ class Portion(SourceLike):
         return (batch for batch in self.source.image_batches(batch_size) if self.owns(int(batch[0][0]), batch_size))
 
 
-def portion_of(source: ImageSource) -> Portion | None:
-    """The portion that a source is, or changes or watches; None for a whole one."""
+def shard_of(source: ImageSource) -> Shard | None:
+    """The shard that a source is, or changes or watches; None for a whole one."""
     inner: Any = source
-    while inner is not None and not isinstance(inner, Portion):
+    while inner is not None and not isinstance(inner, Shard):
         inner = getattr(inner, "source", None)
     return inner
 
 
 class PartCache(EmbeddingCache):
-    """The cache of a job that scores a portion: what it hands over. Raises SettingsError where it cannot be written."""
+    """The cache of a job that scores a shard: what it hands over. Raises SettingsError where it cannot be written."""
 
     def write(self, name: str, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str] | None = None) -> None:
         """Keep an entry of the PIECES; others may hold rows of other jobs."""
