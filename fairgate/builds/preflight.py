@@ -203,13 +203,10 @@ class Preflight:
         for need in self.missing:
             for problem in (need.problem, *_missing_parts(need)):
                 assert problem is not None
-                names = (
-                    [*by_problem[problem.problem][0].split(", "), need.name]
-                    if problem.problem in by_problem
-                    else [need.name]
-                )
-                by_problem[problem.problem] = (", ".join(dict.fromkeys(names)), problem.remedy or "")
-        return {problem: (names, remedy) for problem, (names, remedy) in by_problem.items()}
+                known = by_problem.get(problem.problem, ("", ""))[0]
+                names = dict.fromkeys(filter(None, [*known.split(", "), need.name]))
+                by_problem[problem.problem] = (", ".join(names), problem.remedy or "")
+        return by_problem
 
     @property
     def missing_disk(self) -> float:

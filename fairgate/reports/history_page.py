@@ -45,11 +45,6 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
         [*bounds, *(x for point in series.points for x in (point.value, point.lo, point.hi, point.anchor))]
     )
     moves = {move.after.place: move for move in series.moves}
-    first, last = series.points[0], series.points[-1]
-    parts = [
-        f"{series.item} over {len(series.points)} runs: first {words.measured(first)}, last {words.measured(last)}"
-    ]
-    parts += [f"moved at {words.named(move.after)}" for move in series.moves]
     step = max(1, -(-count // _TICKS))
     runs = {point.place: point for point in series.points}
 
@@ -93,9 +88,16 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
         ],
         "up": upright(scale),
         "across": [Tick(percent(across(at)), words.dated(runs[at])) for at in range(0, count, step) if at in runs],
-        "said": "; ".join(parts),
+        "said": _in_words(series),
         "rows": [(point, _moved(series, moves.get(point.place))) for point in reversed(series.points)],
     }
+
+
+def _in_words(series: Series) -> str:
+    """The figure for a reader who does not see it: the first and the last number, and where it moved."""
+    first, last = (words.measured(series.points[at]) for at in (0, -1))
+    moves = "".join(f"; moved at {words.named(move.after)}" for move in series.moves)
+    return f"{series.item} over {len(series.points)} runs: first {first}, last {last}{moves}"
 
 
 def _moved(series: Series, move: Move | None) -> str:

@@ -66,7 +66,10 @@ def push(
             where="--pull-request",
             remedy="leave it out, or name the report that another job made with --from",
         )
+    _send_waiting(queue, mlflow)
 
+
+def _send_waiting(queue: Path, mlflow: str | None) -> None:
     results = tracking.push(queue, mlflow)
     for result in results:
         typer.echo(result.message, err=result.run_id is None)
