@@ -231,11 +231,9 @@ class Dataset(ShardReader):
     def _whole(self, shard: Shard) -> Any:
         """An open shard whose row groups hold as many rows as the manifest says: a row's number is its place."""
         parquet = self.parquet(shard)
-        rows_there = sum(parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups))
-        if rows_there != shard.rows:
-            raise self.unreadable(
-                shard, ValueError(f"it holds {rows_there:,} rows, and the manifest says {shard.rows:,}")
-            )
+        rows = sum(parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups))
+        if rows != shard.rows:
+            raise self.unreadable(shard, ValueError(f"it holds {rows:,} rows, and the manifest says {shard.rows:,}"))
         return parquet
 
     def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:

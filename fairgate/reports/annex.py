@@ -40,7 +40,9 @@ def render_annex(record: RunRecord) -> str:
         "9. After placing on the market (NIST MEASURE 3.1)": [
             f"{_PROVIDER}the plan of monitoring. `fairgate history` shows how these numbers move over later runs."
         ],
-        "What was not tested (NIST MEASURE 2.5)": [f"- {line}" for line in untested(record)],
+        "What was not tested (NIST MEASURE 2.5)": [
+            f"- {line}" for line in (*_unmeasured(record), *_too_thin(record), *_unlooked(record))
+        ],
     }
     opening = [
         f"# Bias test of {escape(record.model.uri, _CLIP)}: evidence for technical documentation",
@@ -51,11 +53,6 @@ def render_annex(record: RunRecord) -> str:
     ]
     body = [f"## {title}\n\n{_joined(lines)}" for title, lines in sections.items()]
     return "\n\n".join([line for line in opening if line] + body) + "\n"
-
-
-def untested(record: RunRecord) -> list[str]:
-    """What the run did not measure, or not well enough to judge, as far as its record knows; Markdown."""
-    return [*_unmeasured(record), *_too_thin(record), *_unlooked(record)]
 
 
 def _joined(lines: Sequence[str]) -> str:

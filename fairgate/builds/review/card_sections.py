@@ -158,9 +158,7 @@ def _shown(records: Sequence[Record], *, sets: bool) -> Iterable[str]:
     scene = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in SCENES)
     yield f"Of an image: {quality}." + (f" Of a set: {scene}." if sets else "")
     other = [
-        record.rater
-        for record in records
-        if {session.instructions for session in record.opened} != {instructions_digest()}
+        record.rater for record in records if {page.instructions for page in record.opened} != {instructions_digest()}
     ]
     if other:
         yield f"Other wording was shown to {', '.join(map(escape, other))}: by an earlier or later fairgate."

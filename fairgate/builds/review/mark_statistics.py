@@ -135,9 +135,8 @@ def figures_of(
             rows.append(_row(attribute, name, inside, attributes))
     cells: dict[tuple[int, ...], list[Seen]] = defaultdict(list)
     for image in seen if len(attributes) > 1 else ():
-        cells[tuple(names.index(image.item.recorded[attribute]) for attribute, names in attributes.items())].append(
-            image
-        )
+        place = tuple(names.index(image.item.recorded[attribute]) for attribute, names in attributes.items())
+        cells[place].append(image)
     crossed = [(CROSS.join(inside[0].item.recorded.values()), inside) for _, inside in sorted(cells.items())]
     return Figures(
         images=len(seen),

@@ -24,10 +24,8 @@ from .counterfactual import group_means as group_means
 from .counterfactual import set_deviation as set_deviation
 from .counterfactual import set_std as set_std
 from .counterfactual import softmax_probability as softmax_probability
-from .editing import DeltaITA as DeltaITA
 from .editing import TypologyAngle as TypologyAngle
 from .editing import average_face as average_face
-from .editing import delta_ita as delta_ita
 from .editing import fitzpatrick_type as fitzpatrick_type
 from .editing import individual_typology_angle as individual_typology_angle
 from .editing import skin_mask as skin_mask

@@ -221,39 +221,3 @@ def average_face(images: Iterable[ArrayLike]) -> Pixels:
     if total is None:
         raise MetricError("there is no image to average.", where="images", remedy="pass at least one aligned image")
     return np.floor(total / count + 0.5).astype(np.uint8)
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaITA:
-    """Change in the skin tone of an average face by editing; positive is lighter."""
-
-    degrees: float
-    """After less before; NaN where either angle is invalid."""
-    status: Literal["ok", "invalid"]
-    before: TypologyAngle
-    after: TypologyAngle
-
-
-def delta_ita(
-    originals: Iterable[ArrayLike],
-    edited: Iterable[ArrayLike],
-    *,
-    rule: SkinRule = "hue",
-    min_fraction: float = MIN_SKIN_FRACTION,
-) -> DeltaITA:
-    """ITA(average of the edited) - ITA(average of the originals), degrees: positive where edits lighten skin.
-
-    Both are aligned 8-bit RGB images of one social group; there may be several edits to an original. Saravanan et al.
-    2023, table 1, with `rule="kolkur"`. Raises MetricError as `average_face` and `skin_mask` do.
-
-    >>> tan, dark = np.full((2, 2, 3), (180, 125, 92), np.uint8), np.full((2, 2, 3), (95, 58, 40), np.uint8)
-    >>> round(delta_ita([dark], [tan, dark]).degrees, 1)
-    34.0
-    """
-    angles = []
-    for images in (originals, edited):
-        face = average_face(images)
-        angles.append(individual_typology_angle(face, skin_mask(face, rule=rule), min_fraction=min_fraction))
-    before, after = angles
-    known = before.status == "ok" and after.status == "ok"
-    return DeltaITA(after.degrees - before.degrees, "ok" if known else "invalid", before, after)

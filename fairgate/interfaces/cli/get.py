@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -88,14 +87,11 @@ def _list() -> None:
     for name, dataset in published.DATASETS.items():
         called, _, what = dataset.title.partition(": ")
         known = called.casefold() == name.replace("_", "")
-        rows.append((name, what if known else dataset.title, dataset.licence, _few(list(dataset.parts))))
+        first, *others = dataset.parts
+        parts = f"{first} and {len(others)} more" if others else first
+        rows.append((name, what if known else dataset.title, dataset.licence, parts))
     print_table(("name", "~what", "~licence", "~parts"), rows, title="published datasets")
     typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
-
-
-def _few(parts: Sequence[str]) -> str:
-    """The default part, and how many more there are."""
-    return parts[0] + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
 
 
 def _notice(dataset: published.Published, which: str, part: published.PublishedPart) -> None:

@@ -138,10 +138,6 @@ def against(scores: ProbeScores, hardest: Mapping[str, int]) -> Floats:
     return value
 
 
-def _accuracy(scores: ProbeScores) -> float:
-    return float(np.mean(cast(NDArray[np.bool_], scores.correct)))
-
-
 def label_table(labels: HardLabels, data: Dataset) -> StudyTable:
     word = words_of(data)
     rows: list[list[StudyCell]] = [
@@ -153,7 +149,8 @@ def label_table(labels: HardLabels, data: Dataset) -> StudyTable:
 
 def main_table(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[str, Estimate]) -> StudyTable:
     rows: list[list[StudyCell]] = [
-        [name, sizes[name], _of(data, scores), _accuracy(scores)] for name, scores in own.items()
+        [name, sizes[name], _of(data, scores), float(np.mean(cast(NDArray[np.bool_], scores.correct)))]
+        for name, scores in own.items()
     ]
     return StudyTable(
         name="fairness",

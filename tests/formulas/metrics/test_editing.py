@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairgate.formulas.metrics import average_face, delta_ita, individual_typology_angle, skin_mask
+from fairgate.formulas.metrics import average_face, individual_typology_angle, skin_mask
 from fairgate.formulas.metrics.editing import cielab
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
@@ -212,28 +212,15 @@ def test_an_average_face_is_the_rounded_mean_of_one_size() -> None:
         average_face([line((0, 0, 0)), np.zeros((1, 1, 3))])
 
 
-def test_delta_is_after_less_before_so_that_lighter_is_positive() -> None:
-    dark, light = swatch((140, 90, 62)), swatch((214, 164, 132))
-    lightened = delta_ita([dark], [light, light])
-    assert lightened.status == "ok"
-    assert lightened.degrees == pytest.approx(lightened.after.degrees - lightened.before.degrees)
-    assert lightened.degrees == pytest.approx(57.6, abs=1.0)
-    assert delta_ita([light], [dark]).degrees == pytest.approx(-lightened.degrees)
-    assert delta_ita([dark], [dark, dark]).degrees == 0.0
+def test_a_face_without_enough_skin_has_no_angle() -> None:
+    def angle(face: Any, min_fraction: float = 0.05, **rule: Any) -> Any:
+        return individual_typology_angle(face, skin_mask(face, **rule), min_fraction=min_fraction).status
 
-
-def test_an_edit_that_leaves_no_skin_has_no_delta() -> None:
-    skin, sea = swatch((180, 125, 92)), swatch((20, 60, 200))
-    for originals, edited in (([skin], [sea]), ([sea], [skin])):
-        found = delta_ita(originals, edited)
-        assert found.status == "invalid"
-        assert np.isnan(found.degrees)
-    darkest = swatch(MONK[8])
-    assert delta_ita([darkest], [darkest]).status == "ok"
-    assert delta_ita([darkest], [darkest], rule="kolkur").status == "invalid"
+    skin, sea, darkest = swatch((180, 125, 92)), swatch((20, 60, 200)), swatch(MONK[8])
+    assert (angle(skin), angle(sea)) == ("ok", "invalid")
+    assert (angle(darkest), angle(darkest, rule="kolkur")) == ("ok", "invalid")
     half = np.concatenate([skin, sea])
-    assert delta_ita([half], [half], min_fraction=0.5).status == "ok"
-    assert delta_ita([half], [half], min_fraction=0.51).status == "invalid"
+    assert (angle(half, 0.5), angle(half, 0.51)) == ("ok", "invalid")
 
 
 def test_a_planted_lightening_is_found_in_order_and_none_at_zero() -> None:
@@ -243,11 +230,11 @@ def test_a_planted_lightening_is_found_in_order_and_none_at_zero() -> None:
         for _ in range(10)
     ]
 
-    def delta(strength: float) -> float:
-        edited = [(image + strength * (255.0 - image)).astype(np.uint8) for image in originals]
-        return delta_ita(originals, edited).degrees
+    def angle(strength: float) -> float:
+        face = average_face((image + strength * (255.0 - image)).astype(np.uint8) for image in originals)
+        return individual_typology_angle(face, skin_mask(face)).degrees
 
-    found = [delta(strength) for strength in (0.0, 0.1, 0.2, 0.4)]
+    found = [angle(strength) - angle(0.0) for strength in (0.0, 0.1, 0.2, 0.4)]
     assert found[0] == 0.0
     assert (np.diff(found) > 10.0).all()
 
