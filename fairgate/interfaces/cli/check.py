@@ -144,7 +144,8 @@ def gated(
     console = wide_console(120)
     with progress_line() as progress:
         evaluation = (evaluate or gate.evaluate)(prepared, settings, progress=progress)
-    if evaluation.record.exit_code == records.NO_VERDICT or settings.mlflow or settings.wandb:  # before they are told
+    told = settings.mlflow or settings.wandb  # the verdict comes before them
+    if evaluation.record.exit_code == records.NO_VERDICT or (told and not first_baseline):
         typer.echo(reports.inert(f"{evaluation.record.suite}: {reports.verdict_words(evaluation.record)}"))
     console.print(reports.terminal_table(evaluation.record, console.width))
     try:

@@ -83,15 +83,16 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         typer.echo(f"{plan.table.name}: {what.replace('_', ' ')} {note}", err=True)
     if plan.images_found_by == "file name":
         typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
+    unit = "image" if set_column is None else "set"
     if preview:
-        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge", _LISTED)
+        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge", _LISTED, unit=unit)
         typer.echo("nothing was written (--preview); pictures were not decoded")
         return
     with progress_bar("importing") as progress:
         manifest = plan.write(name, root=root, version=version, licence=licence, progress=progress)
     describe(manifest, groups=False)
     if plan.found.groups:
-        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge")
+        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge", unit=unit)
     else:
         typer.echo("no --attribute: there are no groups to compare, but for those that a reader perceives")
     typer.echo(f"imported as {root / manifest.name / manifest.version}")
@@ -112,10 +113,13 @@ def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
     """Print what a release says of itself; its groups in a table, where wanted."""
     kind = "counterfactual sets" if manifest.counterfactual else "sets, not counterfactual"
     members = f" of {manifest.members_per_set} members" if manifest.members_per_set else ""
+    sets = f"{manifest.n_rows:,} rows in {manifest.n_sets:,} {kind}{members}"
+    unit = "rows" if manifest.image_encoding == "none" else "images"
+    single = manifest.n_rows == manifest.n_sets and not manifest.counterfactual
     shard_bytes = sum(shard.bytes for shard in manifest.shards)
     facts = {
         "dataset": manifest.ref,
-        "holds": f"{manifest.n_rows:,} rows in {manifest.n_sets:,} {kind}{members}",
+        "holds": f"{manifest.n_rows:,} single {unit}" if single else sets,
         "images": manifest.image_encoding,
         "subjects": ", ".join(f"{name} ({count:,})" for name, count in manifest.counts.subjects.items()),
         "shards": f"{len(manifest.shards)} ({shard_bytes / 1e6:,.1f} MB)",
@@ -137,13 +141,19 @@ def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
 
 
 def show_sizes(
-    sizes: Sequence[data.GroupSize], attributes: Sequence[str], min_sets: int, grouping: str, crossings: int = 0
+    sizes: Sequence[data.GroupSize],
+    attributes: Sequence[str],
+    min_sets: int,
+    grouping: str,
+    crossings: int = 0,
+    *,
+    unit: str = "set",
 ) -> None:
-    """Print in how many sets each group is, how many crossings a suite would judge, and some `crossings` that it would
-    not. `grouping` names the options of the command that group more coarsely.
+    """Print in how many sets each group is (`unit`: or images), how many crossings a suite would judge, and some
+    `crossings` that it would not. `grouping` names the options of the command that group more coarsely.
     """
     by_subject = any(size.fewest < size.sets for size in sizes)
-    columns = ("~attribute", "~group", ">sets", *(["~fewest of a subject"] if by_subject else []), "judged")
+    columns = ("~attribute", "~group", f">{unit}s", *(["~fewest of a subject"] if by_subject else []), "judged")
     rows: list[list[str | tuple[str, str]]] = []
     before = None
     small = [size for size in sizes if size.over not in attributes and not size.judged(min_sets)]
@@ -163,8 +173,8 @@ def show_sizes(
     lacking = [size for size in sizes if not size.judged(min_sets)]
     if lacking:
         typer.echo(
-            f"{len(lacking)} groups and crossings are in fewer than {min_sets} sets: a suite names them and gives no "
-            f"verdict on them. Bring more, or group more coarsely ({grouping})."
+            f"{len(lacking)} groups and crossings are in fewer than {min_sets} {unit}s: a suite names them and gives "
+            f"no verdict on them. Bring more, or group more coarsely ({grouping})."
         )
     if by_subject and any(size.judged(min_sets) and size.fewest < min_sets for size in sizes):
-        typer.echo("Checks by subject need as many sets of each subject.")
+        typer.echo(f"Checks by subject need as many {unit}s of each subject.")

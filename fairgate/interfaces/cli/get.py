@@ -150,7 +150,13 @@ def _tell(obtained: published.Obtained, root: Path) -> None:
     for reason, count in obtained.left_out.items():
         typer.echo(f"left out: {count:,} ({reason})", err=True)
     sizes = data.group_sizes(data.open_dataset(manifest.ref, root).index)
-    show_sizes(sizes, list(manifest.attributes), MIN_SETS, "--merge")
+    show_sizes(
+        sizes,
+        list(manifest.attributes),
+        MIN_SETS,
+        "--merge",
+        unit="image" if manifest.n_rows == manifest.n_sets else "set",
+    )
     for note in _compared(manifest):
         typer.echo(f"note: {note}", err=True)
     kind = "counterfactual set" if manifest.counterfactual else "set"

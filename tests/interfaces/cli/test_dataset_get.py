@@ -79,7 +79,7 @@ def test_with_it_the_release_is_made_and_what_was_left_out_is_counted(run, given
     assert "left out: 1 (file name does not say age, gender and race)" in result.stderr
     assert "utkface@v1: 1 image in 1 set, in fairness_data/utkface/v1" in result.stdout
     assert (tmp_path / "fairness_data" / "utkface" / "v1" / "manifest.json").is_file()
-    assert "are in fewer than 30 sets" in result.stdout
+    assert "are in fewer than 30 images" in result.stdout
     again = run("utkface", "--from", given, "--accept-licence")
     assert again.exit_code == 0
     assert "made of the same files: nothing was written" in again.stdout
