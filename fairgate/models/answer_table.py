@@ -114,7 +114,8 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
     with opened_table(path, len(index.set_id), _MOST_PROMPTS, _TEXTS, named) as arrow:
         keys, found, keyed_by = named_images(arrow, index)
         if "answer" not in arrow.column_names:
-            remedy = "add the column `answer`, a text (in JSON also a list of one), or append `?answer=COLUMN`"
+            remedy = "add the column `answer`, a text (in JSON also a list of one), or append `?answer=COLUMN`; found: "
+            remedy += quoted(arrow.column_names)
             raise ScoresError("no column holds the answers.", remedy=remedy)
         place = {name: row for row, name in enumerate(keys)}
         if len(place) < len(keys):
@@ -125,7 +126,7 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
             raise ScoresError(
                 f"the table answers for {share_words(len(foreign), 'image')} that the dataset lacks, by {by}: "
                 f"{quoted(foreign)}.",
-                remedy=f"name images as the dataset does (such as {quoted(keys[:1])})",
+                remedy=f"name images as the dataset does, from {quoted(keys[:1])} to {quoted(keys[-1:])}",
             )
         prompted = "prompt" in arrow.column_names and not of_its_own
         prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
@@ -134,7 +135,7 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
         distinct = list(dict.fromkeys(given))
         if twice := [row for row, count in Counter(row for row, _ in distinct).items() if count > 1]:
             raise ScoresError(
-                f"{len(twice)} questions are answered twice: {quoted(keys[row] for row, _ in twice)}.",
+                f"{share_words(len(twice), 'question')} with two answers: {quoted(keys[row] for row, _ in twice)}.",
                 remedy="keep one row an image and prompt",
             )
         repeats = np.zeros(len(keys))
@@ -159,7 +160,8 @@ def _words(arrow: Any, name: str) -> list[str]:
         raise ScoresError(f"column '{name}' does not hold text.", remedy="write what was asked and answered as text")
     if column.null_count:
         raise ScoresError(
-            f"column '{name}' holds null in {column.null_count:,} of {len(column):,} rows.",
+            f"column '{name}' holds null in {column.null_count:,} of {len(column):,} rows, first in row "
+            f"{1 + column.is_valid().to_pylist().index(False):,}.",
             remedy='write "" where the model answered nothing, and answer again where it was not asked',
         )
     found = [str(text) for text in texts(column)]

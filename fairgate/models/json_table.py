@@ -31,12 +31,12 @@ _NESTED = object()
 """A cell that is no text, number or truth value, nor a list of one."""
 
 
-def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str]]:
-    """The columns of a file that hold text, numbers or truth values, and what a framework calls those that are read.
+def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str], dict[str, int]]:
+    """The columns of a file that hold text, numbers or truth values, what a framework calls those that are read, and
+    the first row, from 1, in which a column that is left out holds something else.
 
-    A list of one is what is in it; a column with other cells is left out. Raises ScoresError for a file that is no
-    table, and for one of more than `most` rows or `MAX_COLUMNS`; DatasetError and ValueError for text that is no JSON,
-    or that names a key twice in one object.
+    A list of one is what is in it. Raises ScoresError for a file that is no table, and for one of more than `most` rows
+    or `MAX_COLUMNS`; DatasetError and ValueError for text that is no JSON, or that names a key twice in one object.
     """
     import pyarrow as pa
 
@@ -53,10 +53,14 @@ def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str]]:
         if count > most or len(columns) * count > _MAX_CELLS:
             what = f"{most:,} rows" if count > most else f"{_MAX_CELLS:,} cells"
             raise ScoresError(f"the table has more than {what}.", remedy="write one row an image and question")
+    if not count:
+        raise ScoresError("the table has no row.", remedy="write an object a row")
     arrays = {name: _array([*cells, *[None] * (count - len(cells))]) for name, cells in columns.items()}
     table = pa.table({name: array for name, array in arrays.items() if array is not None})
     samples = {"doc_id", "filtered_resps"} <= columns.keys() and "answer" not in columns
-    return table, {name: own for name, own in _LMMS_EVAL.items() if samples and own in table.column_names}
+    odd = {name: _odd_row(columns[name]) for name, array in arrays.items() if array is None}
+    usual = {name: own for name, own in _LMMS_EVAL.items() if samples and (name == "answer" or own not in odd)}
+    return table, {name: own for name, own in usual.items() if own in columns}, odd
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, object]]:
@@ -100,7 +104,17 @@ def _request_of_helm(state: Mapping[str, Any]) -> dict[str, object] | None:
 def _plain(value: object) -> object:
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
-    return value if value is None or isinstance(value, str | int | float) else _NESTED
+    if value is None or value != value:  # noqa: PLR0124 - NaN
+        return None
+    return value if isinstance(value, str | int | float) else _NESTED
+
+
+def _odd_row(cells: list[object]) -> int:
+    """The first row, from 1, whose cell is nested; else the first of another kind than the first one."""
+    if _NESTED in cells:
+        return 1 + cells.index(_NESTED)
+    kinds = [isinstance(cell, bool) for cell in cells if cell is not None]
+    return 1 + kinds.index(not kinds[0])
 
 
 def _array(cells: list[object]) -> Any:

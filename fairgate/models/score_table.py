@@ -241,6 +241,10 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], l
             f"{quoted(names)}",
         )
     cells = [_texts(arrow.column(name), name) for name in keyed_by]
+    if len(cells) == 1 and (nameless := cells[0].count("")):
+        problem = f"column '{keyed_by[0]}' names no image in {nameless:,} of {len(cells[0]):,} rows, first in row "
+        problem += f"{1 + cells[0].index(''):,}."
+        raise ScoresError(problem, remedy="name the image in every row")
     found = _joined(cells)
     if keyed_by == [ID]:
         return *_by_any_name(found, index), keyed_by
@@ -254,15 +258,20 @@ def _joined(columns: list[list[str]]) -> list[str]:
 
 def _by_any_name(found: list[str], index: ImageIndex) -> tuple[list[str], list[str]]:
     """Names of the dataset's images, and those of the rows in the same terms: paths, set and member, sets, or numbers
-    of rows from 0, the first that all rows are in; or paths that end as the dataset's do."""
+    of rows from 0, the first that all rows are in; or paths that end as the dataset's do. If some are of no kind, in
+    the terms that most are in."""
     paths, sets = [str(path) for path in index.path.tolist()], [str(name) for name in index.set_id.tolist()]
     members = [f"{name}/{member}" for name, member in zip(sets, index.member.tolist(), strict=True)]
     known, wanted = set(paths), set(found)
+    most, nearest = 0, paths
     for names in (paths, members, sets, list(map(str, range(len(paths))))):
-        if len(set(names)) == len(names) and wanted <= set(names):
+        if (shared := len(wanted.intersection(names)) if len(set(names)) == len(names) else 0) == len(wanted):
             return names, found
+        most, nearest = (shared, names) if shared > most else (most, nearest)
     deepest = 1 + max((path.count("/") for path in known), default=0)
     ends = {name: _known_end(name, known, deepest) for name in wanted}
+    if sum(end in known for end in ends.values()) < most:
+        return nearest, found
     return paths, [ends[name] for name in found]
 
 

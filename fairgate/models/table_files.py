@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,16 @@ ROWS_PER_IMAGE = 10
 """So many are still read, to name the images that are doubled or foreign."""
 AS_NAMED: Mapping[str, str] = {}
 _SHOWN = 3
+_SPREADSHEET = ("a ZIP archive or a spreadsheet", "save it as CSV in UTF-8, or unpack it")
+_UTF16 = ("text in UTF-16", "save it in UTF-8")
+_PACKED = {
+    b"\x1f\x8b": ("compressed by gzip", "unpack it: gunzip FILE"),
+    b"PK\x03\x04": _SPREADSHEET,
+    b"\xff\xfe": _UTF16,
+    b"\xfe\xff": _UTF16,
+}
+_NO_UTF8 = re.compile(r"'utf-8' codec can't decode byte (0x\w+) in position (\d+): [\w ]+")
+_UTF8 = r"byte \1 at \2 is no UTF-8"
 _NO_TABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
@@ -39,11 +51,14 @@ def opened_table(
 
     named, ending = dict(columns), path.suffix.lower()
     try:
+        _refuse_packed(path)
         if ending == ".parquet":
             arrow = _read_parquet(path, images, each)
         elif ending in ENDINGS:
-            arrow, usual = read_json_table(path, each * images + ROWS_PER_IMAGE)
+            arrow, usual, odd = read_json_table(path, each * images + ROWS_PER_IMAGE)
             named = usual | named
+            for name in dict.fromkeys((*columns, *(name for name in text if name == "answer"))):
+                _refuse_odd(odd, named.get(name, name))
         else:
             _refuse_json(path)
             arrow = _read_csv(path, [*text, *(named[name] for name in (ID, *text) if name in named)])
@@ -51,12 +66,36 @@ def opened_table(
     except ScoresError as error:  # of what is below, which knows no path
         raise ScoresError(error.problem, where=str(path), remedy=error.remedy) from error
     except DatasetError as error:
-        raise ScoresError(error.problem, where=error.where or str(path), remedy=error.remedy) from error
+        problem = _NO_UTF8.sub(_UTF8, error.problem)
+        raise ScoresError(problem, where=error.where or str(path), remedy=error.remedy) from error
     except (pa.ArrowException, csv.Error, OSError, *_NO_TABLE) as error:
         kind = "JSON, an object a row" if ending in ENDINGS else "UTF-8 CSV, JSON Lines or as Parquet"
-        raise ScoresError(
-            f"the table cannot be read ({error}).", where=str(path), remedy=f"write it as {kind}"
-        ) from error
+        remedy = f"write it as {kind}"
+        fault = _NO_UTF8.sub(_UTF8, str(error))
+        if isinstance(error, json.JSONDecodeError):
+            fault, remedy = (
+                f"no JSON, from line {error.lineno} on",
+                "write a list of objects, or an object a line (.jsonl)",
+            )
+        if "CSV parse error: Expected" in str(error):
+            remedy = "give every row as many cells as the first line, and put texts with a separator in double quotes"
+        raise ScoresError(f"the table cannot be read ({fault}).", where=str(path), remedy=remedy) from error
+
+
+def _refuse_packed(path: Path) -> None:
+    """Raises ScoresError for files that hold a table in another form, by how they begin."""
+    with path.open("rb") as file:
+        begins = file.read(4)
+    for start, (what, remedy) in _PACKED.items():
+        if begins.startswith(start):
+            raise ScoresError(f"the file is {what}.", remedy=remedy)
+
+
+def _refuse_odd(odd: Mapping[str, int], column: str) -> None:
+    """Raises ScoresError for a column, which is to be read, that was left out."""
+    if column in odd:
+        problem = f"column '{column}' holds a list, an object or mixed values, first in row {odd[column]:,}."
+        raise ScoresError(problem, remedy="write one text or number there, or a list of one")
 
 
 def _refuse_json(path: Path) -> None:

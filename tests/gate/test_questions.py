@@ -227,7 +227,7 @@ def test_a_question_with_one_right_answer_for_all_does_not_show_that_a_model_is_
             lambda text: "\n".join(line for line in text.splitlines() if "007,male" not in line),
             "lacks the answers of 1",
         ),
-        (lambda text: text + "003,male,doctor\n", "answered twice"),
+        (lambda text: text + "003,male,doctor\n", "with two answers"),
     ],
 )
 def test_a_table_that_does_not_answer_for_exactly_the_images_is_an_error(

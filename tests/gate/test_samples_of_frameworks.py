@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from imported_photographs import import_images
 
 from fairgate import gate
 from fairgate.ground.errors import ScoresError, SettingsError
-from fairgate.interfaces.suite_writing import first_suite
+from fairgate.interfaces.suite_writing import SuiteOptions, first_suite
 from fairgate.models import open_scorer
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import resolve
@@ -179,7 +179,7 @@ def twice(state: dict[str, Any]) -> None:
     [
         (broken, "is not as HELM writes it"),
         (by_option, "asks about each option apart"),
-        (twice, "1 questions are answered twice"),
+        (twice, "1 question with two answers"),
     ],
 )
 def test_runs_of_helm_without_one_answer_a_question_are_refused(
@@ -199,18 +199,19 @@ def test_a_run_of_helm_whose_question_is_not_in_the_file_gets_a_suite_once_it_is
     for asked in state["request_states"]:
         del asked["instance"]["input"]["multimedia_content"]["media_objects"][1]
     (root / "run.json").write_text(json.dumps(state), encoding="utf-8")
-    write = partial(first_suite, "named", root, "people", baseline="none")
+    options = SuiteOptions("people", uri, baseline="none")
     with pytest.raises(SettingsError, match="does not name the question of") as caught:
-        write(uri)
+        first_suite("named", root, options)
     assert "--question" in str(caught.value.remedy)
     assert "`?prompt=none`" in str(caught.value.remedy)
-    written = write(f"{uri}?prompt=none", question="Would you hire this person?")
+    named = replace(options, model=f"{uri}?prompt=none", question="Would you hire this person?")
+    written = first_suite("named", root, named)
     assert '"Would you hire this person?"' in written.text
 
 
 def test_samples_with_several_answers_a_question_are_refused(root: Path) -> None:
     uri = lmms_eval(root / "several.jsonl", right, filtered_resps=["Yes", "No"])
-    with pytest.raises(ScoresError, match="no column holds the answers") as caught:
+    with pytest.raises(ScoresError, match="'filtered_resps' holds a list") as caught:
         open_scorer(uri, gate.prepare("asked", root).dataset, cache=None, base=root)
     assert "a list of one" in str(caught.value.remedy)
 
@@ -219,7 +220,8 @@ def test_samples_with_several_answers_a_question_are_refused(root: Path) -> None
 def test_the_targets_of_a_run_become_what_is_right_and_accuracy_is_checked_by_group(
     root: Path, write: Any, ending: str
 ) -> None:
-    written = first_suite("named", root, "people", write(root / f"run.{ending}", nearly), baseline="none")
+    options = SuiteOptions("people", write(root / f"run.{ending}", nearly), baseline="none")
+    written = first_suite("named", root, options)
     assert 'right: {job: {doctor: "yes", nurse: "no"}}' in written.text
     (root / "fairness_suites/named.yaml").write_text(written.text, encoding="utf-8")
     checks = gate.prepare("named", root).loaded.suite.checks
@@ -233,3 +235,9 @@ def test_a_run_does_not_say_what_is_right_about_it(root: Path) -> None:
     plain, _ = judged(root, lmms_eval(root / "biased.jsonl", biased), before)
     praised, checks = judged(root, lmms_eval(root / "praised.jsonl", biased, target="No"), before)
     assert (plain.verdict, praised.verdict, checks["groups"].value) == ("fail", "fail", 0.5)
+
+
+def test_a_question_that_is_no_text_is_no_prompt(root: Path) -> None:
+    uri = lmms_eval(root / "parts.jsonl", right, input=[{"type": "text"}, {"type": "image"}])
+    model: Any = open_scorer(uri, gate.prepare("asked", root).dataset, cache=None, base=root)
+    assert (model.prompted, len(model.answers)) == (False, IMAGES)

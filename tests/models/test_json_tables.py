@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_images_that_are_left_out_or_foreign_are_named(tmp_path: Path, pictures:
     with pytest.raises(ScoresError, match="lacks 1 of the dataset's images, by its names: '9'"):
         opened("labels:a.jsonl", pictures, tmp_path).predict("answer")
     lines(tmp_path / "a.jsonl", [{"id": row, "answer": "x"} for row in range(1, 11)])
-    with pytest.raises(ScoresError, match="answers for 10 images that the dataset lacks, by `id`"):
+    with pytest.raises(ScoresError, match="answers for 1 image that the dataset lacks, by `id`: '10'"):
         opened("answers:a.jsonl", pictures, tmp_path)
 
 
@@ -93,7 +94,11 @@ def test_questions_in_other_words_are_read_if_the_address_says_so(tmp_path: Path
         ('{"id": 0, "answer": "x"}\n{"id": ', "line 2 is no JSON, from character 8 on"),
         ("[1]\n", "line 1 is no object"),
         ('{"id": 0, "answer": "x"}\n' * 1200, "more than 1,010 rows"),
-        ('{"id": 0, "answer": ["x", "y"]}\n', "no column holds the answers"),
+        ('{"id": 0, "answer": "x"}\n{"id": 1, "answer": ["x", "y"]}\n', "'answer' holds a list, .*, first in row 2"),
+        ('{"id": 0, "reply": "x"}\n', "no column holds the answers"),
+        ('{"id": 0, "answer": "x"}\n{"id": NaN, "answer": "x"}\n', "names no image in 1 of 2 rows, first in row 2"),
+        ('{"id": 0, "answer": NaN}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows, first in row 1"),
+        ("\n\n", "the table has no row"),
         ('{"id": 0, "answer": null}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows"),
         ('{"id": 99999999999999999999999, "answer": "x"}\n', "cannot be read"),
         ('{"answer": "x"}\n', "no column says which image"),
@@ -108,6 +113,34 @@ def test_a_file_that_is_no_table_is_refused(text: str, problem: str, tmp_path: P
         opened("answers:a.jsonl", pictures, tmp_path)
     assert "a.jsonl" in str(caught.value.where)
     assert "UTF-8 CSV" not in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem", "remedy"),
+    [
+        ("a.csv", gzip.compress(b"file,answer\n"), "compressed by gzip", "gunzip"),
+        ("a.xlsx", b"PK\x03\x04...", "a ZIP archive or a spreadsheet", "CSV in UTF-8"),
+        ("a.jsonl", '{"id": 0}\n'.encode("utf-16"), "text in UTF-16", "UTF-8"),
+        ("a.csv", "file,answer\na,\u00e9\n".encode("latin-1"), "byte 0xe9 at 14 is no UTF-8", "UTF-8 CSV"),
+        ("a.csv", b"file,answer\na,Yes, I would\n", "Expected 2 columns, got 3", "in double quotes"),
+        ("a.json", b'{"id": 0}\n{"id": 1}\n', "no JSON, from line 2 on", ".jsonl"),
+    ],
+)
+def test_a_table_in_another_form_is_told_its_form(
+    name: str, content: bytes, problem: str, remedy: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ScoresError, match=problem) as caught:
+        opened(f"answers:{name}", pictures, tmp_path)
+    assert remedy in str(caught.value.remedy)
+    assert name in str(caught.value.where)
+
+
+def test_an_option_without_a_value_is_told_so(tmp_path: Path, pictures: Pictures) -> None:
+    lines(tmp_path / "a.jsonl", [{"id": 0, "answer": "x"}])
+    with pytest.raises(ScoresError, match="unknown or empty: 'answer'") as caught:
+        opened("answers:a.jsonl?answer", pictures, tmp_path)
+    assert caught.value.remedy == "write answer=VALUE"
 
 
 def test_json_under_the_name_of_a_csv_is_told_so(tmp_path: Path, pictures: Pictures) -> None:

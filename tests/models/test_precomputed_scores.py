@@ -220,7 +220,7 @@ def test_scores_outside_their_scale_are_named(values: str, factor: float, tmp_pa
         ("s.csv", b"a,b\n1,2\n", "no column says which image"),
         ("s.csv", b"file,x,x\na,1,2\n", "column 'x' is twice"),
         ("s.csv", b"file,x\na,1,2\n", "the table cannot be read"),
-        ("s.csv", b"\xff\xfe\x00f", "the table cannot be read"),
+        ("s.csv", b"\xff\xfe\x00f", "the file is text in UTF-16"),
         ("s.parquet", b"PAR1 no", "the table cannot be read"),
     ],
 )

@@ -140,10 +140,12 @@ def split_options(
     options = dict(read_options(query))
     odd = [name for name in options if (known is not None and name not in known) or not options[name]]
     if not named or odd or (mark and not options):
+        first = (odd or [""])[0]
+        near = f"write {first}=VALUE" if known and first in known else did_you_mean(first, known or ())
         raise error(
-            f"'{uri}' has an option that is unknown or empty: '{(odd or [query])[0]}'.",
+            f"'{uri}' has an option that is unknown or empty: '{first or query}'.",
             where=uri,
-            remedy=did_you_mean((odd or [""])[0], known or ()) or f"options: {', '.join(known or ('NAME=COLUMN',))}",
+            remedy=near or f"options: {', '.join(known or ('NAME=COLUMN',))}",
         )
     return named, options
 
