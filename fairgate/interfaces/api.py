@@ -220,7 +220,7 @@ def new_suite(  # noqa: PLR0913 - the options of a command
     tolerates: float | None = None,
     like: Sequence[str] = (),
     views: int = 1,
-    min_sets: int = suites.FEWEST,
+    min_sets: int = data.MIN_SETS,
     question: str | None = None,
     measured: bool | None = None,
 ) -> LoadedSuite:

@@ -31,7 +31,7 @@ class SuiteOptions:
     tolerates: float | None = None
     like: Sequence[str] = ()
     views: int = 1
-    min_sets: int = suites.FEWEST
+    min_sets: int = data.MIN_SETS
     question: str | None = None
     measured: bool | None = False
 

@@ -73,7 +73,8 @@ class DetectionProbe(Probe):
         """Whether somebody is found in each image, and what else is."""
         images = len(rows.set_id)
         detections = model.detect(self.what)
-        rank = _rank(detections.row)
+        # boxes lie by image, the highest score first
+        rank = np.arange(len(detections.row)) - np.searchsorted(detections.row, detections.row)
         overlap = self._overlap(detections, rows) if self.place == "box" else np.ones(len(detections.row))
         counted = (detections.score >= self.threshold) & (rank < self.best)
         fits = (overlap >= self.iou) & (rank < self.best)
@@ -99,11 +100,6 @@ class DetectionProbe(Probe):
         if not len(detections.row):
             return np.zeros(0)
         return intersection_over_union(detections.corners, cast(Floats, recorded)[detections.row])
-
-
-def _rank(row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The place of every box among those of its image, (boxes,): they lie by image, the highest score first."""
-    return np.asarray(np.arange(len(row)) - np.searchsorted(row, row))
 
 
 def _highest(numbers: Floats, row: NDArray[np.int64], chosen: NDArray[np.bool_], images: int) -> Floats:

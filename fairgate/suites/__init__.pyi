@@ -32,7 +32,6 @@ from .result import confusions as confusions
 from .result import undecided as undecided
 from .result import waive as waive
 from .result import wrong_answers as wrong_answers
-from .scaffold import FEWEST as FEWEST
 from .scaffold import TOLERATES as TOLERATES
 from .scaffold import SuiteDraft as SuiteDraft
 from .scaffold import annotated as annotated

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairgate.data import MIN_SETS
 from fairgate.ground.errors import SettingsError, SuiteError, listed
 from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
@@ -23,8 +24,6 @@ from fairgate.suites.targets import MOST, MOST_SETS, options_of, right_of, writt
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FEWEST = 30
-"""Fewest sets of a group that a check is about, the `min_sets` of a suite that names none: no verdict on fewer."""
 
 TOLERATES = (0.03, 0.04, 0.05)
 """Margins that a suite tries, the smallest that its images can decide; a wider one only if somebody names it."""
@@ -48,7 +47,7 @@ class SuiteDraft:
     baseline: str
     margin: float = TOLERATES[0]
     views: int = 1
-    min_sets: int = FEWEST
+    min_sets: int = MIN_SETS
 
     def of_labels(
         self,
@@ -197,7 +196,7 @@ class SuiteDraft:
             dataset=self.dataset.name,
             model=self.model,
             baseline=self.baseline,
-            groups="" if self.min_sets == FEWEST else f"\ngroups: {{min_sets: {self.min_sets}}}",
+            groups="" if self.min_sets == MIN_SETS else f"\ngroups: {{min_sets: {self.min_sets}}}",
             overs=compared.overs,
             gaps=compared.gaps,
             margin=f"{self.margin:g}",

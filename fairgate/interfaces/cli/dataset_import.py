@@ -14,8 +14,6 @@ from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import print_facts, print_table, progress_bar
 from fairgate.records import plain_notice
 
-MIN_SETS = 30
-"""The min_sets of a suite that names none."""
 _LISTED = 20
 """Crossings that a preview lists because a suite would not judge them; the others are counted."""
 
@@ -65,7 +63,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         list[str] | None,
         typer.Option(help="Values under one name: `race=Latino_Hispanic,Middle Eastern=other`; repeatable."),
     ] = None,
-    min_sets: Annotated[int, typer.Option(min=2, help="Sets that a suite needs to judge a group.")] = MIN_SETS,
+    min_sets: Annotated[int, typer.Option(min=2, help="Sets that a suite needs to judge a group.")] = data.MIN_SETS,
     preview: Annotated[bool, typer.Option("--preview", help="Show the groups and write nothing.")] = False,
     licence: Annotated[str, typer.Option(help="Licence of the images.")] = "unknown",
     version: Annotated[str, typer.Option(help="Version to write.")] = "v1",

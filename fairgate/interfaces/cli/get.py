@@ -14,7 +14,7 @@ from fairgate.data import published
 from fairgate.ground.number_format import share_words
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import INVALID, print_facts, print_table, progress_bar
-from fairgate.interfaces.cli.dataset_import import MIN_SETS, show_sizes
+from fairgate.interfaces.cli.dataset_import import show_sizes
 
 _NOT_TRIED = "the authors of fairgate never downloaded it: the layout is as documented and as loaders read it"
 
@@ -150,13 +150,8 @@ def _tell(obtained: published.Obtained, root: Path) -> None:
     for reason, count in obtained.left_out.items():
         typer.echo(f"left out: {count:,} ({reason})", err=True)
     sizes = data.group_sizes(data.open_dataset(manifest.ref, root).index)
-    show_sizes(
-        sizes,
-        list(manifest.attributes),
-        MIN_SETS,
-        "--merge",
-        unit="image" if manifest.n_rows == manifest.n_sets else "set",
-    )
+    unit = "image" if manifest.n_rows == manifest.n_sets else "set"
+    show_sizes(sizes, list(manifest.attributes), data.MIN_SETS, "--merge", unit=unit)
     for note in _compared(manifest):
         typer.echo(f"note: {note}", err=True)
     kind = "counterfactual set" if manifest.counterfactual else "set"

@@ -60,7 +60,7 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     ] = 1,
     min_sets: Annotated[
         int, typer.Option(min=2, help="Sets of a group below which the suite gives no verdict on it.")
-    ] = suites.FEWEST,
+    ] = data.MIN_SETS,
     question: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="The question of a table of answers, if the table does not name it."),
