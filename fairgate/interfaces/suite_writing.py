@@ -79,7 +79,7 @@ def _text(
         return _of_words(draft, release, opened, model, labels=labels, several=several, question=question)
     if "predict" in can and "log_probabilities" not in can:
         _refuse(bool(beside), "a suite of predictions has the model's own labels.", model, "leave out --beside")
-        return draft.of_predictions(truth)
+        return draft.of_predictions(truth or _only_truth(release, opened))
     if opened is not None:
         models.require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
     answered = bool(_ANSWERING & set(models.schemes(model)))  # a label is what such a model says next
@@ -87,6 +87,13 @@ def _text(
     template = "{label}" if by_label else "a photo of {a_label}"
     columns = opened.table.prompts if isinstance(opened, models.PrecomputedScores) else None
     return draft.of_labels(truth, beside, searches="similarity" in can, template=template, columns=columns)
+
+
+def _only_truth(release: data.Dataset, opened: models.Model | None) -> str | None:
+    """The one attribute that a table has labels of, if all images show one subject."""
+    columns = opened.table.prompts if isinstance(opened, models.PrecomputedLabels) else ()
+    told = [name for name in columns if name in release.manifest.attributes]
+    return told[0] if len(told) == len(release.manifest.subjects) == 1 else None
 
 
 def _of_words(

@@ -60,6 +60,7 @@ from .registry import require_uri as require_uri
 from .registry import schemes as schemes
 from .registry import uri_forms as uri_forms
 from .registry import uri_options as uri_options
+from .scores import PrecomputedLabels as PrecomputedLabels
 from .scores import PrecomputedScores as PrecomputedScores
 from .shards import PartCache as PartCache
 from .shards import Shard as Shard

@@ -271,6 +271,19 @@ def test_a_table_of_labels_gets_a_suite_of_predictions_that_its_first_run_decide
     assert (run.exit_code, "3 passed" in run.output) == (0, True), run.output
 
 
+def test_a_table_with_labels_of_one_attribute_names_what_is_predicted(tmp_path: Path) -> None:
+    faces = [{"set_id": f"{n}", "member": "0", "subject": "person", "gender": "fm"[n % 2]} for n in range(80)]
+    faces = [{**row, "race": "AB"[n // 2 % 2]} for n, row in enumerate(faces)]
+    options = {"name": "faces", "version": "v1", "recipe": {"name": "x"}, "licence": "CC0-1.0", "counterfactual": False}
+    groups = {"race": ["A", "B"], "gender": ["f", "m"]}
+    write_dataset(tmp_path / "datasets/faces/v1", faces, attributes=groups, **options)
+    given = [f"{row['set_id']},0,{row['gender']}" for row in faces]
+    (tmp_path / "read.csv").write_text("\n".join(["set_id,member,gender", *given]), encoding="utf-8")
+    code, output = new(tmp_path, "first", "--dataset", "faces", "--model", "labels:read.csv")
+    assert code == 0, output
+    assert gate.prepare("first", tmp_path).loaded.suite.probes["reads"].attribute == "gender"  # type: ignore[attr-defined]
+
+
 def test_a_classifier_is_shown_labels_and_no_sentences(toy: Toy) -> None:
     sys.path.insert(0, str(Path(__file__).parents[2] / "models"))
     from classifier_world import save_classifier
