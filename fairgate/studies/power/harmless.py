@@ -7,6 +7,7 @@ checks can be decided here (`decidable`).
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -157,7 +158,10 @@ def with_noise(uri: str, root: Path, folder: Path, size: float, seed: int) -> st
         for file in _files(copy):
             if file.suffix == ".safetensors":
                 _shake(file, size, seed)
-        uri = uri.replace(path.as_posix(), copy.as_posix())
+        named = (
+            rf"(?<![\w./-])(?:\./)?{re.escape(path.as_posix())}/?(?![\w:/.-])"  # of classifier:classifier the second
+        )
+        uri = re.sub(named, copy.as_posix(), uri)
     return uri
 
 
