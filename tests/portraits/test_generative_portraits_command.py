@@ -95,7 +95,7 @@ def test_where_diffusers_is_missing_the_remedy_names_it(tmp_path: Path, monkeypa
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("importlib.metadata.version", missing)
+    monkeypatch.setattr("fairgate.models.checkpoints.encoder._version", missing)
     (tmp_path / "model_index.json").write_text("{}")
     for words in (["train", "generator"], ["generate", "--model", str(tmp_path)]):
         code, output = run(*words, "--out", str(tmp_path / "out.png"))
