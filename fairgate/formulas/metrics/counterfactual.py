@@ -93,6 +93,54 @@ def set_deviation(p: ArrayLike) -> FloatArray:
     return deviation
 
 
+@dataclass(frozen=True, slots=True)
+class GroupAccuracy:
+    """Share of correct images per group, and the number of images in each."""
+
+    accuracy: FloatArray
+    """(groups,), 0 to 1."""
+    counts: IntArray
+    """(groups,), images."""
+
+
+def accuracy_by_group(correct: ArrayLike, labels: ArrayLike, groups: int) -> GroupAccuracy:
+    """Accuracy per group from correct (images,) bool or 0/1 and labels (images,) codes, -1 undefined and left out.
+
+    Raises MetricError for values other than 0 and 1, and for a declared group without an image.
+
+    >>> accuracy_by_group([True, False, True], np.array([0, 0, 1]), 2).accuracy
+    array([0.5, 1. ])
+    """
+    right = finite("correct", correct, ("images",))
+    if not np.isin(right, (0.0, 1.0)).all():
+        raise MetricError(
+            "`correct` holds values other than 0 and 1.",
+            where="correct",
+            remedy="pass whether each image was right; use group_means for any other value",
+        )
+    table = group_means(right, labels, groups)
+    return GroupAccuracy(accuracy=table.mean, counts=table.counts)
+
+
+def misclassification_table(
+    predicted: ArrayLike, true: ArrayLike, labels: ArrayLike, groups: int, classes: int
+) -> IntArray:
+    """Who is taken for whom, per group: counts (groups, true class, predicted class); the diagonal is right.
+
+    predicted and true are (images,) class codes, labels (images,) group codes; undefined images (-1) are left out.
+
+    >>> misclassification_table(np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), 2, 2).tolist()
+    [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]
+    """
+    size = np.asarray(predicted).size
+    was = codes("predicted", predicted, size=size, groups=classes, undefined=False)
+    truth = codes("true", true, size=size, groups=classes, undefined=False)
+    group = codes("labels", labels, size=size, groups=groups)
+    defined = group >= 0
+    cell = (group * classes + truth) * classes + was
+    return np.bincount(cell[defined], minlength=groups * classes * classes).reshape(groups, classes, classes)
+
+
 def _sets(p: ArrayLike) -> FloatArray:
     """`p` as finite (sets, members) in float64, with at least two members."""
     table = finite("p_true", p, ("sets", "members")).astype(np.float64)

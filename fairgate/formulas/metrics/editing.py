@@ -221,3 +221,80 @@ def average_face(images: Iterable[ArrayLike]) -> Pixels:
     if total is None:
         raise MetricError("there is no image to average.", where="images", remedy="pass at least one aligned image")
     return np.floor(total / count + 0.5).astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaITA:
+    """Change in the skin tone of an average face by editing; positive is lighter."""
+
+    degrees: float
+    """After less before; NaN where either angle is invalid."""
+    status: Literal["ok", "invalid"]
+    before: TypologyAngle
+    after: TypologyAngle
+
+
+def delta_ita(
+    originals: Iterable[ArrayLike],
+    edited: Iterable[ArrayLike],
+    *,
+    rule: SkinRule = "hue",
+    min_fraction: float = MIN_SKIN_FRACTION,
+) -> DeltaITA:
+    """ITA(average of the edited) - ITA(average of the originals), degrees: positive where edits lighten skin.
+
+    Both are aligned 8-bit RGB images of one social group; there may be several edits to an original. Saravanan et al.
+    2023, table 1, with `rule="kolkur"`. Raises MetricError as `average_face` and `skin_mask` do.
+
+    >>> tan, dark = np.full((2, 2, 3), (180, 125, 92), np.uint8), np.full((2, 2, 3), (95, 58, 40), np.uint8)
+    >>> round(delta_ita([dark], [tan, dark]).degrees, 1)
+    34.0
+    """
+    angles = []
+    for images in (originals, edited):
+        face = average_face(images)
+        angles.append(individual_typology_angle(face, skin_mask(face, rule=rule), min_fraction=min_fraction))
+    before, after = angles
+    known = before.status == "ok" and after.status == "ok"
+    return DeltaITA(after.degrees - before.degrees, "ok" if known else "invalid", before, after)
+
+
+def flip_rate(before: ArrayLike, after: ArrayLike) -> float:
+    """Share of edits whose zero-shot class differs from the original's, 0 to 1.
+
+    before (images,) and after (images,) or (images, edits), class codes or names. 0 where editing an occupation changes
+    nobody's perceived gender. Saravanan et al. 2023, "change in gender". Raises MetricError for a missing class (-1,
+    None or an empty name), tables that do not fit, and classes of different kinds.
+
+    >>> flip_rate(["man", "woman"], [["man", "man"], ["man", "woman"]])
+    0.25
+    """
+    original, edit = _classes("before", before), _classes("after", after)
+    if original.ndim != 1 or edit.ndim not in (1, 2) or original.shape[0] != edit.shape[0]:
+        raise MetricError(
+            f"before has shape {original.shape}, after {edit.shape}.",
+            where="after",
+            remedy="pass one class per original, (images,), and its edits as (images,) or (images, edits)",
+        )
+    if (original.dtype.kind == "U") != (edit.dtype.kind == "U"):
+        raise MetricError(
+            f"before holds {original.dtype} classes, after {edit.dtype}.",
+            where="after",
+            remedy="pass codes of one coding for both, or names for both",
+        )
+    if edit.ndim == 2:
+        original = original[:, None]
+    return float((edit != original).mean())
+
+
+def _classes(name: str, values: ArrayLike) -> NDArray[Any]:
+    array: NDArray[Any] = np.asarray(values)
+    known = array.dtype.kind in "iuU" and array.size > 0
+    missing = not known or bool((array == "").any() if array.dtype.kind == "U" else (array < 0).any())
+    if missing:
+        raise MetricError(
+            f"{name} holds no class for some images ({array.dtype} of shape {array.shape}).",
+            where=name,
+            remedy="pass a class code (0, 1, ...) or a name for every image; leave out, and count, those without one",
+        )
+    return array

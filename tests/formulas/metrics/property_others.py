@@ -242,6 +242,31 @@ OTHERS = [
         ),
     ),
     Metric(
+        "accuracy_by_group",
+        labelled(binary=True),
+        "groups",
+        lambda g: m.accuracy_by_group(g.values, g.labels, g.groups).accuracy,
+        (
+            *(*BY_GROUP, between(0.0, 1.0), at_parity(alike(1.0), 1.0)),
+            follows("wrong for right", lambda _, g: (g.but(values=1.0 - g.values), mirrored)),
+        ),
+    ),
+    Metric(
+        "misclassification_table",
+        classified(),
+        "groups classes predictions",
+        lambda g: m.misclassification_table(g.predicted, g.true, g.labels, g.groups, g.classes),
+        (
+            *(IMAGES, GROUPS, copied("images", grows=True)),
+            holds("every image once", lambda g, table: table.sum() == (g.labels >= 0).sum()),
+            follows("true for predicted", lambda _, g: (swapped(g, "true", "predicted"), lambda t: t.swapaxes(1, 2))),
+            holds(
+                "rows are true classes",
+                lambda g, table: table.sum(axis=(0, 2)) == np.bincount(g.true[g.labels >= 0], minlength=g.classes),
+            ),
+        ),
+    ),
+    Metric(
         "group_means",
         labelled(),
         "groups",

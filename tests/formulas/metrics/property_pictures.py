@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from property_inputs import Rows, pictures
-from property_laws import Metric, at_parity, between, copied, order_of
+from property_inputs import Rows, classified, pictures
+from property_laws import Metric, agrees, at_parity, between, copied, order_of, unchanged
 
 from fairgate.formulas import metrics as m
 
@@ -53,6 +53,28 @@ PICTURES = [
             *(FACES, PIXELS, copied("faces"), order_of("channels")),
             between(lambda g: g.images.min(axis=0), lambda g: g.images.max(axis=0)),
             at_parity(lambda g: g.but(images=g.images[:1].repeat(3, axis=0)), lambda g: g.images[0]),
+        ),
+    ),
+    Metric(
+        "delta_ita",
+        pictures(number=3),
+        "",
+        lambda g: m.delta_ita(g.images[:1], g.images).degrees,
+        (
+            *(PIXELS, between(-180.0, 180.0)),
+            agrees("before for after", lambda g: -m.delta_ita(g.images, g.images[:1]).degrees),
+        ),
+    ),
+    Metric(
+        "flip_rate",
+        classified(),
+        "",
+        lambda g: m.flip_rate(g.true, g.predicted),
+        (
+            *(IMAGES, CLASSES, copied("images"), between(0.0, 1.0)),
+            unchanged("before for after", lambda _, g: g.but(true=g.predicted, predicted=g.true)),
+            agrees("edits as a column", lambda g: m.flip_rate(g.true, g.predicted[:, None])),
+            at_parity(lambda g: g.but(predicted=g.true), 0.0),
         ),
     ),
 ]

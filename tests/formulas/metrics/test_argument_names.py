@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fairgate.formulas.metrics import (
+    accuracy_by_group,
     association,
     bias_at_k,
     bias_tie_range,
@@ -22,6 +23,7 @@ from fairgate.formulas.metrics import (
     max_skew_at_k,
     max_skew_within,
     min_skew_at_k,
+    misclassification_table,
     ndkl_at_k,
     neighbour_shares,
     normalized_entropy_at_k,
@@ -97,6 +99,7 @@ SHAPES: list[tuple[str, str, Call]] = [
     ("p_true", "(sets, members)", lambda: set_std(FLAT)),
     ("p_true", "(sets, members)", lambda: fairness(FLAT)),
     ("p_true", "(sets, members)", lambda: set_deviation(FLAT)),
+    ("correct", "(images)", lambda: accuracy_by_group(ONE, HALVES, 2)),
     ("values", "(images)", lambda: group_means(ONE, HALVES, 2)),
     ("values", "(images)", lambda: by_set_and_group(ONE, ZEROS, HALVES, n_sets=1, groups=2)),
     ("real", "(images, dim)", lambda: neighbour_shares(FLAT, ZEROS, ONE, [0], k=1)),
@@ -113,6 +116,11 @@ WRONG = np.array([0, 0, 3, -2])
 CODES: list[tuple[str, str, Call]] = [
     ("labels: first at image 2", "-1..1", lambda: implicit_association(FLAT, WRONG, groups=2)),
     ("true_index: first at image 2", "0..1", lambda: softmax_probability(np.zeros((4, 2)), WRONG)),
+    ("labels: first at image 2", "-1..0", lambda: accuracy_by_group(np.ones(4), WRONG, 1)),
+    ("predicted: first at image 2", "0..1", lambda: misclassification_table(WRONG, ZEROS, ZEROS, 3, 2)),
+    ("true: first at image 2", "0..1", lambda: misclassification_table(ZEROS, WRONG, ZEROS, 3, 2)),
+    ("true: first at image 1", "0..1", lambda: misclassification_table(ZEROS, -HALVES, ZEROS, 3, 2)),
+    ("labels: first at image 3", "-1..3", lambda: misclassification_table(ZEROS, ZEROS, WRONG, 4, 2)),
     ("labels: first at image 2", "-1..1", lambda: group_means(FLAT, WRONG, 2)),
     ("sets: first at image 2", "0..1", lambda: by_set_and_group(FLAT, WRONG, ZEROS, n_sets=2, groups=4)),
     ("sets: first at image 1", "0..1", lambda: by_set_and_group(FLAT, -HALVES, ZEROS, n_sets=2, groups=4)),

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fairgate.formulas.metrics import (
+    accuracy_by_group,
     fairness,
     group_means,
+    misclassification_table,
     set_deviation,
     set_std,
     softmax_probability,
@@ -112,6 +114,13 @@ def test_softmax_probability_is_the_share_of_the_true_label() -> None:
         (lambda: softmax_probability([[0.1, np.inf]], 0), "logits are not finite", "no number there"),
         (lambda: softmax_probability([[0.1, 0.2]], 2), "the code 2", "declare more"),
         (lambda: softmax_probability([[0.1, 0.2]], 0, scale=-1.0), "logit scale is -1", "positive scale"),
+        (lambda: accuracy_by_group([0, 2], np.array([0, 1]), 2), "other than 0 and 1", "group_means"),
+        (lambda: accuracy_by_group([0, 1], np.array([0, 0]), 2), r"no image: codes \[1\]", "add images"),
+        (
+            lambda: misclassification_table(np.array([0]), np.array([-1]), np.array([0]), 1, 2),
+            "the code -1",
+            "correct the codes",
+        ),
     ],
 )
 def test_what_cannot_carry_an_answer_is_refused(call: Any, problem: str, remedy: str) -> None:
@@ -126,7 +135,13 @@ def test_accuracy_and_selection_by_group_are_fairlearns(case: dict[str, Any]) ->
     true, predicted, group = (np.array(case[key]) for key in ("y_true", "y_pred", "group"))
     groups = group.max() + 1
     expected = case["outputs"]["by_group"]
-    accuracy = group_means(true == predicted, group, groups)
-    assert accuracy.mean == pytest.approx(list(expected["acc"].values()), abs=1e-12)
+    accuracy = accuracy_by_group(true == predicted, group, groups)
+    assert accuracy.accuracy == pytest.approx(list(expected["acc"].values()), abs=1e-12)
     assert accuracy.counts.tolist() == np.bincount(group).tolist()
     assert group_means(predicted, group, groups).mean == pytest.approx(list(expected["sel"].values()), abs=1e-12)
+
+
+def test_the_table_says_who_is_taken_for_whom() -> None:
+    predicted, true = np.array([1, 0, 1, 1]), np.array([0, 0, 1, 0])
+    table = misclassification_table(predicted, true, np.array([0, 0, 1, -1]), 2, 2)
+    assert table.tolist() == [[[1, 1], [0, 0]], [[0, 0], [0, 1]]]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairgate.formulas.metrics import average_face, individual_typology_angle, skin_mask
+from fairgate.formulas.metrics import average_face, delta_ita, flip_rate, individual_typology_angle, skin_mask
 from fairgate.formulas.metrics.editing import cielab
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
@@ -212,15 +212,28 @@ def test_an_average_face_is_the_rounded_mean_of_one_size() -> None:
         average_face([line((0, 0, 0)), np.zeros((1, 1, 3))])
 
 
-def test_a_face_without_enough_skin_has_no_angle() -> None:
-    def angle(face: Any, min_fraction: float = 0.05, **rule: Any) -> Any:
-        return individual_typology_angle(face, skin_mask(face, **rule), min_fraction=min_fraction).status
+def test_delta_is_after_less_before_so_that_lighter_is_positive() -> None:
+    dark, light = swatch((140, 90, 62)), swatch((214, 164, 132))
+    lightened = delta_ita([dark], [light, light])
+    assert lightened.status == "ok"
+    assert lightened.degrees == pytest.approx(lightened.after.degrees - lightened.before.degrees)
+    assert lightened.degrees == pytest.approx(57.6, abs=1.0)
+    assert delta_ita([light], [dark]).degrees == pytest.approx(-lightened.degrees)
+    assert delta_ita([dark], [dark, dark]).degrees == 0.0
 
-    skin, sea, darkest = swatch((180, 125, 92)), swatch((20, 60, 200)), swatch(MONK[8])
-    assert (angle(skin), angle(sea)) == ("ok", "invalid")
-    assert (angle(darkest), angle(darkest, rule="kolkur")) == ("ok", "invalid")
+
+def test_an_edit_that_leaves_no_skin_has_no_delta() -> None:
+    skin, sea = swatch((180, 125, 92)), swatch((20, 60, 200))
+    for originals, edited in (([skin], [sea]), ([sea], [skin])):
+        found = delta_ita(originals, edited)
+        assert found.status == "invalid"
+        assert np.isnan(found.degrees)
+    darkest = swatch(MONK[8])
+    assert delta_ita([darkest], [darkest]).status == "ok"
+    assert delta_ita([darkest], [darkest], rule="kolkur").status == "invalid"
     half = np.concatenate([skin, sea])
-    assert (angle(half, 0.5), angle(half, 0.51)) == ("ok", "invalid")
+    assert delta_ita([half], [half], min_fraction=0.5).status == "ok"
+    assert delta_ita([half], [half], min_fraction=0.51).status == "invalid"
 
 
 def test_a_planted_lightening_is_found_in_order_and_none_at_zero() -> None:
@@ -230,13 +243,47 @@ def test_a_planted_lightening_is_found_in_order_and_none_at_zero() -> None:
         for _ in range(10)
     ]
 
-    def angle(strength: float) -> float:
-        face = average_face((image + strength * (255.0 - image)).astype(np.uint8) for image in originals)
-        return individual_typology_angle(face, skin_mask(face)).degrees
+    def delta(strength: float) -> float:
+        edited = [(image + strength * (255.0 - image)).astype(np.uint8) for image in originals]
+        return delta_ita(originals, edited).degrees
 
-    found = [angle(strength) - angle(0.0) for strength in (0.0, 0.1, 0.2, 0.4)]
+    found = [delta(strength) for strength in (0.0, 0.1, 0.2, 0.4)]
     assert found[0] == 0.0
     assert (np.diff(found) > 10.0).all()
+
+
+def test_flips_are_counted_per_edit() -> None:
+    before = np.array([0, 1, 1, 0])
+    assert flip_rate(before, before) == 0.0
+    assert flip_rate(before, 1 - before) == 1.0
+    assert flip_rate(before, np.array([[0, 1], [1, 1], [0, 0], [0, 0]])) == 3 / 8
+    assert flip_rate(["woman", "man"], ["man", "man"]) == 0.5
+
+
+def test_a_planted_share_of_flips_is_found() -> None:
+    rng = stream(10, "planted", "flips")
+    before = rng.integers(0, 2, 5000)
+    for strength in (0.0, 0.2, 0.6):
+        after = np.where(rng.random(5000) < strength, 1 - before, before)
+        assert flip_rate(before, after) == pytest.approx(strength, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "match"),
+    [
+        ([0, 1], [0], "before has shape"),
+        ([[0, 1]], [[0, 1]], "before has shape"),
+        ([0], [[[0]]], "before has shape"),
+        ([0, 1], [0, -1], "after holds no class"),
+        ([0.0, 1.0], [0, 1], "before holds no class"),
+        (["man", ""], ["man", "man"], "before holds no class"),
+        ([], [], "before holds no class"),
+        ([0, 1], ["man", "woman"], "before holds int64 classes"),
+    ],
+)
+def test_flips_need_a_class_for_every_image(before: Any, after: Any, match: str) -> None:
+    with pytest.raises(MetricError, match=match):
+        flip_rate(before, after)
 
 
 def test_images_are_8_bit_rgb_and_masks_are_theirs() -> None:

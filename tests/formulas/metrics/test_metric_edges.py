@@ -11,6 +11,7 @@ from fairgate.formulas.metrics import (
     expected_max_skew,
     individual_typology_angle,
     max_skew_at_k,
+    misclassification_table,
     ndkl_at_k_weighted,
     ndkl_of_ranking,
     ranking,
@@ -48,6 +49,12 @@ def test_a_true_label_for_every_image_or_one_for_all() -> None:
     assert softmax_probability(logits, 1) == pytest.approx([0.75, 0.25])
     with pytest.raises(MetricError, match=r"true_index has shape \(1,\), but there are 2 images"):
         softmax_probability(logits, np.array([1]))
+
+
+def test_groups_and_classes_that_nobody_shows_have_their_places() -> None:
+    table = misclassification_table([0, 0], [0, 0], [0, 0], 2, 3)
+    assert table.shape == (2, 3, 3)
+    assert table.sum() == table[0, 0, 0] == 2
 
 
 def test_absent_groups_count_as_the_variant_says() -> None:

@@ -8,6 +8,7 @@ from refusals import Refusal, check
 
 from fairgate.formulas.metrics import (
     SetSums,
+    accuracy_by_group,
     association,
     average_face,
     balanced_accuracy,
@@ -17,6 +18,7 @@ from fairgate.formulas.metrics import (
     effect_size,
     f1_by_label,
     fitzpatrick_type,
+    flip_rate,
     implicit_association,
     individual_typology_angle,
     intersection_over_union,
@@ -38,6 +40,8 @@ PIXELS = np.full((2, 2, 3), 90, np.uint8)
 
 EIGHT_BITS = 'pass np.asarray(image.convert("RGB")), or scale 0..1 floats by 255, round and cast to uint8'
 MASK = "pass skin_mask(rgb), or a segmentation of the same image compared with its skin label"
+EDITS = "pass one class per original, (images,), and its edits as (images,) or (images, edits)"
+CLASSES = "pass a class code (0, 1, ...) or a name for every image; leave out, and count, those without one"
 
 REFUSALS = {
     "counts of other labels": Refusal(
@@ -110,6 +114,10 @@ REFUSALS = {
     "a column that does not exist": Refusal(
         lambda: softmax_probability(ONE, 4), "declare more than 4, or correct the codes"
     ),
+    "half right": Refusal(
+        lambda: accuracy_by_group([0.5, 1.0], np.array([0, 0]), 1),
+        "pass whether each image was right; use group_means for any other value",
+    ),
     "a lone member": Refusal(
         lambda: set_std([[0.5], [0.25]]),
         "pass (sets, members) with every member of a set in its row; drop and count incomplete sets first",
@@ -139,6 +147,16 @@ REFUSALS = {
         lambda: average_face([PIXELS, PIXELS, PIXELS[:1]]), "align and crop all faces to one size first"
     ),
     "a face that is no picture": Refusal(lambda: average_face([PIXELS, [0.5]]), EIGHT_BITS),
+    "edits of other originals": Refusal(lambda: flip_rate([0, 1], [0, 1, 1]), EDITS),
+    "edits of three axes": Refusal(lambda: flip_rate([0, 1], np.zeros((2, 1, 1), int)), EDITS),
+    "originals of two axes": Refusal(lambda: flip_rate([[0], [1]], [[0], [1]]), EDITS),
+    "codes against names": Refusal(
+        lambda: flip_rate([0, 1], ["man", "woman"]), "pass codes of one coding for both, or names for both"
+    ),
+    "an edit without a class": Refusal(lambda: flip_rate([0, 1], [0, -1]), CLASSES),
+    "an original without a name": Refusal(lambda: flip_rate(["man", ""], ["man", "man"]), CLASSES),
+    "no edit at all": Refusal(lambda: flip_rate([0], np.zeros((1, 0), int)), CLASSES),
+    "shares for classes": Refusal(lambda: flip_rate([0.5], [0.5]), CLASSES),
     "embeddings of two models": Refusal(
         lambda: neighbour_shares([[0.0]], np.array([0]), [[0.0, 0.0]], np.array([0]), k=1), "embed both with one model"
     ),
