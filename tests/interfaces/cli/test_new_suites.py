@@ -347,7 +347,11 @@ def test_a_measured_suite_states_the_loss_that_each_check_fails_and_watches_what
     assert {check.margin for check in suite.checks if check.metric in ("p_true", "group_gap")} == {0.1}
 
 
-def test_images_that_can_decide_nothing_get_no_suite_and_are_told_what_is_missing(toy: Toy) -> None:
+def test_images_that_can_decide_nothing_get_no_suite_and_are_told_what_is_missing(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decidable, "RUNS", 10)  # of a dozen margins
+    monkeypatch.setattr(decidable, "LOSSES", (0.4,))
     words = ["--dataset", "toy", "--model", "scores:tuned.csv?values=logit", "--tolerates", "0.001", "--measured"]
     code, output = new(toy.root, "first", *words)
     assert code == 4
