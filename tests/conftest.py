@@ -41,10 +41,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What is imported and collected stays until the end: collections of garbage need not look at it."""
+    """What is imported and collected stays until the end: collections of garbage need not look at it, and come less
+    often, which takes 7% less time."""
     if len(session.items) > 100:  # else it costs more than it saves: a gate's run takes a second
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_configure(config: pytest.Config) -> None:
