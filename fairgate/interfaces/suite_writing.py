@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -131,11 +132,23 @@ def _of_words(
         what = f"the table does not name the question of {share_words(unnamed, 'answer')}."
         remedy = 'name it: `fairgate suite new` takes --question "TEXT"; of an empty column `prompt` also append '
         raise SettingsError(what, where=model, remedy=f"{remedy}`?prompt=none` to the model")
+    _require_askable(Counter(str(asked) for _, asked in named), len(release.index), model)
     targets = getattr(opened, "targets", {})
     return draft.of_answers(
         {(row, str(asked)): answer for (row, asked), answer in named.items()},
         {(row, str(prompt if prompt.strip() else question)): target for (row, prompt), target in targets.items()},
     )
+
+
+def _require_askable(asked: Mapping[str, int], images: int, model: str) -> None:
+    """Raises SettingsError for questions, with the number of their answers, that a suite cannot put to all images."""
+    what, longest = "", max(map(len, asked), default=0)
+    if len(asked) > 1 and min(asked.values()) < images:
+        what = f"the table has {len(asked):,} questions, and not each is about all {images:,} images."
+    elif longest > probes.LONGEST_PROSE:
+        what = f"a question of the table has {longest:,} characters, and a suite's has at most {probes.LONGEST_PROSE}."
+    remedy = "if each image has one question, append `?prompt=none` to the model and describe it: --question 'TEXT'"
+    _refuse(bool(what), what, model, remedy)
 
 
 def _refuse(wrong: bool, what: str, model: str, remedy: str) -> None:

@@ -145,12 +145,14 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
 
 
 def _targets(arrow: Any, rows: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:
-    """Of rows that have a target, by image and prompt."""
+    """By image and prompt, of rows that have a target and are not again in the table with another one."""
     column = arrow.column("target") if "target" in arrow.column_names else None
     if column is None or not is_text(column.type):
         return {}
     there = column.is_valid().to_pylist()
-    return {row: str(text) for row, text, valid in zip(rows, texts(column), there, strict=True) if valid}
+    named = {(row, str(text)) for row, text, valid in zip(rows, texts(column), there, strict=True) if valid}
+    once = Counter(row for row, _ in named)
+    return {row: text for row, text in named if once[row] == 1}
 
 
 def _words(arrow: Any, name: str) -> list[str]:

@@ -73,11 +73,14 @@ def _rows(path: Path) -> Iterator[Mapping[str, object]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         problem = "the file is no list of rows, and no `scenario_state.json` of HELM."
         raise ScoresError(problem, remedy="write a list of objects, or an object a line (.jsonl)")
-    try:
-        yield from rows if states is None else filter(None, map(_request_of_helm, rows))
-    except (AttributeError, KeyError, IndexError, TypeError) as error:
-        problem = f"a request of `scenario_state.json` is not as HELM writes it ({type(error).__name__}: {error})."
-        raise ScoresError(problem, remedy="keep the file as the run wrote it") from error
+    for number, row in enumerate(rows, 1):
+        try:
+            read = row if states is None else _request_of_helm(row)
+        except (AttributeError, KeyError, IndexError, TypeError) as error:
+            problem = f"request {number:,} of `scenario_state.json` is not as HELM writes it."
+            raise ScoresError(problem, remedy="keep the file as the run wrote it") from error
+        if read is not None:
+            yield read
 
 
 def _request_of_helm(state: Mapping[str, Any]) -> dict[str, object] | None:

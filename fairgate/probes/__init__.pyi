@@ -30,6 +30,7 @@ from .question_items import Item as Item
 from .question_items import items_of as items_of
 from .registry import PROBES as PROBES
 from .registry import value_name as value_name
+from .settings import LONGEST_PROSE as LONGEST_PROSE
 from .settings import Name as Name
 from .settings import Prose as Prose
 from .settings import SuiteSection as SuiteSection

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fairgate.ground.errors import ModelError, SuiteError, listed
 from fairgate.models import AnsweringModel, Capability, Floats, LabelModel
@@ -44,6 +44,16 @@ class QuestionSettings(SuiteSection):
         description="What is right: an option, `abstain`, or, by an attribute, `subject` or `set_id`, for each of its "
         "values: `{gender: {female: her, male: his}}`. Left out, nothing is right or wrong.",
     )
+
+    @field_validator("right", mode="before")
+    @classmethod
+    def _in_texts(cls, right: object) -> object:
+        by_value = right.values() if isinstance(right, dict) else [] if right is None else [{"": right}]
+        if not all(isinstance(own, dict) and all(isinstance(text, str) for text in own.values()) for own in by_value):
+            raise ValueError(
+                'write an option, or one for each group: `{gender: {female: "yes", male: "no"}}`; yes and no in quotes'
+            )
+        return right
 
     @model_validator(mode="after")
     def _right(self) -> QuestionSettings:

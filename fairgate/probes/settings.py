@@ -20,7 +20,8 @@ def plain(text: str) -> str:
     return text
 
 
-Prose = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+LONGEST_PROSE = 500
+Prose = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PROSE)]
 Text = Annotated[Prose, AfterValidator(plain)]
 """A name or prompt that is shown everywhere: test ids, tables, logs."""
 Texts = list[Text] | dict[Text, list[Text]]

@@ -120,9 +120,9 @@ def remarks(record: RunRecord) -> list[Remark]:
 
 
 def saturated(checks: Sequence[CheckResult]) -> list[Remark]:
-    """Of checks that compare a share with a baseline that is at an end of its scale, in every group: what they cannot
-    see. A run that is compared with nothing is taken for the baseline that it may become."""
-    ends: dict[tuple[bool, float], dict[str, bool]] = {}
+    """Of checks that compare a share with a baseline, or the anchor, that is at an end of its scale, in every group:
+    what they cannot see. A run that is compared with nothing is taken for the baseline that it may become."""
+    ends: dict[tuple[str, bool, bool, float], dict[str, bool]] = {}
     for check in checks:
         spec = own_metrics().get(check.metric)
         parts: list[CheckResult | GroupResult] = [*check.groups] or [check]
@@ -131,13 +131,15 @@ def saturated(checks: Sequence[CheckResult]) -> list[Remark]:
         values = {part.value if check.baseline is None else part.baseline for part in parts} - {None}
         if len(values) == 1 and (end := values.pop()) in (0.0, 1.0):
             best = (end == 1) == (check.better == "higher")
-            ends.setdefault((best, end), {})[check.item] = bool(check.groups)
+            whose = "as a baseline, this run" if check.baseline is None else f"the {check.against or 'baseline'}"
+            ends.setdefault((whose, best, spec.turns, end), {})[check.item] = bool(check.groups)
     noted = []
-    for (best, end), items in ends.items():
+    for (whose, best, turns, end), items in ends.items():
         named = listed([clean(item, 120) for item in items], 3)
-        where = f"{named}: the baseline is {number(end)}{' in every group' if all(items.values()) else ''}, the"
+        where = f"{named}: {whose} is {number(end)}{' in every group' if all(items.values()) else ''}, the"
         if best:
-            text = f"{where} best there is: a gain cannot show, and a loss shows only once an answer turns"
+            text = f"{where} best there is: a gain cannot show"
+            text += ", and a loss shows only once an answer turns" if turns else ""
         else:
             text = f"{where} worst there is: a loss cannot show, so that the check cannot fail"
         noted.append(Remark("note" if best else "warning", text))

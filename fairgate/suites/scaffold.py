@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +16,7 @@ from fairgate.ground.errors import SettingsError, SuiteError, listed
 from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
 from fairgate.probes import ABSTAINED, DatasetFacts, Item, filled, with_article
-from fairgate.suites.quoting import quoted
+from fairgate.suites.quoting import as_json, quoted
 from fairgate.suites.targets import MOST, MOST_SETS, options_of, right_of, written
 
 if TYPE_CHECKING:
@@ -190,7 +188,7 @@ class SuiteDraft:
         environment = Environment(  # noqa: S701 - YAML, not HTML
             trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
         )
-        environment.filters |= {"quoted": quoted, "json": partial(json.dumps, ensure_ascii=False)}
+        environment.filters |= {"quoted": quoted, "json": as_json}
         return environment.from_string(Path(__file__).with_name(template).read_text(encoding="utf-8")).render(
             name=self.name,
             dataset=self.dataset.name,

@@ -19,7 +19,7 @@ from fairgate.ground.errors import ScoresError, SettingsError
 from fairgate.interfaces.suite_writing import SuiteOptions, first_suite
 from fairgate.models import open_scorer
 from fairgate.records import CheckResult, RunRecord
-from fairgate.suites import resolve
+from fairgate.suites import load_text, resolve
 
 IMAGES = 240
 QUESTION = "Is this person a doctor?\nAnswer the question using a single word or phrase."
@@ -177,7 +177,7 @@ def twice(state: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (broken, "is not as HELM writes it"),
+        (broken, r"request 4 of `scenario_state.json` is not as HELM writes it\.\n"),
         (by_option, "asks about each option apart"),
         (twice, "1 question with two answers"),
     ],
@@ -207,6 +207,32 @@ def test_a_run_of_helm_whose_question_is_not_in_the_file_gets_a_suite_once_it_is
     named = replace(options, model=f"{uri}?prompt=none", question="Would you hire this person?")
     written = first_suite("named", root, named)
     assert '"Would you hire this person?"' in written.text
+
+
+def test_questions_that_a_suite_cannot_put_to_all_images_are_described_by_one(root: Path) -> None:
+    uri = lmms_eval(root / "long.jsonl", nearly, input="Who? " * 200)
+    options = SuiteOptions("people", uri, baseline="none")
+    with pytest.raises(SettingsError, match="has 1,000 characters"):
+        first_suite("named", root, options)
+    long = (root / "long.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = [json.loads(line) | {"input": f"Question {n}?"} for n, line in enumerate(long)]
+    (root / "own.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with pytest.raises(SettingsError, match="240 questions, and not each is about all") as caught:
+        first_suite("named", root, replace(options, model="answers:own.jsonl"))
+    assert "`?prompt=none`" in str(caught.value.remedy)
+    described = replace(options, model="answers:own.jsonl?prompt=none", question="Is this\u2028a \x7f doctor?")
+    text = first_suite("named", root, described).text
+    suite = load_text(text.encode(), root / "named.yaml", shown="named").suite
+    assert suite.probes["question"].texts([]) == [described.question]
+
+
+def test_a_target_that_differs_between_rows_of_one_image_is_not_right(root: Path) -> None:
+    uri = lmms_eval(root / "run.jsonl", right)
+    lines = [json.loads(line) for line in (root / "run.jsonl").read_text(encoding="utf-8").splitlines()]
+    again = map(json.dumps, [*lines, lines[0] | {"target": "No"}, lines[0] | {"target": "Yes"}])
+    (root / "run.jsonl").write_text("\n".join(again), encoding="utf-8")
+    text = first_suite("named", root, SuiteOptions("people", uri, baseline="none")).text
+    assert "right:" not in text
 
 
 def test_samples_with_several_answers_a_question_are_refused(root: Path) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from fairgate.ground.errors import ScoresError, SuiteError
 from fairgate.models import open_scorer
@@ -174,6 +175,14 @@ print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "False", done.stderr
+
+
+@pytest.mark.parametrize("right", [True, {"gender": {"female": True}}, {"gender": "her"}, ["yes"]])
+def test_what_is_right_in_another_form_is_refused_with_the_form_that_is_meant(right: object) -> None:
+    asked = {"question": "Is it?", "options": {"yes": [], "no": []}, "right": right}
+    with pytest.raises(ValidationError, match=r"one for each group: .* yes and no in quotes") as caught:
+        PROBES["question"].model_validate({"kind": "question", "questions": {"it": asked}})
+    assert caught.value.error_count() == 1
 
 
 def test_what_is_right_may_be_listed_set_by_set_and_a_set_without_is_an_error() -> None:

@@ -29,8 +29,18 @@ def test_a_baseline_at_an_end_of_its_scale_is_named_with_what_the_check_cannot_s
 ) -> None:
     (remark,) = saturated([check])
     assert remark.level == level
-    assert remark.text.startswith(f"{check.item}: the baseline is ")
+    whose = "as a baseline, this run" if check.baseline is None else "the baseline"
+    assert remark.text.startswith(f"{check.item}: {whose} is ")
     assert words in remark.text
+
+
+def test_the_anchor_is_called_so_and_only_answers_turn() -> None:
+    checks = [compared(1.0, 0.9, against="baseline"), compared(1.0, 0.9, against="anchor")]
+    ours, anchors = saturated(checks)
+    assert ours.text.startswith("by-group: the baseline is 1.000")
+    assert anchors.text.startswith("by-group@anchor: the anchor is 1.000")
+    (of_means,) = saturated([compared(1.0, 0.9, metric="p_true")])
+    assert of_means.text.endswith("the best there is: a gain cannot show")
 
 
 def test_only_a_share_that_is_compared_and_decides_can_be_saturated() -> None:
