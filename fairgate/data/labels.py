@@ -146,7 +146,8 @@ def reading(what: str, path: Path, kind: str) -> Iterator[None]:
     except FileNotFoundError:
         raise DatasetError(f"{what} does not exist.", where=str(path), remedy=f"give the path of {kind}") from None
     except (OSError, EOFError, ValueError, RecursionError, csv.Error, zlib.error) as error:
-        raise DatasetError(f"{what} cannot be read: {error}.", where=str(path), remedy=f"give {kind}") from error
+        fault = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise DatasetError(f"{what} cannot be read: {fault}.", where=str(path), remedy=f"give {kind}") from error
 
 
 def inside(value: str, place: str) -> PurePosixPath:

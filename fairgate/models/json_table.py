@@ -55,8 +55,16 @@ def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str], dict[st
             raise ScoresError(f"the table has more than {what}.", remedy="write one row an image and question")
     if not count:
         raise ScoresError("the table has no row.", remedy="write an object a row")
-    arrays = {name: _array([*cells, *[None] * (count - len(cells))]) for name, cells in columns.items()}
-    table = pa.table({name: array for name, array in arrays.items() if array is not None})
+    try:
+        arrays = {name: _array([*cells, *[None] * (count - len(cells))]) for name, cells in columns.items()}
+        table = pa.table({name: array for name, array in arrays.items() if array is not None})
+    except UnicodeEncodeError as error:
+        raise ScoresError(
+            "a text holds half of a character.", remedy="write it in UTF-8, in whole characters"
+        ) from error
+    except (pa.ArrowInvalid, OverflowError) as error:
+        problem = "a whole number has more than 64 bits."
+        raise ScoresError(problem, remedy="write it as text, in quotes, or with a decimal point") from error
     samples = {"doc_id", "filtered_resps"} <= columns.keys() and "answer" not in columns
     odd = {name: _odd_row(columns[name]) for name, array in arrays.items() if array is None}
     usual = {name: own for name, own in _LMMS_EVAL.items() if samples and (name == "answer" or own not in odd)}

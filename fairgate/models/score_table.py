@@ -122,13 +122,21 @@ class ScoreTable:
 
         column = self._arrow.column(prompt)
         if not is_number(column.type):
-            first = next((value.as_py() for chunk in column.chunks for value in chunk if value.is_valid), None)
+            given = [value for value in column.to_pylist() if value is not None]
+            first = next((value for value in given if not _reads_as_number(value)), next(iter(given), None))
             raise ScoresError(
                 f"column '{prompt}' does not hold numbers (such as {str(first)[:40]!r}).",
                 where=str(self.path),
                 remedy="write one number a row, decimals with a point",
             )
         return numbers(column)
+
+
+def _reads_as_number(value: object) -> bool:
+    try:
+        return bool(np.isfinite(float(str(value))))
+    except ValueError:
+        return False
 
 
 def declared_logit_scale(options: Mapping[str, str], uri: str) -> float | None:

@@ -71,7 +71,8 @@ def opened_table(
     except (pa.ArrowException, csv.Error, OSError, *_NO_TABLE) as error:
         kind = "JSON, an object a row" if ending in ENDINGS else "UTF-8 CSV, JSON Lines or as Parquet"
         remedy = f"write it as {kind}"
-        fault = _NO_UTF8.sub(_UTF8, str(error))
+        nested = isinstance(error, RecursionError)
+        fault = "it is nested too deeply" if nested else _NO_UTF8.sub(_UTF8, str(error))
         if isinstance(error, json.JSONDecodeError):
             fault, remedy = (
                 f"no JSON, from line {error.lineno} on",

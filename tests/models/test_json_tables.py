@@ -100,7 +100,7 @@ def test_questions_in_other_words_are_read_if_the_address_says_so(tmp_path: Path
         ('{"id": 0, "answer": NaN}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows, first in row 1"),
         ("\n\n", "the table has no row"),
         ('{"id": 0, "answer": null}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows"),
-        ('{"id": 99999999999999999999999, "answer": "x"}\n', "cannot be read"),
+        ('{"id": 99999999999999999999999, "answer": "x"}\n', "a whole number has more than 64 bits"),
         ('{"answer": "x"}\n', "no column says which image"),
         ('{"id": 0, "answer": "x", "answer": "y"}\n', "line 1: the key 'answer' is twice in one object"),
         ('{"id": 0, "answer": "x", "more": [{"a": 1, "a": 2}]}\n', "the key 'a' is twice"),
@@ -179,6 +179,25 @@ def test_a_number_that_is_none_is_refused_where_it_is(number: str, tmp_path: Pat
     (tmp_path / "s.jsonl").write_text("\n".join(rows), encoding="utf-8")
     with pytest.raises(ScoresError, match="NaN or infinite for 1 image: '3'"):
         opened("scores:s.jsonl?values=cosine", pictures, tmp_path).similarity([["a man"]])
+
+
+@pytest.mark.parametrize(
+    ("cell", "problem"),
+    [
+        ("1e", "does not hold numbers (such as '1e')"),
+        (2**64, "a whole number has more than 64 bits"),
+        ("\ud800", "a text holds half of a character"),
+    ],
+)
+def test_a_cell_that_no_column_can_hold_is_told_in_words(
+    cell: object, problem: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    lines(
+        tmp_path / "s.jsonl", [{"file": name, "a": 0.5 if row else cell} for row, name in enumerate(NAMES[::-1])][::-1]
+    )
+    with pytest.raises(ScoresError) as caught:
+        opened("scores:s.jsonl?values=probability", pictures, tmp_path).log_probabilities(["a", "a"])
+    assert problem in str(caught.value)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, pictures: Pictures) -> None:
