@@ -18,6 +18,7 @@ from fairgate.gate.model_runs import ComparedRun
 from fairgate.gate.preparation import Approving, Prepared
 from fairgate.ground.errors import BaselineError, SuiteError
 from fairgate.ground.hashing import sha256_bytes
+from fairgate.ground.text import without_json
 from fairgate.records import Against, ApprovalKind, DefinitionChange, ModelInfo, NeededApproval
 from fairgate.version import __version__
 
@@ -146,6 +147,7 @@ def _listed(changes: Sequence[DefinitionChange]) -> str:
 def _short(text: str | None) -> str:
     if text is None:
         return "(not there)"
+    text = without_json(text)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 

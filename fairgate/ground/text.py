@@ -65,3 +65,12 @@ def find_separator(text: IO[str], where: str, failure: type[FairgateError]) -> s
             remedy="quote the names of columns that hold one of them",
         )
     return best[0]
+
+
+def without_json(value: str) -> str:
+    """A value of a suite, as its definition is compared, without the marks of JSON.
+
+    >>> without_json('{"until": "2027-03-01", "reason": "retraining"}')
+    'until: 2027-03-01, reason: retraining'
+    """
+    return re.sub(r'[{}\[\]"]', "", value) if value.startswith(("{", "[")) else value

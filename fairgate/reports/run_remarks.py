@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from fairgate.ground.errors import clean, listed
 from fairgate.ground.number_format import number, share_words
+from fairgate.ground.text import without_json
 from fairgate.records import (
     CheckResult,
     Decider,
@@ -45,7 +46,6 @@ _REASON: Final = 300
 _NOTICE: Final = 600
 _SUITE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
 _COMMAND: Final = 4000
-_JSON: Final = re.compile(r"[{}\[\]\"]")
 
 DECIDERS: Final[dict[Decider, str]] = {
     "merge base": "the merge base",
@@ -174,15 +174,10 @@ def definition_words(record: RunRecord) -> str | None:
 
 def change_cells(change: DefinitionChange, limit: int) -> tuple[str, str, str]:
     """What changed, before and now, each cut at `limit` characters."""
-    before, now = (clean(_plain(text), limit) for text in (change.before, change.now))
+    before, now = (
+        clean("not there" if text is None else without_json(text), limit) for text in (change.before, change.now)
+    )
     return clean(change.what, limit), before, now
-
-
-def _plain(value: str | None) -> str:
-    """A value of a suite without the marks of JSON: `until: 2027-03-01, reason: retraining`."""
-    if value is None:
-        return "not there"
-    return _JSON.sub("", value) if value.startswith(("{", "[")) else value
 
 
 def excuse_words(check: CheckResult, record: RunRecord | None = None) -> str:

@@ -15,6 +15,7 @@ import pytest
 from imported_photographs import import_images
 
 from fairgate import gate
+from fairgate.gate.approvals import weaker_definition
 from fairgate.ground.errors import ScoresError, SettingsError
 from fairgate.interfaces.suite_writing import SuiteOptions, first_suite
 from fairgate.models import open_scorer
@@ -261,6 +262,14 @@ def test_a_run_does_not_say_what_is_right_about_it(root: Path) -> None:
     plain, _ = judged(root, lmms_eval(root / "biased.jsonl", biased), before)
     praised, checks = judged(root, lmms_eval(root / "praised.jsonl", biased, target="No"), before)
     assert (plain.verdict, praised.verdict, checks["groups"].value) == ("fail", "fail", 0.5)
+
+
+def test_another_right_needs_an_approval_whose_words_hold_no_json(tmp_path: Path) -> None:
+    others = SUITE.replace('{job: {doctor: "yes", nurse: "no"}}', '{set_id: {a: "no"}}')
+    before, now = (load_text(text.encode(), tmp_path / "asked.yaml", shown="asked").suite for text in (SUITE, others))
+    (needed,) = weaker_definition(before, now, "the merge base")
+    assert "right.job doctor: yes, nurse: no → (not there)" in needed.what
+    assert not set('{}[]"') & set(needed.what)
 
 
 def test_a_question_that_is_no_text_is_no_prompt(root: Path) -> None:
