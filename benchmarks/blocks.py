@@ -171,7 +171,9 @@ def main() -> None:
         return
     cells = [("means", kind, [1000] * 14) for kind in KINDS]
     cells += [("means", "skewness 6, long tail down", [10_000, 4000, 1000, 300, 100])]
-    cells += [("gaps", kind, [9000] * 3) for kind in ("normal", "skewness 6, long tail down")]
+    skewed = "skewness 6, long tail down"
+    cells += [("gaps", kind, sizes) for kind in ("normal", skewed) for sizes in ([9000] * 3, [1000] * 14)]
+    cells += [("gaps", skewed, [4000, 4000, 1000, 1000, *[300] * 10])]
     rows = []
     for drawn, most in (("blocks", resampling.MOST), ("sets", 10**9))[: 1 + given.sets]:
         resampling.MOST = most

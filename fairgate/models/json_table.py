@@ -107,7 +107,7 @@ def _request_of_helm(state: Mapping[str, Any]) -> dict[str, object] | None:
     answer = completions[0]["text"] if completions else None
     mapped = (state.get("output_mapping") or {}).get(answer.strip()) if isinstance(answer, str) else None
     named = pictures[0] if len(pictures) == 1 else instance["id"]
-    correct = (part["output"]["text"] for part in instance.get("references") or [] if "correct" in part["tags"])
+    correct = (part["output"]["text"] for part in instance.get("references") or [] if "correct" in part.get("tags", ()))
     read = {"prompt": text, "answer": answer if mapped is None else mapped, "target": next(correct, None)}
     return {ID: named, "instance": instance["id"], **read}
 

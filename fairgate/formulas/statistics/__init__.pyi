@@ -8,6 +8,8 @@ from .entries import Entries as Entries
 from .extremes import divergence_interval as divergence_interval
 from .extremes import extreme_interval as extreme_interval
 from .extremes import skew_interval as skew_interval
+from .medians import median_interval as median_interval
+from .medians import weighted_median as weighted_median
 from .paired import PairedComparison as PairedComparison
 from .paired import compare_draws as compare_draws
 from .paired import compare_means as compare_means
@@ -26,7 +28,5 @@ from .resampling import Interval as Interval
 from .resampling import Resamples as Resamples
 from .resampling import Unavailable as Unavailable
 from .resampling import bootstrap as bootstrap
-from .resampling import median_interval as median_interval
 from .resampling import set_count_chunks as set_count_chunks
 from .resampling import set_counts as set_counts
-from .resampling import weighted_median as weighted_median

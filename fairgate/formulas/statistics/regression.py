@@ -19,7 +19,7 @@ from fairgate.formulas.statistics._limits import SKEWED, SPARSE, departures, hid
 from fairgate.formulas.statistics.family import Evidence, Side, normal_score, student_t
 from fairgate.formulas.statistics.paired import PairedComparison
 from fairgate.formulas.statistics.paired_result import Design
-from fairgate.formulas.statistics.resampling import FloatArray, resampled_sums
+from fairgate.formulas.statistics.resampling import FloatArray, most_drawn, resampled_sums
 from fairgate.ground.errors import StatisticsError
 
 _LEVELS = 200
@@ -159,7 +159,8 @@ def compare_images(
     changes = image_changes(candidate, baseline, labels, groups=groups, units=units)
     now = _of_units(np.asarray(candidate, dtype=np.float64), np.asarray(labels), groups, units, centred=True)
     sides = [[design.sign * sample for sample in samples] for samples in (changes, now)]
-    both = [_centred_sums([side[group] for side in sides], draws, rng) for group in range(groups)]
+    most = most_drawn(sum(sample.size for sample in changes), groups)
+    both = [_centred_sums([side[group] for side in sides], draws, rng, most) for group in range(groups)]
     evidence, own = (
         contrast_evidence(side, [resampled[at] for resampled in both], alpha=design.alpha)
         for at, side in enumerate(sides)
@@ -167,12 +168,12 @@ def compare_images(
     return PairedComparison(design, evidence, "max-t bootstrap", draws, None if design.harm == "either" else own)
 
 
-def _centred_sums(samples: Sequence[FloatArray], draws: int, rng: np.random.Generator) -> list[FloatArray]:
+def _centred_sums(samples: Sequence[FloatArray], draws: int, rng: np.random.Generator, most: int) -> list[FloatArray]:
     """Of samples of the same images (images,), the sums of centred values and of their squares in each resample of the
-    images, (draws, 2) each."""
+    images, (draws, 2) each; of more than `most` images, of so many blocks."""
     centred = [sample - sample.mean() for sample in samples]
     table = np.stack([*centred, *(values**2 for values in centred)], axis=1)
-    sums = resampled_sums(table, draws, rng, leading=len(samples))
+    sums = resampled_sums(table, draws, rng, leading=len(samples), most=most)
     return [sums[:, at :: len(samples)] for at in range(len(samples))]
 
 

@@ -1,9 +1,8 @@
-"""Counterfactual sets drawn with replacement, and intervals of means and medians. The images of a set are not
-independent: sets are drawn, as multiplicities, how often each set is in the resampled data.
+"""Counterfactual sets drawn with replacement, and intervals of means. The images of a set are not independent: sets are
+drawn, as multiplicities, how often each set is in the resampled data.
 
 Every statistic is computed from multiplicities, so that two runs, or many metrics, can share the same draws and be
-compared pair by pair. `Resamples` holds them for several tests on the same sets; they cost more than a test does. A
-median also has an exact interval from its order statistics, whatever the distribution, without resampling.
+compared pair by pair. `Resamples` holds them for several tests on the same sets; they cost more than a test does.
 """
 
 from __future__ import annotations
@@ -32,6 +31,9 @@ MOST = 8192
 
 BLOCKS = 2048
 """Blocks at most. Their sums estimate a variance to 1 / sqrt(1024) = 3%, which `Resamples.spread` takes off."""
+
+_LEAST = 256
+"""Blocks of every group, or all its rows, however many groups are drawn apart."""
 
 _FEW = 8
 """Rows per pattern from which on patterns are drawn instead of rows, if they are no more than blocks would be."""
@@ -175,29 +177,36 @@ def set_count_chunks(n_sets: int, draws: int, rng: Source) -> Iterator[Counts]:
         yield counts
 
 
-def blocks_of(n_sets: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The block of every set, (sets,): dealt at random, all of one size but the last."""
+def blocks_of(n_sets: int, rng: np.random.Generator, blocks: int | None = None) -> NDArray[np.int64]:
+    """The block of every set, (sets,): dealt at random into `blocks` at most (None: `BLOCKS`), all of one size but the
+    last."""
     unit = np.empty(n_sets, dtype=np.int64)
-    unit[rng.permutation(n_sets)] = np.arange(n_sets) // -(-n_sets // BLOCKS)
+    unit[rng.permutation(n_sets)] = np.arange(n_sets) // -(-n_sets // (blocks or BLOCKS))
     return unit
 
 
+def most_drawn(rows: int, groups: int) -> int:
+    """Of so many rows in groups that are drawn apart, how many rows of a group are drawn themselves: all if they are
+    `MOST` in all. Else the groups share `MOST` blocks, of which none has more than `BLOCKS` or less than `_LEAST`."""
+    return MOST if rows <= MOST else max(_LEAST, min(BLOCKS, MOST // groups))
+
+
 def resampled_sums(
-    table: FloatArray, draws: int, rng: np.random.Generator, *, leading: int | None = None
+    table: FloatArray, draws: int, rng: np.random.Generator, *, leading: int | None = None, most: int | None = None
 ) -> FloatArray:
     """Sums of a table (rows, columns) over rows drawn with replacement, as many as there are, (draws, columns).
 
     If few rows differ, as of right-or-wrong answers, how often each pattern is drawn is drawn at once: the distribution
-    is the same, and the time does not grow with the rows. Of other rows blocks are drawn, as `Resamples` does. Rows
-    with the same `leading` columns are the same in all.
+    is the same, and the time does not grow with the rows. Of `most` other rows (None: `MOST`) blocks are drawn, as
+    `Resamples` does. Rows with the same `leading` columns are the same in all.
     """
     rows = len(table)
     if (patterns := _patterns(table, table.shape[1] if leading is None else leading)) is not None:
         first, counts = patterns
         return np.asarray(rng.multinomial(rows, counts / rows, size=draws) @ table[first])
-    if rows <= MOST:
+    if rows <= (most or MOST):
         return _products(table, draws, rng)
-    unit = blocks_of(rows, rng)
+    unit = blocks_of(rows, rng, most)
     mean, units = table.mean(axis=0), int(unit.max()) + 1
     centred = table - mean
     columns = [np.bincount(unit, column, minlength=units).astype(np.float64) for column in centred.T]
@@ -267,31 +276,6 @@ class Unavailable:
     reason: str
 
 
-def weighted_median(values: ArrayLike, weights: Counts, unit: NDArray[np.int64] | None = None) -> FloatArray:
-    """Median of values (rows,) under each draw's multiplicities of the rows, or of their blocks `unit` (rows,), (draws,
-    rows or blocks) -> (draws,).
-
-    As np.median of the repeated values: the mean of the middle two where their number is even. Only values near the
-    middle are counted one by one: within five standard deviations of a resampled median's rank, or more if one is not.
-    """
-    value = np.asarray(values, dtype=np.float64)
-    order = np.argsort(value, kind="stable")
-    ranked, place, rows = value[order], order if unit is None else unit[order], value.size
-    total = (weights @ np.bincount(place, minlength=weights.shape[1]))[:, None]
-    reach = 1 + int(2.5 * np.sqrt(rows))
-    while True:
-        start, stop = max(0, rows // 2 - reach), min(rows, rows // 2 + reach)
-        below = (weights @ np.bincount(place[:start], minlength=weights.shape[1]))[:, None]
-        reached = np.cumsum(weights[:, place[start:stop]], axis=1, dtype=np.int32) + below.astype(np.int32)
-        if ((below <= (total - 1) // 2) & (reached[:, -1:] > total // 2)).all():
-            break
-        reach *= 4
-    lower = start + (reached <= (total - 1) // 2).sum(axis=1)
-    upper = start + (reached <= total // 2).sum(axis=1)
-    medians: FloatArray = (ranked[lower] + ranked[upper]) / 2.0
-    return medians
-
-
 def bootstrap(
     values: ArrayLike, sets: int | ArrayLike, rng: Source, n: int = 10_000, *, alpha: float = 0.05
 ) -> Interval:
@@ -324,28 +308,3 @@ def bootstrap(
     draws = np.concatenate([mean(chunk) for chunk in set_count_chunks(n_sets, n, rng)])
     lo, hi = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
     return Interval(estimate=estimate, lo=float(lo), hi=float(hi), method="percentile", draws=n)
-
-
-def median_interval(values: ArrayLike, *, alpha: float = 0.05) -> Interval | Unavailable:
-    """Interval for the median of independent values (sets,), such as the stds of sets: holds in 1 - alpha at least.
-
-    Its limits are two of the values: each value lies under the median or over it like a coin, so that the r-th
-    smallest lies over it with probability P(Binomial(sets, 1/2) < r), at most alpha / 2. (The bootstrap's percentiles
-    stay a little short of 95%.) `Unavailable` where not even the smallest value is safe: under 6 sets at alpha 0.05.
-    Raises StatisticsError for values that are not finite and an alpha out of range.
-    """
-    value = np.asarray(values, dtype=np.float64)
-    if value.ndim != 1 or not np.isfinite(value).all() or not 0 < alpha < 1:
-        raise StatisticsError(
-            f"values {value.shape}, {int((~np.isfinite(value)).sum())} of them not finite, and alpha {alpha} "
-            "make no interval.",
-            where="median_interval",
-            remedy="pass one finite value per set, and alpha between 0 and 1",
-        )
-    from scipy.special import bdtr  # 0.12 s to import
-
-    ranked, n = np.sort(value), value.size
-    below = int((bdtr(np.arange(n), n, 0.5) <= alpha / 2).sum())
-    if not below:
-        return Unavailable(f"{n} sets are too few")
-    return Interval(float(np.median(ranked)), float(ranked[below - 1]), float(ranked[n - below]), "order statistics", 0)

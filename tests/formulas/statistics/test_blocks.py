@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairgate.formulas.statistics import Entries, PairedResult, Resamples, paired_test, resampling
-from fairgate.formulas.statistics.resampling import blocks_of, resampled_sums
+from fairgate.formulas.statistics.resampling import blocks_of, most_drawn, resampled_sums
 from fairgate.ground.randomness import stream
 
 DRAWS = 1000
@@ -86,12 +86,20 @@ def test_sums_of_blocks_vary_as_those_of_sets_do() -> None:
     assert drawn.mean(axis=0) / wanted == pytest.approx(0, abs=5 / np.sqrt(4000))
 
 
-def test_many_rows_that_differ_are_drawn_in_blocks_with_their_means_and_variances() -> None:
+@pytest.mark.parametrize("most", [None, 256])
+def test_many_rows_that_differ_are_drawn_in_blocks_with_their_means_and_variances(most: int | None) -> None:
     rows = stream(0, "rows").lognormal(size=(20_000, 2))
-    drawn = resampled_sums(rows, 4000, stream(1, "rows"))
+    drawn = resampled_sums(rows, 4000, stream(1, "rows"), most=most)
     error = np.sqrt(len(rows)) * rows.std(axis=0)
     assert (drawn.mean(axis=0) - rows.sum(axis=0)) / error == pytest.approx(0, abs=5 / np.sqrt(4000))
     assert drawn.std(axis=0) / error == pytest.approx(1, abs=5 / np.sqrt(2 * 4000))
+
+
+def test_many_groups_that_are_drawn_apart_share_the_blocks() -> None:
+    shares = [
+        most_drawn(rows, groups) for rows, groups in [(8192, 126), (8193, 2), (10**6, 3), (10**6, 14), (10**6, 126)]
+    ]
+    assert shares == [8192, 2048, 2048, 585, 256]
 
 
 def test_more_patterns_than_blocks_are_not_drawn_one_by_one() -> None:
