@@ -22,6 +22,8 @@ from fairgate.probes.question_items import (
     commonest_right,
     items_of,
     lettered,
+    right_answers,
+    values_of,
     written,
 )
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled
@@ -235,9 +237,12 @@ class QuestionProbe(Probe):
         return min(known, default=1) if self.items is None else None
 
     def blind_share(self, rows: Rows) -> float | None:
-        """Of captions, by the answer's letter, or as it is written."""
+        """Of captions, by the answer's letter, or as it is written; else 1 if one answer is right about all that are
+        asked, whatever `right` says of others."""
         if self.items is None:
-            return None
+            asked = self.asked(rows)
+            told = [right_answers(question.right, rows, asked) for question in (self.questions or {}).values()]
+            return 1.0 if any(len(answers) == 1 for answers in told) else None
         return commonest_right(cast(CaptionedRows, rows), self.asked(rows), self.letters)
 
     def utility_check(self, name: str) -> str | None:
@@ -271,8 +276,7 @@ class QuestionProbe(Probe):
         if not isinstance(question.right, dict):
             return [by_answer[question.right]] * len(rows.subject)
         ((attribute, answers),) = question.right.items()
-        own = {"subject": rows.subject, "set_id": rows.set_id}
-        values = (own[attribute] if attribute in own else rows.attributes[attribute]).tolist()
+        values = values_of(attribute, rows).tolist()
         if lost := [f"'{value}'" for value in sorted(set(values).difference(answers))]:
             raise SuiteError(
                 f"no answer is right for {attribute} {listed(lost, 3)}.",

@@ -94,6 +94,22 @@ def written(name: str, phrases: Sequence[str]) -> str:
     return phrases[0] if phrases else name.replace("_", " ")
 
 
+def values_of(attribute: str, rows: Rows) -> NDArray[Any]:
+    """An attribute, `subject` or `set_id` of every image, (images,)."""
+    own = {"subject": rows.subject, "set_id": rows.set_id}
+    return own[attribute] if attribute in own else rows.attributes[attribute]
+
+
+def right_answers(
+    right: str | dict[str, dict[str, str]] | None, rows: Rows, asked: NDArray[np.bool_]
+) -> set[str | None]:
+    """What a question's `right` says of the images `asked`, (images,): None of those that it does not know."""
+    if not isinstance(right, dict):
+        return set() if right is None else {right}
+    ((attribute, answers),) = right.items()
+    return {answers.get(value) for value in set(values_of(attribute, rows)[asked].tolist())}
+
+
 def items_of(rows: CaptionedRows, abstain: Sequence[str], letters: bool) -> list[Item]:
     """The items in the captions of all images. Raises DatasetError for a caption that is none."""
     return _read(rows, lambda caption: _item(caption, tuple(abstain), letters))

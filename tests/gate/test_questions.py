@@ -211,8 +211,13 @@ groups:"""
     assert checks["useful"].verdict == "pass"
 
 
-def test_a_question_with_one_right_answer_for_all_does_not_show_that_a_model_is_of_use(root: Path) -> None:
-    text = SUITE.replace("right: {subject: {doctor: doctor, nurse: nurse}}", "right: doctor")
+_EVERY_SET = ", ".join(f'"{number:03d}": doctor' for number in range(SETS))
+
+
+@pytest.mark.parametrize("right", ["doctor", f"{{set_id: {{{_EVERY_SET}, of_no_image: nurse}}}}"])
+def test_a_question_with_one_right_answer_for_all_does_not_show_that_a_model_is_of_use(right: str, root: Path) -> None:
+    """Nor if the suite lists another answer for a set that the dataset lacks."""
+    text = SUITE.replace("right: {subject: {doctor: doctor, nurse: nurse}}", f"right: {right}")
     (root / "fairness_suites/asked.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(SuiteError, match="answers the same for every image"):
         gate.prepare("asked", root)
