@@ -175,4 +175,4 @@ def show_sizes(
             f"no verdict on them. Bring more, or group more coarsely ({grouping})."
         )
     if by_subject and any(size.judged(min_sets) and size.fewest < min_sets for size in sizes):
-        typer.echo(f"Checks by subject need as many {unit}s of each subject.")
+        typer.echo(f"A check by subject judges a group only if it has {min_sets} {unit}s of the subject.")

@@ -168,6 +168,7 @@ def test_a_preview_tells_which_groups_a_suite_would_not_judge_and_writes_nothing
     assert "race A 60 30 (x) yes" in told
     assert "B 10 5 (x) no" in told
     assert "age × race: 1 of 4 crossings would be judged" in told
+    assert "A check by subject judges a group only if it has 30 images of the subject." in told
     assert "separated by semicolons" in seen.stderr
     assert not (tmp_path / "datasets").exists()
     fewer = run(*named, "--min-sets", "10")
