@@ -118,7 +118,7 @@ def test_a_file_that_is_no_table_is_refused(text: str, problem: str, tmp_path: P
 @pytest.mark.parametrize(
     ("name", "content", "problem", "remedy"),
     [
-        ("a.csv", gzip.compress(b"file,answer\n"), "compressed by gzip", "gunzip"),
+        ("a.csv", gzip.compress(b"file,answer\n", mtime=0), "compressed by gzip", "gunzip"),
         ("a.xlsx", b"PK\x03\x04...", "a ZIP archive or a spreadsheet", "CSV in UTF-8"),
         ("a.jsonl", '{"id": 0}\n'.encode("utf-16"), "text in UTF-16", "UTF-8"),
         ("a.csv", "file,answer\na,\u00e9\n".encode("latin-1"), "byte 0xe9 at 14 is no UTF-8", "UTF-8 CSV"),
