@@ -85,9 +85,9 @@ class Prepared(Definition):
         """The images that are scored here: the dataset's, or a shard of them."""
         if self.distribution is None or self.distribution.shard is None:
             return self.dataset
-        from fairgate.models import Shard
+        from fairgate.models import ImageShard
 
-        return Shard(self.dataset, *self.distribution.shard)
+        return ImageShard(self.dataset, *self.distribution.shard)
 
     def spread(self, distribution: Distribution) -> Prepared:
         """The same, scored by several jobs."""

@@ -26,7 +26,7 @@ _BY_ROW = ("captions", "answers")
 """Kinds whose entries hold, under the same name in every shard, the texts of its own rows in one JSON object."""
 
 
-class Shard(SourceLike):
+class ImageShard(SourceLike):
     """The batches of a source that belong to one of `count` jobs, number 1 to `count`: consecutive ones, one at least.
 
     Fingerprint, length and row numbers are those of the whole source.
@@ -53,10 +53,10 @@ class Shard(SourceLike):
         return (batch for batch in self.source.image_batches(batch_size) if self.owns(int(batch[0][0]), batch_size))
 
 
-def shard_of(source: ImageSource) -> Shard | None:
+def shard_of(source: ImageSource) -> ImageShard | None:
     """The shard that a source is, or changes or watches; None for a whole one."""
     inner: Any = source
-    while inner is not None and not isinstance(inner, Shard):
+    while inner is not None and not isinstance(inner, ImageShard):
         inner = getattr(inner, "source", None)
     return inner
 

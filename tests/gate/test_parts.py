@@ -24,7 +24,7 @@ from toy_repository import GENDERS, TONES, Toy, rows
 from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.ground.errors import NoVerdict, SettingsError
-from fairgate.models import KEY_VARIABLE, Shard
+from fairgate.models import KEY_VARIABLE, ImageShard
 from fairgate.models.checkpoints import Checkpoint, Device
 from fairgate.models.decoding import SourceLike
 from fairgate.models.shards import PIECES
@@ -259,7 +259,7 @@ def test_a_part_has_no_table_that_holds_rows_of_other_jobs(two: list[Path]) -> N
 @given(st.integers(1, 400), st.integers(1, 40), st.integers(1, 20))
 def test_every_batch_belongs_to_one_job_and_every_job_has_one(images: int, batch_size: int, count: int) -> None:
     starts = range(0, images, batch_size)
-    jobs = [Shard(range(images), number, count) for number in range(1, count + 1)]  # type: ignore[arg-type]
+    jobs = [ImageShard(range(images), number, count) for number in range(1, count + 1)]  # type: ignore[arg-type]
     own = [[start for start in starts if job.owns(start, batch_size)] for job in jobs]
     assert all(own)
     assert sorted({start for job in own for start in job}) == list(starts)
@@ -277,7 +277,7 @@ def test_what_a_picture_shows_is_copied_to_rows_of_other_jobs_and_to_none_of_a_w
             return data
 
     half = Half(range(8))  # type: ignore[arg-type]
-    assert Watched(Shard(half, 1, 1)).seen() == [b"a", b"b", b"c", b"d", *[b"a"] * 4]  # type: ignore[arg-type]
+    assert Watched(ImageShard(half, 1, 1)).seen() == [b"a", b"b", b"c", b"d", *[b"a"] * 4]  # type: ignore[arg-type]
     with pytest.raises(KeyError):
         Watched(half).seen()  # type: ignore[arg-type]
 

@@ -264,21 +264,23 @@ def with_losses(measured: Outlook, simulation: Simulation, suite: Suite) -> Outl
     checks = [check for check in suite.checks if check.no_worse_than and check.id in deciding]
     suite = with_tiers(_short(suite).model_copy(update={"checks": checks}), deciding)  # one family: bounds are none
     between = {check.id: (0, len(LOSSES)) for check in checks if simulation.loses and measured.groups}
+    groups = list(measured.groups)
     while open_ := [id_ for id_, (low, high) in between.items() if low < high]:
         at = sum(between[open_[0]]) // 2
         asked = [id_ for id_ in open_ if between[id_][0] <= at < between[id_][1]]
-        seen = _seen(simulation, suite, asked, measured.groups, LOSSES[at])
+        seen = _seen(simulation, suite, asked, groups, LOSSES[at])
         between |= {id_: (between[id_][0], at) if id_ in seen else (at + 1, between[id_][1]) for id_ in asked}
     losses = {id_: LOSSES[at] for id_, (at, _) in between.items() if at < len(LOSSES)}
     return replace(measured, checks=tuple(replace(check, loss=losses.get(check.id)) for check in measured.checks))
 
 
 def _seen(
-    simulation: Simulation, suite: Suite, asked: Sequence[str], groups: Sequence[tuple[str, str]], loss: float
+    simulation: Simulation, suite: Suite, asked: Sequence[str], groups: list[tuple[str, str]], loss: float
 ) -> set[str]:
-    """Those of the checks that fail often enough, whichever group loses so much."""
+    """Those of the checks that fail often enough, whichever group loses so much. A group whose loss no check sees is
+    the first of `groups` from then on: the next loss that is not seen either is found with it alone."""
     seen = set(asked)
-    for attribute, group in groups:
+    for attribute, group in list(groups):
         missed = dict.fromkeys(seen, 0)
         for run in simulation.runs(suite, LOSS_RUNS, (attribute, group, loss)):
             for id_ in seen:
@@ -286,6 +288,10 @@ def _seen(
             if min(missed.values(), default=LOSS_RUNS) > MISSED * LOSS_RUNS:
                 break
         seen = {id_ for id_ in seen if missed[id_] <= MISSED * LOSS_RUNS}
+        if not seen:
+            groups.remove((attribute, group))
+            groups.insert(0, (attribute, group))
+            break
     return seen
 
 
