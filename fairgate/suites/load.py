@@ -64,7 +64,8 @@ def suite_path(name: str, root: Path) -> Path:
     """The file of a suite. Raises SuiteError with the nearest name for an unknown one."""
     known = suite_names(root)
     if name not in known:
-        listed = f"suites here: {', '.join(known)}" if known else f"there is no suite in {FOLDER}/ yet"
+        first = f"there is no suite in {FOLDER}/ yet: write one: `fairgate suite new NAME --dataset DATA --model URI`"
+        listed = f"suites here: {', '.join(known)}" if known else first
         raise SuiteError(
             f"there is no fairness suite '{name}'.",
             where=f"{FOLDER}/",

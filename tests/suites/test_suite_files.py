@@ -45,10 +45,10 @@ def test_an_unknown_suite_is_answered_with_the_nearest_name(toy: Toy) -> None:
     assert suite_names(toy.root) == ["jobs"]
 
 
-def test_a_repository_without_suites_says_so(tmp_path: Path) -> None:
+def test_a_repository_without_suites_names_the_command_that_writes_one(tmp_path: Path) -> None:
     with pytest.raises(SuiteError) as caught:
         suite_path("jobs", tmp_path)
-    assert "there is no suite in fairness_suites/ yet" in str(caught.value)
+    assert "write one: `fairgate suite new NAME --dataset DATA --model URI`" in str(caught.value)
 
 
 @pytest.mark.parametrize(
