@@ -82,6 +82,7 @@ class SavedRun:
             created_at=record.created_at,
             commit=self.files.commit,
             rescored=differs,
+            weights=record.model.weights,
         )
         if differs is not None:
             model = self.checkpoint(differs)

@@ -18,6 +18,7 @@ from fairgate.ground.hashing import digest
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints import (
     TransformersFolder,
+    count_weights,
     find_device,
     find_folder,
     is_hub_id,
@@ -126,6 +127,13 @@ class JudgedModel(ABC, Generic[Network]):
     @abstractmethod
     def _load(self) -> Network:
         """The loaded model."""
+
+    @property
+    def weights(self) -> int | None:
+        """How many numbers its safetensors files hold, those of adapters aside; None where its URI names no such."""
+        from fairgate.models.registry import local_paths  # which imports this module
+
+        return count_weights([resolve(str(path), self._request.base) for path in local_paths(self.uri)])
 
     def _ways(self, *packages: str) -> dict[str, Any]:
         """What decides its numbers on whatever images: files and options, code, versions of packages, precision."""

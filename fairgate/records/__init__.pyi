@@ -72,6 +72,7 @@ from .parts import Number as Number
 from .parts import RecordPart as RecordPart
 from .parts import Status as Status
 from .parts import plain_notice as plain_notice
+from .parts import same_architecture as same_architecture
 from .parts import status_of as status_of
 from .run import NEEDS_APPROVAL as NEEDS_APPROVAL
 from .run import NO_VERDICT as NO_VERDICT

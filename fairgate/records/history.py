@@ -55,7 +55,7 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class PastRun:
     """A finished run. `height` counts the commits that led to it, `model` is the checkpoint's fingerprint; what the run
-    did not know is None."""
+    did not know is None. `weights` and `other_architecture` are its record's."""
 
     run_id: str
     created_at: str
@@ -72,6 +72,8 @@ class PastRun:
     notice: str | None
     metrics: Mapping[str, float]
     questions: Mapping[str, Question]
+    weights: int | None = None
+    other_architecture: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +190,12 @@ class Series:
 @dataclass(frozen=True, slots=True)
 class History:
     """A suite's series. `by_commit`: runs are in the order of their commits, else of time. `repeats` are items that
-    are left out because they measure, of the same subject, what another item does."""
+    are left out because they measure, of the same subject, what another item does; `others` are runs that are left out
+    because another architecture is another product."""
 
     suite: str
     runs: tuple[PastRun, ...]
     series: tuple[Series, ...]
     by_commit: bool
     repeats: tuple[str, ...] = ()
+    others: tuple[PastRun, ...] = ()

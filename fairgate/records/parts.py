@@ -79,7 +79,8 @@ class ModelInfo(RecordPart):
     images and prompts, `open_clip/1`. `tokenizer` and `preprocessing` are digests of the files and settings that turn
     text into tokens and pictures into tensors; `logit_scale` multiplies cosines before the softmax. Each is None where
     it is not known (a table of scores, a record from before there were such fields). `frequencies`: a table of
-    shares of sampled answers, which have no label temperature."""
+    shares of sampled answers, which have no label temperature. `weights` counts the numbers in its safetensors files,
+    adapters aside; None where it has none here."""
 
     uri: str
     fingerprint: str
@@ -90,6 +91,18 @@ class ModelInfo(RecordPart):
     preprocessing: str | None = None
     logit_scale: Number = None
     frequencies: bool = False
+    weights: Annotated[int, Field(ge=1)] | None = None
+
+
+def same_architecture(weights: int | None, others: int | None) -> bool:
+    """Whether two checkpoints may be of one architecture, by their numbers of weights: these differ by 0.5% at most, or
+    one is not known. New labels or tokens change a network's size by less, another patch size by more (ViT-B/32 and
+    ViT-B/16: 1.1%).
+
+    >>> same_architecture(151_277_313, 149_620_737), same_architecture(151_277_313, 151_278_000)
+    (False, True)
+    """
+    return weights is None or others is None or abs(weights - others) <= 0.005 * max(weights, others)
 
 
 class Environment(RecordPart):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from fairgate.records.check import STRICTNESS, CheckResult, Decider, Verdict
-from fairgate.records.parts import DatasetInfo, Entropy, Environment, ModelInfo, RecordPart
+from fairgate.records.parts import DatasetInfo, Entropy, Environment, ModelInfo, RecordPart, same_architecture
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -26,7 +26,8 @@ class BaselineInfo(RecordPart):
 
     `commit` is where `git:` found its record: the merge base. `rescored` says why the baseline's checkpoint was scored
     in this run instead of read from its record. `unchanged`: the candidate is this very checkpoint, so that every
-    difference is zero.
+    difference is zero. `weights` is that of a saved record, as in `ModelInfo`: of a baseline that was named as a model,
+    another architecture is meant.
     """
 
     source: str
@@ -36,6 +37,7 @@ class BaselineInfo(RecordPart):
     commit: str | None = None
     rescored: str | None = None
     unchanged: bool = False
+    weights: Annotated[int, Field(ge=1)] | None = None
 
 
 class DefinitionChange(RecordPart):
@@ -185,6 +187,11 @@ class RunRecord(RecordPart):
     def ok(self) -> bool:
         """Whether the gate is open: the checks pass, and nothing has to be approved."""
         return self.passes and not self.needs_approval
+
+    @property
+    def other_architecture(self) -> bool:
+        """Whether the saved baseline is of another architecture, as far as is known: a trial of another product."""
+        return self.baseline is not None and not same_architecture(self.model.weights, self.baseline.weights)
 
     @property
     def exit_code(self) -> int:

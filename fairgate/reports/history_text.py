@@ -228,9 +228,22 @@ def terminal_lines(history: History) -> list[str]:
         *_first(absent(history), _LINES),
         *_first(cuts(history), _LINES),
         *([f"left out, same number as above: {', '.join(repeated)}"] * bool(history.repeats)),
+        *left_out(history),
         *_branches(history),
         RULE,
         *(f"Note: {notice}" for notice in notices(history)),
+    ]
+
+
+def left_out(history: History) -> list[str]:
+    """The runs of another architecture, as one sentence; nothing where there are none."""
+    if not history.others:
+        return []
+    names = [_commit(Point(run, 0, math.nan, None, None, None)) for run in history.others[-_MOVES:]]
+    more = len(history.others) - len(names)
+    return [
+        f"left out, of another architecture (number of weights): {', '.join(names)}"
+        + (f" and {more} earlier" if more else "")
     ]
 
 

@@ -34,6 +34,8 @@ CREATED = "fairgate.created_at"
 PULL_REQUEST = "fairgate.pull_request"
 DIRTY = "fairgate.git.dirty"
 MODEL = "fairgate.model.fingerprint"
+WEIGHTS = "fairgate.model.weights"
+OTHER_ARCHITECTURE = "fairgate.model.other_architecture"
 
 FAILING = "fairgate.failing"
 
@@ -85,8 +87,9 @@ def run_name(record: RunRecord) -> str:
 
 
 def status(record: RunRecord) -> str:
-    """MLflow's status of a complete run: FAILED where the gate was closed, so that its pages show it in red."""
-    return "FINISHED" if record.ok else "FAILED"
+    """MLflow's status of a complete run: FAILED where the gate was closed, so that its pages show it in red. A trial of
+    another architecture is no failure of the product."""
+    return "FINISHED" if record.ok or record.other_architecture else "FAILED"
 
 
 def started_at(record: RunRecord) -> datetime | None:
@@ -254,6 +257,8 @@ def tags(record: RunRecord) -> dict[str, str]:
         "fairgate.ci_url": place.ci_url,
         "fairgate.model.uri": record.model.uri,
         MODEL: record.model.fingerprint,
+        WEIGHTS: None if record.model.weights is None else str(record.model.weights),
+        OTHER_ARCHITECTURE: "true" if record.other_architecture else None,
         "fairgate.model.precision": record.model.precision,
         "fairgate.baseline.source": baseline.source if baseline else "none",
         "fairgate.baseline.uri": baseline.uri if baseline else None,

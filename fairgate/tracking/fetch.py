@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import BaselineError, TrackingError
-from fairgate.records import RESULTS, SCORES, PastRun, PastValue, Question, RecordFiles, RunRecord, without_k
+from fairgate.records import (
+    RESULTS,
+    SCORES,
+    PastRun,
+    PastValue,
+    Question,
+    RecordFiles,
+    RunRecord,
+    same_architecture,
+    without_k,
+)
 from fairgate.tracking import content
 from fairgate.tracking.history import group_of
 from fairgate.tracking.store_session import READ_REMEDY, redact, require_not_the_branchs, session, sqlite_path
@@ -170,7 +180,8 @@ def past_runs(
 
 
 def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastValue]:
-    """What earlier runs measured of the record's items, oldest first: only where dataset and question are the record's.
+    """What earlier runs measured of the record's items, oldest first: only where dataset, question and architecture are
+    the record's.
 
     Nothing where there were no runs yet. Raises TrackingError where MLflow does not answer.
     """
@@ -179,7 +190,7 @@ def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastVal
     questions = {part: _question(text) for part, text in content.questions(record).items()}
     values, own = [], content.metrics(record)
     for run in past_runs(record.suite, uri, limit=limit, may_be_new=True, problem="MLflow did not take the run"):
-        if run.fingerprint != record.dataset.fingerprint:
+        if run.fingerprint != record.dataset.fingerprint or not same_architecture(run.weights, record.model.weights):
             continue
         for check in record.checks:
             stem, part = stems[check.item], content.check_part(check)
@@ -195,7 +206,7 @@ def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastVal
 
 def _past(run: Run) -> PastRun:
     tags, params = run.data.tags, run.data.params
-    height = tags.get(content.HEIGHT, "")
+    height, weights = tags.get(content.HEIGHT, ""), tags.get(content.WEIGHTS, "")
     return PastRun(
         run_id=str(run.info.run_id),
         created_at=tags.get(content.CREATED, ""),
@@ -210,6 +221,8 @@ def _past(run: Run) -> PastRun:
         fingerprint=tags.get(content.FINGERPRINT, ""),
         model=tags.get(content.MODEL),
         notice=tags.get(content.NOTICE),
+        weights=int(weights) if weights.isascii() and weights.isdigit() else None,
+        other_architecture=tags.get(content.OTHER_ARCHITECTURE) == "true",
         metrics={name: value for name, value in run.data.metrics.items() if math.isfinite(value)},
         questions={
             key.removeprefix(content.QUESTION): question

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fairgate.ground.errors import SettingsError, did_you_mean
 from fairgate.ground.number_format import number
-from fairgate.records import History, Move, PastRun, Point, Question, Series, item_name, steps
+from fairgate.records import History, Move, PastRun, Point, Question, Series, item_name, same_architecture, steps
 from fairgate.tracking.content import WHOLE, safe_part
 
 
@@ -23,7 +23,9 @@ def suite_history(
     """Series of all items, or of a selection: `check` is an id or an item (`skew[doctor]`), `subject` also a word.
 
     Of items that measure the same number, as a bound and a margin on one metric do, one is included, unless `check`
-    names another. Raises SettingsError where there is no run, or the selection is empty.
+    names another. Runs of another architecture than the newest are left out, and so are trials: runs of another one
+    than their baseline, unless there are no others. Raises SettingsError where there is no run, or the selection is
+    empty.
     """
     if not runs:
         raise SettingsError(
@@ -31,6 +33,7 @@ def suite_history(
             where=f"fairgate history {suite}",
             remedy="gate a checkpoint: `fairgate check SUITE`; runs of pull requests need --pull-requests",
         )
+    every, runs = runs, _of_one_architecture(runs)
     wanted = _wanted(runs, check, metric, subject)
     by_commit = all(run.height is not None for run in runs)
     once = _told_once(wanted) if check is None else wanted
@@ -41,7 +44,15 @@ def suite_history(
         for stem, question in once.items()
     ]
     repeats = tuple(_item(stem, question) for stem, question in wanted.items() if stem not in once)
-    return History(suite, tuple(runs), tuple(made), by_commit, repeats)
+    others = tuple(run for run in every if run not in runs)
+    return History(suite, tuple(runs), tuple(made), by_commit, repeats, others)
+
+
+def _of_one_architecture(runs: Sequence[PastRun]) -> list[PastRun]:
+    """The runs of the newest architecture that was no trial, and those of which it is not known."""
+    newest = [run for run in reversed(runs) if run.weights is not None]
+    shown = next((run for run in newest if not run.other_architecture), newest[0] if newest else None)
+    return [run for run in runs if shown is None or same_architecture(run.weights, shown.weights)]
 
 
 def _anchors(runs: Sequence[PastRun]) -> dict[tuple[str, str], str]:

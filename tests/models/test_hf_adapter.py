@@ -56,6 +56,7 @@ def test_a_folder_scores_as_the_library_does(
     again = open_scorer(f"hf:{folder}", pictures, device="cpu", cache=cache)
     np.testing.assert_array_equal(again.logits(PROMPTS), scorer.logits(PROMPTS))
     assert again.fingerprint == scorer.fingerprint
+    assert scorer.weights == sum(value.numel() for value in load_file(folder / "model.safetensors").values())
 
 
 @pytest.mark.parametrize("kind", ["siglip2", "chinese_clip", "align"])
