@@ -95,7 +95,7 @@ def load(folder: Path) -> CLIP:
     weights = folder / "open_clip_model.safetensors"
     if not weights.is_file():
         raise ModelError(
-            f"there is no checkpoint of the embedded world at '{folder}'.",
+            f"there is no checkpoint of the demonstration data at '{folder}'.",
             where=str(weights),
             remedy="run `dvc pull`, or train it with `fairgate portraits train`",
         )

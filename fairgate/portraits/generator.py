@@ -71,7 +71,7 @@ def open_pipeline(folder: Path, name: str = "StableDiffusionPipeline") -> Any:
 
     if not (folder / "model_index.json").is_file():
         raise ModelError(
-            f"there is no diffusion model of the embedded world at '{folder}'.",
+            f"there is no diffusion model of the demonstration data at '{folder}'.",
             where=str(folder / "model_index.json"),
             remedy="run `dvc pull`, or train it with `dvc repro train-generator`",
         )

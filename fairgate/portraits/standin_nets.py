@@ -185,7 +185,7 @@ def load(address: str, name: str, base: Path) -> tuple[Any, str]:
     config = read_config(config_path)
     if any(config.get(key) != value for key, value in _MADE_FOR.items()):
         raise ModelError(
-            "the folder does not hold the stand-ins of this version's embedded world.",
+            "the folder does not hold the stand-ins of this version's demonstration data.",
             where=str(config_path),
             remedy="run `dvc pull`, or train them with `dvc repro train-standins`",
         )

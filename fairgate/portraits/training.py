@@ -180,7 +180,7 @@ def train_model(
     missing or does not fit the model.
     """
     if name not in STARTS:
-        raise ModelError(f"the embedded world has no model '{name}'.", remedy=f"choose from: {', '.join(STARTS)}")
+        raise ModelError(f"the demonstration data has no model '{name}'.", remedy=f"choose from: {', '.join(STARTS)}")
     if (STARTS[name] is None) != (start is None):
         raise ModelError(
             f"'{name}' {'starts from nothing' if start else 'is fine-tuned from or trained with another model'}.",

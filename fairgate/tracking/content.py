@@ -72,8 +72,9 @@ def experiment_of(suite: str) -> str:
 
 
 def run_name(record: RunRecord) -> str:
-    """`VERDICT COMMIT BRANCH (SUITE)`, of a closed gate `fail gap[doctor]: woman, 0123456 main (SUITE)`. MLflow's table
-    shows this and the source by default: of the name the first 20 characters, of the source what follows a slash.
+    """`VERDICT COMMIT BRANCH (SUITE)`, of a closed gate `fail woman, doctor: gap, 0123456 main (SUITE)`. MLflow's table
+    shows this and the source by default: of the name 20 characters, so that whom it is about comes before the check's
+    id; of the source what follows a slash, the model.
 
     A pull request's number goes before its branch, `#12 main`: a fork's may have the name of one of the repository's.
     """
@@ -82,7 +83,7 @@ def run_name(record: RunRecord) -> str:
     branch = clean(place.git_branch, 80) if place.git_branch else None
     where = [place.git_commit[:7] if place.git_commit else "nogit", number, branch]
     worst = max(record.closing, key=lambda check: STRICTNESS[check.verdict], default=None)
-    words = record.verdict if worst is None else f"{worst.verdict} {_failing_words(worst, 80)},"
+    words = record.verdict if worst is None else f"{worst.verdict} {_whom_first(worst)},"
     return " ".join([words, *(part for part in where if part is not None), f"({clean(record.suite, 80)})"])
 
 
@@ -281,6 +282,13 @@ def tags(record: RunRecord) -> dict[str, str]:
         "mlflow.source.type": "LOCAL",
     }
     return {key: harmless(value, LONGEST_TAG) for key, value in known.items() if value is not None}
+
+
+def _whom_first(check: CheckResult) -> str:
+    """`woman, doctor: gap`: the group that failed, or is the worst, and the subject, before the check's id."""
+    group = check.failing_groups[0].group if check.failing_groups else check.worst_group
+    whom = ", ".join(part for part in (group, check.about) if part)
+    return clean(f"{whom}: {item_name(check.id, None, check.against)}" if whom else check.item, 80)
 
 
 def _failing_words(check: CheckResult, longest: int, *verdict: str) -> str:

@@ -90,7 +90,7 @@ def test_the_table_of_runs_begins_with_the_worst_finding_and_names_the_checkpoin
     ]
     checks = [a_check("thin", None, verdict="inconclusive"), a_check("gap", "doctor", verdict="fail", groups=groups)]
     record = a_record(checks=checks, verdict="fail", git_branch="main")
-    assert content.run_name(record) == "fail gap[doctor]: woman, 0123456 main (occupations)"
+    assert content.run_name(record) == "fail woman, doctor: gap, 0123456 main (occupations)"
     assert content.tags(record)["mlflow.source.name"] == record.model.uri
 
 
