@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from fairgate.data import releases_folder
 from fairgate.ground.errors import SettingsError, listed
@@ -25,6 +27,7 @@ _FIRST = ("hf", "open_clip", "classifier", "timm", "detector")
 """Schemes of the folders that a first suite can be written for without another option."""
 _HOSTED = re.compile(r"(ubuntu|macos)-(latest|[0-9]+([.][0-9]+)?)(-arm)?")
 """GitHub's own runners; whatever else is called so may be a team's own machine."""
+_GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 _PIN = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)@(?P<commit>[0-9a-f]{40})")
 IGNORED = ("/fairness-report/", "/fairness-card/", "fairgate.db*", "/mlartifacts/")
 """Lines of .gitignore: what runs write, and no commit needs."""
@@ -87,13 +90,9 @@ def _rendered(name: str, gate: Gate) -> str:
 
 
 def find_pin(given: str | None) -> tuple[str, str]:
-    """fairgate's repository and commit: as `OWNER/fairgate@COMMIT` says, or as pip has it. Raises SettingsError."""
-    text = given
-    if text is None:
-        known = json.loads(metadata.distribution("fairgate").read_text("direct_url.json") or "{}")
-        url = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", str(known.get("url", "")))
-        text = f"{url[1]}@{known.get('vcs_info', {}).get('commit_id')}" if url else ""
-    match = _PIN.fullmatch(text)
+    """fairgate's repository and commit: as `OWNER/fairgate@COMMIT` says, as pip has it, or as the clone has it that pip
+    installed. Raises SettingsError."""
+    match = _PIN.fullmatch(_installed_pin() if given is None else given)
     if match is None:
         raise SettingsError(
             "it is not known which fairgate the gate is to run." if given is None else f"'{given}' pins no commit.",
@@ -101,6 +100,22 @@ def find_pin(given: str | None) -> tuple[str, str]:
             remedy="name a commit of it that you have looked at: --fairgate OWNER/fairgate@FULL-HASH",
         )
     return match["name"], match["commit"]
+
+
+def _installed_pin() -> str:
+    """`OWNER/fairgate@COMMIT` of the installed fairgate; empty if it is not from GitHub, nor from a clone of there."""
+    known = json.loads(metadata.distribution("fairgate").read_text("direct_url.json") or "{}")
+    address, commit = str(known.get("url", "")), known.get("vcs_info", {}).get("commit_id")
+    if address.startswith("file://"):
+        clone = Path(url2pathname(urlsplit(address).path))
+        if not (clone / ".git").exists():  # git would look for a repository around it
+            return ""
+        address, commit = (
+            run_git(clone, *asked).stdout.decode("utf-8", "replace").strip()
+            for asked in (("remote", "get-url", "origin"), ("rev-parse", "HEAD"))
+        )
+    url = _GITHUB.fullmatch(address)
+    return f"{url[1]}@{commit}" if url else ""
 
 
 def find_service(root: Path) -> Service:

@@ -32,7 +32,9 @@ def init(
     ] = "auto",
     fairgate: Annotated[
         str | None,
-        typer.Option(help="OWNER/fairgate@COMMIT that the gate runs; left out, what pip installed from GitHub."),
+        typer.Option(
+            help="OWNER/fairgate@COMMIT that the gate runs; left out, what pip installed from GitHub or a clone of it."
+        ),
     ] = None,
     runner: Annotated[
         str, typer.Option(help="Labels of a GitHub runner of your own, `self-hosted,linux,gpu`.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,29 @@ from typer.testing import CliRunner
 from fairgate import gate
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli.main import app
-from fairgate.suites import find_checkpoint
+from fairgate.suites import find_checkpoint, find_pin
 
 DOCS = Path(__file__).parents[3] / "docs"
 PIN = "OWNER/fairgate@" + "0123456789" * 4
 TABLE = "scores:tuned.csv?values=logit"
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Has pip say where fairgate was installed from; a folder, until a test says another."""
+
+    class Distribution:
+        url = "file:///nowhere"
+
+        def read_text(self, name: str) -> str:
+            assert name == "direct_url.json"
+            return json.dumps({"url": self.url, "dir_info": {}})
+
+    def say(url: str) -> None:
+        Distribution.url = url
+
+    monkeypatch.setattr("fairgate.suites.repository_files.metadata.distribution", lambda _: Distribution())
+    return say
 
 
 @pytest.fixture
@@ -138,6 +157,26 @@ def test_a_file_that_is_there_is_left_alone_and_its_text_is_printed(repository: 
     lines = (repository.root / ".gitignore").read_text().splitlines()
     assert lines == ["/fairness-report/", "*.pt", "/fairness-card/", "fairgate.db*", "/mlartifacts/"]
     assert PIN[15:] in (repository.root / "fairness.Dockerfile").read_text()
+
+
+def test_the_gate_runs_the_commit_of_the_clone_that_was_installed(
+    repository: Toy, tmp_path: Path, installed: Callable[[str], None]
+) -> None:
+    clone = tmp_path / "a clone"
+    (clone / "unpacked").mkdir(parents=True)
+    git = ScratchGit(clone)
+    git("init", "--quiet")
+    git("remote", "add", "origin", "git@github.com:acme/fairgate.git")
+    git("commit", "--quiet", "--allow-empty", "--message", "one")
+    commit = git("rev-parse", "HEAD").strip()
+    installed(clone.as_uri())
+    assert find_pin(None) == ("acme/fairgate", commit)
+    assert init(repository, "faces", "--model", TABLE)[0] == 0
+    workflow = (repository.root / ".github/workflows/fairness-gate.yml").read_text(encoding="utf-8")
+    assert f"uses: acme/fairgate@{commit}" in workflow
+    installed((clone / "unpacked").as_uri())  # a folder inside of another repository is not a clone
+    with pytest.raises(SettingsError, match="not known which fairgate"):
+        find_pin(None)
 
 
 @pytest.mark.parametrize(
