@@ -32,6 +32,7 @@ FAMILIES = REGISTERED.with_modules(
         "diffusion": "fairgate.models.generation.diffusion_classifier.family",
         "flux": "fairgate.models.generation.flux.family",
         "matching": "fairgate.models.matching.family",
+        "onnx": "fairgate.models.onnx.family",
         "timm": "fairgate.models.classifiers.timm_classifier",
         "torchvision": "fairgate.models.classifiers.torchvision_classifier",
     }
@@ -100,6 +101,8 @@ def _uri_of_path(path: str, base: Path) -> str:
         if path and place.is_dir():
             home = home_of(place)
             return f"write `{'hf:FOLDER' if home is None else home.uri}`; ".replace("FOLDER", path)
+        if place.suffix.lower() == ".onnx" and place.is_file():
+            return f"write `onnx:{path}?labels=FILE`; "
         if place.is_file():
             return f"a file needs its scheme, such as `open_clip:ARCH@{path}`; "
     return ""

@@ -70,7 +70,7 @@ SECTIONS: dict[str, Section] = {
     "probes": Section(
         "Probes",
         "[Models](../use/models.md) has the URIs, [probes](probes.md) has the settings.\n"
-        "Models with fixed labels (classifier, timm, torchvision, features) need the suite's words among these;\n"
+        "Models with fixed labels (classifier, timm, torchvision, onnx, features) need the suite's words among these;\n"
         "with `how: likelihood` also a label for the abstention.",
         {key: row.title for key, row in ROWS.items()},
         {key: f"{one.title}{f', {one.asked}' if one.asked else ''}" for key, one in COLUMNS.items()},

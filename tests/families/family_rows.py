@@ -93,6 +93,16 @@ def _torchvision(_: str, root: Path) -> str:
     return f"torchvision:squeezenet1_1@{_folder(root, 'squeezenet.safetensors', save)}?labels=labels.txt"
 
 
+def _onnx(_: str, root: Path) -> str:
+    import pytest
+
+    pytest.importorskip("onnx")
+    from onnx_world import SHOWN, onnx_model, save_onnx
+
+    path = _folder(root, "tiny.onnx", lambda path: save_onnx(path, onnx_model(width=len(LABELS)), LABELS))
+    return f"onnx:{path}?labels=labels.txt&{SHOWN}"
+
+
 def _features(kind: str, root: Path) -> str:
     from feature_world import linear, save_backbone
 
@@ -285,6 +295,7 @@ ROWS: dict[str, Row] = {
     ),
     "timm": Row("timm", _timm, ("test_vit", "test_resnet", "test_convnext", "test_efficientnet")),
     "torchvision": Row("torchvision", _torchvision, ONE),
+    "onnx": Row("onnx", _onnx, ONE),
     "features": Row("features", _features, ("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext")),
     "fairface": Row("fairface", _fairface, ONE, _GENDER),
     "detector": Row("detector, of classes", _detector, _CLASSES),

@@ -20,7 +20,7 @@ NAMED = {
     "features": "a model of images alone, without a head: name it features:FOLDER?head=FILE",
     "matching-itm": "a model that matches pictures and texts: name it matching:FOLDER?head=itm",
 }
-FILES = {"torchvision", "fairface", "scores", "embeddings", "labels", "answers", "detections", "numbers"}
+FILES = {"torchvision", "onnx", "fairface", "scores", "embeddings", "labels", "answers", "detections", "numbers"}
 
 
 @pytest.mark.parametrize("key", FOUND)

@@ -24,6 +24,7 @@ URIS = {
     "vlm": ["vlm:{path}?question=Who is it?"],
     "captions": ["captions:{path}?question=Who is it?&captioner=vlm:model?prompt={{image}}"],
     "fairface": ["fairface:{path}?races=7"],
+    "onnx": ["onnx:{path}?labels=labels.txt&size=8&scale=1"],
     "torchvision": ["torchvision:resnet18@{path}?labels=labels.txt"],
     "features": ["features:{path}?head=head.safetensors"],
     "peft": ["peft:{path}?base=hf:model"],

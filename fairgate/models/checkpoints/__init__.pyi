@@ -11,6 +11,7 @@ from .advice import READ_TEXTS as READ_TEXTS
 from .advice import Home as Home
 from .advice import home_of as home_of
 from .advice import no_config as no_config
+from .advice import no_weights as no_weights
 from .advice import right_uri as right_uri
 from .closed import require_closed as require_closed
 from .closed import require_closed_towers as require_closed_towers
@@ -32,7 +33,6 @@ from .files import MAX_SIDE as MAX_SIDE
 from .files import TOKENIZER_FILES as TOKENIZER_FILES
 from .files import WEIGHTS as WEIGHTS
 from .files import HashedFiles as HashedFiles
-from .files import no_weights as no_weights
 from .files import option_number as option_number
 from .files import read_config as read_config
 from .files import read_options as read_options

@@ -183,6 +183,11 @@ def right_uri(folder: Path, scheme: str) -> str | None:
     return home.advice if home is not None and home.scheme != scheme else None
 
 
+def uri_of_file(path: Path) -> str | None:
+    """A remedy that names the URI of a file, by its ending; None where no family or more than one reads such a file."""
+    return "this is a model in ONNX: name it onnx:FILE?labels=FILE" if path.suffix.lower() == ".onnx" else None
+
+
 def no_config(folder: Path, scheme: str) -> ModelError:
     """The error for a folder without config.json: an adapter, a pipeline, a run's folder, bare weights."""
     advice = right_uri(folder, scheme)
@@ -194,6 +199,16 @@ def no_config(folder: Path, scheme: str) -> ModelError:
         "the folder holds no config.json.",
         where=str(folder),
         remedy=advice or "save it with model.save_pretrained(FOLDER), and its processor with it",
+    )
+
+
+def no_weights(folder: Path, name: str, remedy: str) -> ModelError:
+    """The error for a folder without a file of weights, which names pickled ones that are there."""
+    others = sorted(path.name for path in folder.glob("*.bin") if path.name != "training_args.bin")
+    return ModelError(
+        f"the folder holds no {name}" + (f", only pickled weights ({', '.join(others)})." if others else "."),
+        where=str(folder),
+        remedy=remedy,
     )
 
 

@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 
 from fairgate.ground.errors import FairgateError, ModelError, did_you_mean
 from fairgate.ground.hashing import digest, require_regular, sha256_file
+from fairgate.models.checkpoints.advice import uri_of_file
 from fairgate.models.checkpoints.closed import entries, require_closed
 from fairgate.models.checkpoints.roots import is_rooted, rooted_path
 
@@ -187,16 +188,6 @@ def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
         raise error("the file is empty.", where=str(path), remedy="save or download it again")
 
 
-def no_weights(folder: Path, name: str, remedy: str) -> ModelError:
-    """The error for a folder without a file of weights, which names pickled ones that are there."""
-    others = sorted(path.name for path in folder.glob("*.bin") if path.name != "training_args.bin")
-    return ModelError(
-        f"the folder holds no {name}" + (f", only pickled weights ({', '.join(others)})." if others else "."),
-        where=str(folder),
-        remedy=remedy,
-    )
-
-
 def where_it_may_be(path: Path) -> str:
     """A remedy for a path that does not exist: DVC's command, or the nearest name next to it."""
     pull, names = "`dvc pull`, in CI `fairgate dataset pull`", list[str]()
@@ -208,11 +199,19 @@ def where_it_may_be(path: Path) -> str:
 
 
 def require_folder(path: Path, within: Path | None = None) -> None:
-    """Raises ModelError when a folder is missing (naming the nearest sibling), when a link in it leads outside, or when
-    it holds a pipe, socket or device.
+    """Raises ModelError when a folder is missing (naming the nearest sibling) or a file, when a link in it leads
+    outside, or when it holds a pipe, socket or device.
 
     `within` is a folder around it that links may lead into (the hub's cache links its snapshots to its blobs).
     """
+    if path.is_file():
+        raise ModelError(
+            "the path is a file, and a model's folder is expected.",
+            where=str(path),
+            remedy=uri_of_file(path)
+            or "name the folder that the model was saved into; weights alone are named with "
+            "their architecture: open_clip:ARCH@FILE, torchvision:ARCH@FILE?labels=FILE",
+        )
     if not path.is_dir():
         raise ModelError("the model folder does not exist.", where=str(path), remedy=where_it_may_be(path))
     inside, seen = (within or path).resolve(), 0
@@ -261,7 +260,7 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
         raise ModelError(
             f"'{path.suffix or path.name}' is not a kind of checkpoint that fairgate reads.",
             where=str(path),
-            remedy=f"save the weights as .safetensors (also read: {', '.join(PICKLED)})",
+            remedy=uri_of_file(path) or f"save the weights as .safetensors (also read: {', '.join(PICKLED)})",
         )
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from fairgate.ground.errors import FairgateError, ModelError
 from fairgate.models.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
-from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, other_type, require_own
+from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, no_weights, other_type, require_own
 from fairgate.models.checkpoints.closed import require_known_parts
 from fairgate.models.checkpoints.device import Device
-from fairgate.models.checkpoints.files import TOKENIZER_FILES, HashedFiles, no_weights, read_config, require_weights
+from fairgate.models.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config, require_weights
 
 _WEIGHTS = "model.safetensors"
 _SHARDS = "model.safetensors.index.json"

@@ -1,0 +1,1 @@
+"""Exported models in ONNX, run by onnxruntime."""
