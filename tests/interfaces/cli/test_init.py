@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from fairgate import gate
 from fairgate.ground.errors import SettingsError
 from fairgate.interfaces.cli.main import app
-from fairgate.suites import find_checkpoint, find_pin
+from fairgate.suites import find_checkpoint, find_pin, repository_files
 
 DOCS = Path(__file__).parents[3] / "docs"
 PIN = "OWNER/fairgate@" + "0123456789" * 4
@@ -37,7 +38,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def say(url: str) -> None:
         Distribution.url = url
 
-    monkeypatch.setattr("fairgate.suites.repository_files.metadata.distribution", lambda _: Distribution())
+    monkeypatch.setattr(repository_files, "metadata", SimpleNamespace(distribution=lambda _: Distribution()))
     return say
 
 
