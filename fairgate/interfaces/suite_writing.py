@@ -202,11 +202,11 @@ def _default_branch(root: Path) -> str:
     return f"git:{'origin/' if remote else ''}{branch}"
 
 
-def write_suite(name: str, root: Path, text: str) -> tuple[Path, bool]:
-    """The file of a new suite, and whether its first baseline is the anchor: if the base has one of this name."""
+def write_suite(name: str, root: Path, text: str) -> Path:
+    """The file of a new suite. Its anchor is its first baseline, if the base has one of this name."""
     path = root / suites.FOLDER / f"{name}.yaml"
     baseline = suites.load_text(text.encode(), path, shown=path.name).suite.baseline
     anchor = _anchor_line(name, root, baseline or "none")
     path.parent.mkdir(exist_ok=True)
     path.write_text(text + anchor, encoding="utf-8")
-    return path, bool(anchor)
+    return path

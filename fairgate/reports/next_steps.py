@@ -96,7 +96,7 @@ def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextSt
             yield NextStep(f"to settle {name}: {', '.join(advice)}")
     missing = next((check for check in failed if check.verdict == "inconclusive" and check.delta is None), None)
     if missing is not None and missing.rule == "no_worse_than" and record.baseline is None:
-        yield NextStep(clean(missing.reason, 600))
+        yield NextStep(f"to compare, {clean(missing.reason.partition('; ')[2], 600) or 'name a baseline'}")
 
 
 def _has_views(check: CheckResult, record: RunRecord) -> bool:

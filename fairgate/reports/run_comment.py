@@ -20,7 +20,7 @@ from fairgate.reports.data_table import markdown_table
 from fairgate.reports.next_steps import NextStep, next_steps
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_tables import checks_table, groups_table
-from fairgate.reports.sentences import sentence
+from fairgate.reports.sentences import compared_with_nothing, sentence
 
 LEAST_CHARS: Final = 2_000
 
@@ -173,11 +173,13 @@ def _copied(step: NextStep, detail: _Detail) -> list[str]:
 
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     lines = []
-    for check in failing:
+    rest, without = compared_with_nothing(failing, record)
+    for check in rest:
         parts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
         parts += [escape(text, detail.clip) for text in run_remarks.verdict_notes(check, record)]
         lines.append(f"- {words.SYMBOL[check.verdict]} {'; '.join(parts)}")
-    return "\n".join(words.at_most(lines, detail.sentences, "- and {} more"))
+    lines = words.at_most(lines, detail.sentences, "- and {} more")
+    return "\n".join([*lines, f"- {words.SYMBOL['inconclusive']} {without}"] if without else lines)
 
 
 def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:

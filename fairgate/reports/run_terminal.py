@@ -15,6 +15,7 @@ from fairgate.reports import run_remarks
 from fairgate.reports.ci import inert
 from fairgate.reports.data_table import fold_name, text_table
 from fairgate.reports.next_steps import next_steps
+from fairgate.reports.sentences import compared_with_nothing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -131,8 +132,10 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord, report: Path | 
     if (cause := words.common_cause(record)) is not None:
         first, *rest = map(clean, cause.splitlines() or [""])
         return [*lines, f"! no verdict: {first}", *(f"  {line}" for line in rest)]
-    findings = [f"{words.SYMBOL[check.verdict]} {run_remarks.noted_sentence(check, record)}" for check in failing]
-    return [*lines, *words.at_most(findings, _FAILING, "  and {} more in the table")]
+    rest, without = compared_with_nothing(failing, record)
+    findings = [f"{words.SYMBOL[check.verdict]} {run_remarks.noted_sentence(check, record)}" for check in rest]
+    findings = words.at_most(findings, _FAILING, "  and {} more in the table")
+    return [*lines, *findings, *([f"{words.SYMBOL['inconclusive']} {without}"] if without else [])]
 
 
 def _headline(record: RunRecord, first_baseline: bool) -> str:

@@ -68,6 +68,21 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
     return f"{named}: {statement}" if named else statement
 
 
+def compared_with_nothing(checks: Sequence[CheckResult], record: RunRecord) -> tuple[list[CheckResult], str]:
+    """The checks without those that have no baseline, and one sentence for these; with a single one, all and none."""
+    lacking = [
+        check
+        for check in checks
+        if record.baseline is None
+        and (check.rule, check.verdict, check.delta, reference(check))
+        == ("no_worse_than", "inconclusive", None, "baseline")
+    ]
+    if len(lacking) < 2:
+        return list(checks), ""
+    rest = [check for check in checks if check not in lacking]
+    return rest, f"{len(lacking)} checks were not compared: there is no baseline"
+
+
 def by_attribute(check: CheckResult) -> list[tuple[str | None, list[GroupResult]]]:
     """The groups of a check by what they are groups of, in the order of attributes, the worst first in each."""
     only = check.over if check.over and "; " not in check.over else None  # one attribute, or one crossing

@@ -22,6 +22,7 @@ from fairgate.records import Coverage, MemberResult, RunRecord
 from fairgate.reports import (
     github_annotations,
     junit_properties,
+    render_comment,
     render_html,
     sentence,
     terminal_summary,
@@ -152,7 +153,11 @@ def test_what_a_run_without_baseline_needs_is_said_once() -> None:
     changes = {"delta": None, "baseline": None, "reason": needed}
     checks = [gap_check(subject, "inconclusive").model_copy(update=changes) for subject in ("doctor", "pilot")]
     lines = terminal_summary(example_record(checks, baseline=None))
-    assert [line for line in lines if "give file:DIR" in line] == [f"next: {needed}"]
+    assert [line for line in lines if "give file:DIR" in line] == ["next: to compare, give file:DIR"]
+    comment = render_comment(example_record(checks, baseline=None))
+    for shown in (lines, comment.splitlines()):
+        once = [line for line in shown if "there is no baseline" in line]
+        assert [line.lstrip("- ") for line in once] == ["? 2 checks were not compared: there is no baseline"]
 
 
 def test_junit_keeps_numbers_in_full_and_leaves_out_what_was_not_measured() -> None:

@@ -78,13 +78,10 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
         first = first_suite(name, root, wanted, progress)
     for line in first.lines:
         typer.echo(line)
-    path, anchored = write_suite(name, root, first.text)
+    path = write_suite(name, root, first.text)
     typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
     typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
     typer.echo(f"Commit it, and judge every change: fairgate check {name}")
-    if not anchored:
-        typer.echo("warning: no anchor yet: losses below the margin add up from baseline to baseline. After the merge:")
-        typer.echo(f"  fairgate baseline anchor {name}")
 
 
 @suite_app.command()

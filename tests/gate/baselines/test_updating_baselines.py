@@ -45,6 +45,7 @@ def test_a_first_baseline_is_compared_with_nothing_and_kept_small_and_whole(toy:
     assert "is worse" not in output
     assert "jobs: measured; what needs a baseline is decided from the next run on" in output
     assert "commit it" in output
+    assert "fairgate baseline anchor jobs" in output
     assert sorted(path.name for path in folder(toy).iterdir()) == ["results.json", "scores.parquet"]
     record = read_results(folder(toy) / "results.json")
     assert record.baseline_reason == REASON
