@@ -132,8 +132,8 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord, report: Path | 
     if (cause := words.common_cause(record)) is not None:
         first, *rest = map(clean, cause.splitlines() or [""])
         return [*lines, f"! no verdict: {first}", *(f"  {line}" for line in rest)]
-    rest, without = compared_with_nothing(failing, record)
-    findings = [f"{words.SYMBOL[check.verdict]} {run_remarks.noted_sentence(check, record)}" for check in rest]
+    compared, without = compared_with_nothing(failing, record)
+    findings = [f"{words.SYMBOL[check.verdict]} {run_remarks.noted_sentence(check, record)}" for check in compared]
     findings = words.at_most(findings, _FAILING, "  and {} more in the table")
     return [*lines, *findings, *([f"{words.SYMBOL['inconclusive']} {without}"] if without else [])]
 

@@ -17,7 +17,7 @@ from fairgate.records import CheckResult, GroupResult, MemberResult, Misclassifi
 from fairgate.suites.compare import Assessed
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Suite, Waived
-from fairgate.suites.verdicts import Verdicts, judge
+from fairgate.suites.verdicts import Judgement, Verdicts, judge
 
 SHOWN = 4
 IMAGES_SHOWN = 6
@@ -60,7 +60,7 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
         reason=harmless(judged.reason),
         worst_group=None if judged.at is None else assessed.now.groups[judged.at],
         groups=_groups(assessed, judged.groups),
-        worst_sets=_worst_sets(assessed, index, judged.at) if verdict != "pass" else [],
+        worst_sets=_worst_sets(assessed, index, judged) if verdict != "pass" else [],
     )
 
 
@@ -116,10 +116,10 @@ def _shown(
     return value, lo, hi, limits.group_how, baseline
 
 
-def _worst_sets(assessed: Assessed, index: GroupedRows, at: int | None) -> list[WorstSet]:
+def _worst_sets(assessed: Assessed, index: GroupedRows, judged: Judgement) -> list[WorstSet]:
     """The four sets (of single images, six) with the most badness, or, against a baseline, whose badness grew most.
 
-    Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. Where the group `at`
+    Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. Where a group
     settled the check, only sets that hold it. Sets in which nothing is bad are not listed, nor is any of a regression
     that could not be tested.
     """
@@ -133,8 +133,10 @@ def _worst_sets(assessed: Assessed, index: GroupedRows, at: int | None) -> list[
         scores = ProbeScores(np.mean([answer.value for answer in assessed.answers], axis=0))
     score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
     bad = badness > 0  # not of sets without a number (NaN)
-    if assessed.by_group and at is not None:
-        bad &= cell.sets_with(assessed.now.groups[at])
+    at = judged.at
+    if at is not None and (assessed.by_group or judged.groups[at] == judged.verdict):
+        holding = cell.sets_with(assessed.now.groups[at])
+        bad &= holding | (not holding.any())  # what is named so may be no group of images, but an answer
     worst = np.flatnonzero(bad)
     worst = worst[np.lexsort((score[worst], -badness[worst]))]
     chosen = worst[: IMAGES_SHOWN if cell.unit == "images" else SHOWN]

@@ -56,6 +56,15 @@ def test_two_groups_that_clearly_fail_are_not_hidden_by_one_of_five_images(peopl
     assert told.value == pytest.approx(0.55, abs=0.01)
 
 
+def test_the_pictures_of_a_failed_bound_are_of_the_group_that_failed(people: People) -> None:
+    people.write_suite(ACCURACY)
+    people.scores("now", {("White", "Male"): 0.9, ("Black", "Male"): 0.5})
+    told = check_of(people.run("now", on_inconclusive="warn"), "accuracy")
+    assert [group.group for group in told.failing_groups] == ["Black × Male"]
+    shown = [member.group for worst in told.worst_sets for member in worst.members]
+    assert shown == ["Black × Male"] * 6
+
+
 def test_a_tiny_group_alone_decides_nothing_and_is_named(people: People) -> None:
     people.write_suite(ACCURACY)
     people.scores("now", {TINY: 0.0})
