@@ -39,6 +39,7 @@ _OWN = (
     "pata",
     "chicago_faces",
     "bbq_v",
+    "london_faces",
 )
 """Each is a module of this package."""
 

@@ -110,8 +110,9 @@ def _part(themes: list[str], about: str) -> PublishedPart:
 DATASET = Published(
     name="pairs",
     title="PAIRS: generated pictures of the same scene with people of other race and gender",
-    licence="unknown (no licence file; its data sheet allows use as a test set only)",
-    terms="PAIRS: for testing only, not for training (its data sheet).",
+    licence="CC BY 4.0 (its data sheet; the repository has no licence file)",
+    terms="PAIRS, CC BY 4.0 by its data sheet: for testing only, not for training, and never to predict anybody's race "
+    "or gender.",
     citation="Fraser and Kiritchenko, Examining Gender and Racial Bias in Large Vision-Language Models Using a Novel "
     "Dataset of Parallel Images, EACL 2024.",
     counterfactual=True,
