@@ -109,6 +109,9 @@ class CheckResult(RecordPart):
     `repeats` counts the images that the candidate's table lists again; they count once. `equal_pictures` counts
     those of other seeds that equal another one; they count.
 
+    Of an inconclusive comparison, `sets_needed` sets (in groups: of each group) would settle it nine times in ten, were
+    the estimate the truth, and within `margin_decided` the present ones would find it, were there no change.
+
     A check of `tier` "watch" spends no alpha: its comparisons are a family apart, and its verdict decides nothing.
 
     `value` is the worst of the groups that are in at least `min_sets` sets; smaller ones are not judged.
@@ -157,6 +160,7 @@ class CheckResult(RecordPart):
     equal_pictures: int = 0
     min_sets: int | None = None
     sets_needed: int | None = None
+    margin_decided: Number = None
     reason: str
     worst_group: str | None = None
     groups: list[GroupResult] = Field(default_factory=list)

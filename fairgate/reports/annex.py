@@ -20,7 +20,7 @@ from fairgate.reports.model_card import ATTRIBUTES
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_remarks import approvals_needed, definition_words, excuse_words, notices, remarks
 from fairgate.reports.run_tables import checks_table, groups_table
-from fairgate.reports.sentences import sentence, too_small
+from fairgate.reports.sentences import enough_words, sentence, too_small
 
 _CLIP: Final = 300
 _PROVIDER: Final = "Not in a run's record; the provider writes it: "
@@ -167,7 +167,7 @@ def _too_thin(record: RunRecord) -> Iterator[str]:
         if thin := too_small(check, record):
             yield f"{escape(check.item, _CLIP)}: {escape(thin, 600)}"
         if check.verdict == "inconclusive" and check.sets_needed:
-            unsettled = f"{check.n_sets:,} {unit}s did not settle it; about {check.sets_needed:,} would"
+            unsettled = f"{check.n_sets:,} {unit}s did not settle it; {enough_words(check)} would"
             yield f"{escape(check.item, _CLIP)}: {unsettled}"
     bare = words.grouped(
         (result for result in record.checks if words.no_interval_words(result)), words.no_interval_words

@@ -3,6 +3,7 @@ accept the change on purpose, and how many more images would settle what is open
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -12,12 +13,14 @@ from typing import Final
 
 from fairgate.ground.errors import clean, listed
 from fairgate.ground.number_format import share_words
-from fairgate.records import CheckResult, RunRecord
+from fairgate.records import CheckResult, RunRecord, WorstSet
 from fairgate.reports.formatting import at_most, reading_order, spec_of, unit_of
 from fairgate.reports.run_remarks import unmerged_waiver
-from fairgate.reports.sentences import reaching_over
+from fairgate.reports.sentences import enough_words, reaching_over
 
 _PICTURES, _CHECKS, _WAIVERS = 4, 3, 12
+_MANY: Final = 4
+"""Times as many images as there are that somebody may still be asked to add."""
 _WAIVED: Final = timedelta(days=90)
 _COPIED: Final = re.compile(r"[\w ./:@?=&%,+'×~-]{0,400}")
 """What a line to copy may hold of foreign text: it is shown as it is, so that it can be run."""
@@ -34,15 +37,15 @@ class NextStep:
     language: str = "sh"
 
 
-def next_steps(record: RunRecord, *, names: bool = True) -> list[NextStep]:
+def next_steps(record: RunRecord, *, names: bool = True, pictures: str = "in report.html") -> list[NextStep]:
     """What to do next about checks that close the gate, the most useful first; `approval_command` is for the rest.
-    Without `names`, no single picture is named: a comment has aggregates only. A record without a command is of arrays:
-    there is no report, no suite and no checkpoint for a step."""
+    Without `names`, no single picture is named: a comment has aggregates only. `pictures` says where they are. A record
+    without a command is of arrays: there is no report, no suite and no checkpoint for a step."""
     closing = reading_order(record.closing)
     failed = [check for check in closing if check.verdict in ("fail", "inconclusive")]
     steps = [_settle(failed, record)]
     if record.command:
-        steps = [_look(failed, record, names), _compare(failed, record), *steps, _accept(failed, record)]
+        steps = [_look(failed, record, names, pictures), _compare(failed, record), *steps, _accept(failed, record)]
     return [*_remedies(closing), *(step for several in steps for step in several)]
 
 
@@ -54,13 +57,21 @@ def _remedies(closing: Sequence[CheckResult]) -> Iterator[NextStep]:
         yield NextStep(clean(remedy, 600))
 
 
-def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool) -> Iterator[NextStep]:
+def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool, pictures: str) -> Iterator[NextStep]:
     """The pictures that count most against the first checks that have any."""
-    worst = dict.fromkeys(clean(worst.set_id, 60) for check in failed for worst in check.worst_sets)
+    worst = list(dict.fromkeys(clean(worst.set_id, 60) for check in failed for worst in shown_sets(check)))
     if worst and record.dataset.pictures is not False:
-        kind = f"{share_words(len(worst), unit_of(record))} that {'counts' if len(worst) == 1 else 'count'} most"
-        named = f": {', '.join(list(worst)[:_PICTURES])}{', ...' if len(worst) > _PICTURES else ''}" if names else ""
-        yield NextStep(f"look at the pictures of the {kind} against it, in report.html{named}")
+        kind = f"the {unit_of(record)}{' that counts' if len(worst) == 1 else 's that count'} most"
+        named = f": {', '.join(worst[:_PICTURES])}{', ...' if len(worst) > _PICTURES else ''}" if names else ""
+        yield NextStep(f"look at the pictures of {kind} against it, {pictures}{named}")
+
+
+def shown_sets(check: CheckResult) -> list[WorstSet]:
+    """The worst few sets of a check that did not pass: three rows of pictures on the page, or six single images."""
+    if check.verdict == "pass":
+        return []
+    single = all(len(worst.members) == 1 for worst in check.worst_sets)
+    return check.worst_sets[: 6 if single else 3]
 
 
 def _compare(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextStep]:
@@ -80,8 +91,7 @@ def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextSt
     for check in [check for check in failed if check.verdict == "inconclusive"][:_CHECKS]:
         name, advice = clean(check.item, 120), list[str]()
         if check.sets_needed:
-            by_group = " per group" if any(group.delta is not None for group in check.groups) else ""
-            advice.append(f"score about {share_words(check.sets_needed, unit)}{by_group}")
+            advice.append(_more_or_a_margin(check, unit))
             if check.views == 1 and _has_views(check, record):
                 advice.append("or fewer with views: 16 in its probe")
         if small := check.small_groups:
@@ -97,6 +107,20 @@ def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextSt
     missing = next((check for check in failed if check.verdict == "inconclusive" and check.delta is None), None)
     if missing is not None and missing.rule == "no_worse_than" and record.baseline is None:
         yield NextStep(f"to compare, {clean(missing.reason.partition('; ')[2], 600) or 'name a baseline'}")
+
+
+def _more_or_a_margin(check: CheckResult, unit: str) -> str:
+    """How many to score; of many more than there are, the margin that those that are there can decide."""
+    there = min((group.n_sets for group in check.undecided_groups if group.delta is not None), default=check.n_sets)
+    margin = check.margin_decided
+    if margin is None or check.bound is None or (check.sets_needed or 0) <= _MANY * there:
+        return f"score {enough_words(check, unit)}"
+    digits = 1 - math.floor(math.log10(margin))
+    wider = math.ceil(margin * 10**digits) / 10**digits
+    return (
+        f"these {unit}s can decide a margin of about {wider:g} (merge it first); {check.bound:g} takes "
+        f"{enough_words(check, unit)}"
+    )
 
 
 def _has_views(check: CheckResult, record: RunRecord) -> bool:

@@ -19,7 +19,7 @@ from fairgate.reports.ci import github_annotations
 from fairgate.reports.data_table import markdown_table
 from fairgate.reports.next_steps import NextStep, next_steps
 from fairgate.reports.outputs import Output, register
-from fairgate.reports.run_tables import checks_table, groups_table
+from fairgate.reports.run_tables import checks_table, groups_table, own_intervals
 from fairgate.reports.sentences import compared_with_nothing, sentence
 
 LEAST_CHARS: Final = 2_000
@@ -216,6 +216,7 @@ def _folded_rows(title: str, checks: Sequence[CheckResult], record: RunRecord, l
 def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     blocks = [
         f"**{escape(check.item, detail.clip)}**\n\n{markdown_table(groups, detail.clip)}"
+        + (f"\n\n<sub>{apart[0].upper()}{apart[1:]}.</sub>" if (apart := own_intervals(check)) else "")
         for check in [check for check in failing if check.groups][: detail.groups]
         if (groups := groups_table(check, words.unit_of(record))) is not None
     ]

@@ -17,6 +17,7 @@ from fairgate.reports import charts, run_tables
 from fairgate.reports import formatting as words
 from fairgate.reports.contact_sheet import ContactSheet, contact_sheets
 from fairgate.reports.data_table import Table
+from fairgate.reports.next_steps import shown_sets
 from fairgate.reports.outputs import Output, Painted, PictureSource, register
 from fairgate.reports.page_filter import PageFilter, filter_of
 from fairgate.reports.standalone_page import data_uri, render_page
@@ -208,14 +209,6 @@ class Album:
     def empty(self) -> bool:
         """Whether there was no picture to be had."""
         return not (self.uris or self.unreadable or self.left_out)
-
-
-def shown_sets(check: CheckResult) -> list[WorstSet]:
-    """The worst few sets of a check that did not pass: three rows of pictures, or six single images."""
-    if check.verdict == "pass":
-        return []
-    single = all(len(worst.members) == 1 for worst in check.worst_sets)
-    return check.worst_sets[: 6 if single else 3]
 
 
 def wanted_sets(checks: Iterable[CheckResult]) -> list[str]:

@@ -128,6 +128,14 @@ def checks_table(checks: Sequence[CheckResult], unit: str) -> Table:
     return Table((), "Checks", "check", columns, lines)
 
 
+def own_intervals(check: CheckResult) -> str:
+    """What tells a group's interval from the check's, where both are of one number; nothing where they are equal."""
+    worst = check.worst
+    if worst is None or worst.lo is None or worst.value != check.value or (worst.lo, worst.hi) == (check.lo, check.hi):
+        return ""
+    return "a group's interval is of that group alone; the check's is of the worst of all groups, whichever that is"
+
+
 def groups_table(check: CheckResult, unit: str) -> Table | None:
     """By group, attribute after attribute, the worst group first; None for a check without groups: values on one line
     and, where groups were compared with a baseline, their changes on another. Groups too small to judge say so."""
@@ -172,6 +180,7 @@ def groups_table(check: CheckResult, unit: str) -> Table | None:
         ("bar", "now, with its interval" if any(group.lo is not None for group in groups) else "now"),
         *([("◇", other)] if any(group.baseline is not None for group in groups) else []),
         ("–", "not measured, or not compared"),
+        *([("", apart)] if (apart := own_intervals(check)) else []),
     ]
     several = len(attributes) > 1
     lines = [line(group, (name or "") if several else "") for name, members in attributes for group in members]

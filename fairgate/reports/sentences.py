@@ -280,6 +280,13 @@ def _sized(check: CheckResult) -> bool:
     return spec is not None and spec.group_bound == "size"
 
 
+def enough_words(check: CheckResult, unit: str = "") -> str:
+    """`about 2,645 images per group`: with how many an inconclusive comparison would be settled; of a check without
+    groups, in all."""
+    per_group = " per group" if any(group.delta is not None for group in check.groups) else ""
+    return f"about {share_words(check.sets_needed or 0, unit) if unit else f'{check.sets_needed or 0:,}'}{per_group}"
+
+
 def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None) -> str:
     """Why a comparison is inconclusive: too few sets, where `sets_needed` is known, and which other groups are."""
     if check.verdict != "inconclusive" or (worst is not None and worst.verdict == "pass"):
@@ -287,6 +294,5 @@ def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None)
     small = {id(group) for group in check.small_groups}
     others = [group for group in check.undecided_groups if id(group) not in small and group is not worst]
     also = listed(worst_first(check, others), lambda group: clean(group.group, 80))
-    enough = f"about {check.sets_needed or 0:,}{' per group' if any(g.delta is not None for g in check.groups) else ''}"
-    words = f"; too few {unit_of(record)}s to tell ({enough} would)" if check.sets_needed else _NOT_SETTLED
+    words = f"; too few {unit_of(record)}s to tell ({enough_words(check)} would)" if check.sets_needed else _NOT_SETTLED
     return f"{words}; undecided too: {also}" if also else words

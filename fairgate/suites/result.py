@@ -57,6 +57,7 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
         equal_pictures=assessed.now.equal,
         min_sets=suite.groups.min_sets,
         sets_needed=paired.sets_to_settle if paired is not None and verdict == "inconclusive" else None,
+        margin_decided=paired.margin_to_settle if paired is not None and verdict == "inconclusive" else None,
         reason=harmless(judged.reason),
         worst_group=None if judged.at is None else assessed.now.groups[judged.at],
         groups=_groups(assessed, judged.groups),

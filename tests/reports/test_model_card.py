@@ -107,7 +107,7 @@ def test_the_annex_has_the_nine_headings_and_says_what_was_not_tested() -> None:
     annex = render_annex(record)
     assert [int(n) for n in re.findall(r"^## (\d)\.", annex, re.MULTILINE)] == [*range(1, 10)]
     missing = annex.rpartition("## What was not tested")[2]
-    assert "did not settle it; about 900 would" in missing
+    assert "did not settle it; about 900 per group would" in missing
     assert "could not be computed: no embedding" in missing
     assert "of 50" in missing
     assert "`fairgate power SUITE` computes it" in missing

@@ -38,6 +38,24 @@ def test_an_interval_that_reaches_over_a_bound_wants_more_images_of_the_groups_i
     assert step.what == "to settle by-group: score more images (the interval of Black reaches over the bound)"
 
 
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [
+        (900, "score about 900 images per group"),
+        (
+            2_645,
+            "these images can decide a margin of about 0.063 (merge it first); 0.02 takes about 2,645 images per group",
+        ),
+    ],
+)
+def test_of_many_more_images_than_there_are_the_margin_is_named_that_those_can_decide(needed: int, said: str) -> None:
+    groups = [situations.group("Black", 0.82, 0.81, "inconclusive"), situations.group("White", 0.82, 0.82, "pass")]
+    fields = {"verdict": "inconclusive", "delta": -0.01, "groups": groups, "worst_group": "Black"}
+    check = situations.bounded(**situations.COMPARED, **fields, sets_needed=needed, margin_decided=0.0621)
+    steps = [step.what for step in next_steps(situations.photographs(check))]
+    assert any(step.startswith(f"to settle by-group: {said}") for step in steps), steps
+
+
 def test_a_comment_too_short_for_lines_to_copy_names_the_report_that_has_them() -> None:
     checks = [situations.bounded(id=f"check-{at}") for at in range(14)]
     text = render_comment(situations.photographs(*checks), max_chars=3_000)

@@ -270,6 +270,7 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
             np.where(clear, _in_family(p_worse, p_alone, interval, design), _sets_needed(interval, own, design)),
             np.nan,
         ),
+        margin_decided=np.where((verdict == "inconclusive") & ~clear, _margin_decided(interval, own, design), np.nan),
         clear_alone=clear & ~worse,
         gap=np.full(worse.size, np.nan) if own is None else design.sign * own.mean + 0.0,
         margin=margin,
@@ -290,6 +291,15 @@ def _sets_needed(change: SimultaneousLimits, own: SimultaneousLimits | None, des
     fell, behind = change.mean < -margin, own.mean < -margin
     passes = np.minimum(np.where(fell, np.inf, needed), np.where(behind, np.inf, also))
     return np.where(fell & behind, np.maximum(needed, also), passes)
+
+
+def _margin_decided(change: SimultaneousLimits, own: SimultaneousLimits | None, design: Design) -> FloatArray:
+    """Per group, the margin that `_settles` finds enough sets for, were there no change; of gaps, either may pass."""
+    sides: list[FloatArray] = [limits.below + _ODDS * limits.error for limits in (change, own) if limits is not None]
+    if design.harm == "either":
+        sides = [np.maximum(sides[0], change.above + _ODDS * change.error)]
+    least: FloatArray = np.min(sides, axis=0)
+    return least
 
 
 def _in_family(p_worse: FloatArray, p_alone: FloatArray, interval: SimultaneousLimits, design: Design) -> FloatArray:

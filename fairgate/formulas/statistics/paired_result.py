@@ -42,6 +42,9 @@ class PairedResult:
     sets_needed: FloatArray
     """(groups,), sets with which an inconclusive group would settle, nine times in ten, were its estimate the truth.
     NaN where it is settled; infinite where the estimate sits so near the margin that no number of sets helps."""
+    margin_decided: FloatArray
+    """(groups,), margin within which the present sets would find an inconclusive group, nine times in ten, were
+    there no change. NaN where it is settled, or would be alone"""
     clear_alone: NDArray[np.bool_]
     """(groups,), whether a group that does not fail would, were this comparison the whole family"""
     gap: FloatArray
@@ -83,13 +86,26 @@ class PairedResult:
         answer = needed[open_ & falling].min() if (open_ & falling).any() else needed[open_].max()
         return int(answer) if np.isfinite(answer) else None
 
+    @property
+    def margin_to_settle(self) -> float | None:
+        """The margin within which the present sets would find every inconclusive group, nine times in ten, were there
+        no change; None where none is known, or a group seems to have fallen further than the margin."""
+        open_ = self.verdict == "inconclusive"
+        if self.overall != "inconclusive" or (open_ & (self.harmful > self.margin)).any():
+            return None
+        margin = float(self.margin_decided[open_].max())
+        return margin if math.isfinite(margin) and margin > self.margin else None
+
     def outcome(self, group: int) -> Outcome:
         """The verdict of one group."""
         outcome: Outcome = self.verdict[group].item()
         return outcome
 
 
-BY_GROUP = ("delta", "lo", "hi", "p_adjusted", "p_not_worse", "verdict", "n_sets", "sets_needed", "clear_alone", "gap")
+BY_GROUP = (
+    *("delta", "lo", "hi", "p_adjusted", "p_not_worse", "verdict", "n_sets"),
+    *("sets_needed", "margin_decided", "clear_alone", "gap"),
+)
 """Fields of `PairedResult` that have an entry for every group."""
 
 
@@ -135,6 +151,7 @@ def not_judged(design: Design, delta: FloatArray, n_sets: NDArray[np.int64], *, 
         overall="inconclusive",
         n_sets=n_sets,
         sets_needed=never,
+        margin_decided=never,
         clear_alone=np.zeros(delta.size, dtype=bool),
         gap=np.full(delta.size, np.nan),
         margin=design.margin,

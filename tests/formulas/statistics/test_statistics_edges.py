@@ -73,6 +73,7 @@ def test_sets_needed_follow_from_the_spread_of_the_groups_own_draws() -> None:
     error = draws.std(axis=0, ddof=1)
     reach = np.maximum(np.array([0.183, 0.0915]), norm.isf(0.045) * error)
     assert result.sets_needed.tolist() == np.ceil(((reach + 1.28 * error) / 0.05) ** 2 * 50).tolist()
+    assert result.margin_to_settle == pytest.approx((reach + 1.28 * error).max())
     tiny = paired_statistic_test(0.0, [-1.0, 1.0] * 20, n_sets=10**6, margin=0.5)  # few draws: ddof shows
     spread = np.sqrt(40 / 39)
     assert tiny.sets_needed.tolist() == [np.ceil(((norm.isf(0.045) * spread + 1.28 * spread) / 0.5) ** 2 * 10**6)]
