@@ -34,6 +34,7 @@ def decide(
     tempered: Mapping[Against, Scores] | None = None,
     *,
     intervals: bool = True,
+    resamples: dict[str | None, Resamples] | None = None,
 ) -> list[CheckResult]:
     """Measure, compare and decide every planned check; `null` holds the fair ranker's value by check item.
 
@@ -42,11 +43,13 @@ def decide(
     candidate's scores at the temperature that gives a probe the baseline's (or anchor's) mean answer entropy;
     regressions of P(true) metrics on these probes are decided at both temperatures, in the same family, and the
     stricter verdict counts. Without `intervals`, values of regressions have none, which decide nothing there and take
-    most of the time: for simulations, which read verdicts alone.
+    most of the time: for simulations, which read verdicts alone, and which share `resamples`, by subject, between
+    decisions about as many sets.
 
     A check that cannot be measured is an error that says why, and is no part of the family.
     """
-    table = _Table(cells_of(index), suite, candidate, others, tempered or {}, intervals)
+    sets = {} if resamples is None else resamples
+    table = _Table(cells_of(index), suite, candidate, others, tempered or {}, intervals, sets)
     assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
     for check in planned:
         try:
@@ -78,7 +81,7 @@ class _Table:
     others: Mapping[Against, Scores]
     tempered: Mapping[Against, Scores]
     intervals: bool
-    resamples: dict[str | None, Resamples] = field(default_factory=dict)
+    resamples: dict[str | None, Resamples]
     known: list[Floats] = field(default_factory=list)
 
     def assess(self, planned: PlannedCheck) -> tuple[Assessed, list[CheckComparison]]:
@@ -147,7 +150,7 @@ class _Table:
 
     def _sets(self, subject: str | None, cell: Cell) -> Resamples:
         """The resampled sets of a subject: a correction over tests that share them holds under any dependence."""
-        if subject not in self.resamples:
+        if subject not in self.resamples or self.resamples[subject].n_sets != cell.n_sets:
             rule = self.suite.decision
             rng = stream(rule.seed, "sets", self.suite.suite, subject or "")
             self.resamples[subject] = Resamples(cell.n_sets, rule.draws, rng)
