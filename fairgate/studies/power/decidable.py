@@ -35,8 +35,7 @@ MOST_GROUPS = 12
 """Losses are simulated in the smallest of more groups."""
 _DRAWS, _HOPELESS = 1000, 1e7
 _STOPS = {24: 0, 40: 1}
-"""After so many runs with a loss, so few misses are enough. All `LOSS_RUNS` would say otherwise in at most 2.9% of
-cases, if a loss is missed 9.5% of the time, and far more rarely if it is clearly seen."""
+"""After so many runs with a loss, so few misses are enough: all `LOSS_RUNS` say otherwise in at most 2.9% of cases."""
 
 
 @dataclass(frozen=True, slots=True)

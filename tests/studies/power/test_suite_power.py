@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,3 +196,22 @@ def test_a_loss_takes_so_many_right_answers_of_several_views_and_images_from_the
     assert (after.rank[~inside] == 1).all()
     asked = ProbeScores(np.ones(20), more={"right": np.ones(20), "abstained": np.zeros(20)})
     assert decidable.lose(asked, np.ones(20, dtype=bool), 0.5, rng).more["right"].all()  # answers to questions stay
+
+
+@pytest.mark.parametrize(("misses", "runs", "seen"), [((), 24, True), ((3,), 40, True), ((3, 9), 60, True),
+                                                      (range(0, 50, 10), 41, False)])  # fmt: skip
+def test_a_loss_that_is_clearly_seen_or_missed_takes_few_runs(
+    monkeypatch: pytest.MonkeyPatch, misses: Sequence[int], runs: int, seen: bool
+) -> None:
+    monkeypatch.setattr(decidable, "LOSS_RUNS", 60)
+    taken = []
+
+    class Runs:
+        def runs(self, _suite: object, most: int, _loss: object) -> Iterator[list[SimpleNamespace]]:
+            for run in range(most):
+                taken.append(run)
+                yield [SimpleNamespace(id="own", over=None, verdict="inconclusive" if run in misses else "fail")]
+
+    stub: Any = Runs()
+    assert decidable._seen(stub, stub, {"own"}, [("gender", "female")], 0.1) == ({"own"} if seen else set())
+    assert len(taken) == runs
