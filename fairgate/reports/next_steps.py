@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import PurePath
 from typing import Final
 
 from fairgate.ground.errors import clean, listed
@@ -58,12 +59,13 @@ def _remedies(closing: Sequence[CheckResult]) -> Iterator[NextStep]:
 
 
 def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool, pictures: str) -> Iterator[NextStep]:
-    """The pictures that count most against the first checks that have any."""
+    """The pictures that count most against the first checks that have any; of a dataset without any, rows."""
     worst = list(dict.fromkeys(clean(worst.set_id, 60) for check in failed for worst in shown_sets(check)))
-    if worst and record.dataset.pictures is not False:
+    if worst:
+        shown = "rows" if record.dataset.pictures is False else "pictures"
         kind = f"the {unit_of(record)}{' that counts' if len(worst) == 1 else 's that count'} most"
         named = f": {', '.join(worst[:_PICTURES])}{', ...' if len(worst) > _PICTURES else ''}" if names else ""
-        yield NextStep(f"look at the pictures of {kind} against it, {pictures}{named}")
+        yield NextStep(f"look at the {shown} of {kind} against it, {pictures}{named}")
 
 
 def shown_sets(check: CheckResult) -> list[WorstSet]:
@@ -78,11 +80,23 @@ def _compare(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextS
     """The audit of both checkpoints, if they have two addresses."""
     for against, info in (("baseline", record.baseline), ("anchor", record.anchor)):
         compared = any((check.against or "baseline") == against for check in failed if check.rule == "no_worse_than")
-        if info is not None and compared and info.uri != record.model.uri and not info.unchanged:
-            words = [record.suite, "--model", info.uri, "--model", record.model.uri]
-            if all(map(_COPIED.fullmatch, words)):
-                yield NextStep("compare the two checkpoints", (f"fairgate audit {shlex.join(words)}",))
-            return
+        if info is None or not compared or info.unchanged:
+            continue
+        before, get = info.uri, list[str]()
+        table = record.model.precision == "precomputed"
+        if before == record.model.uri:  # one path: a table that this change edits is also in git
+            path, mark, options = before.partition(":")[2].partition("?")
+            if not table or not info.commit:
+                return
+            before = f"{before.partition(':')[0]}:before-{PurePath(path).name}{mark}{options}"
+            get = [
+                f"git show {shlex.quote(f'{info.commit[:12]}:{path}')} > {shlex.quote(f'before-{PurePath(path).name}')}"
+            ]
+        words = [record.suite, "--model", before, "--model", record.model.uri]
+        if all(map(_COPIED.fullmatch, [*words, info.commit or ""])):
+            what = f"compare the two {'tables' if table else 'checkpoints'}"
+            yield NextStep(what, (*get, f"fairgate audit {shlex.join(words)}"))
+        return
 
 
 def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextStep]:

@@ -6,6 +6,7 @@ import pytest
 import situations
 import yaml
 
+from fairgate.records import WorstSet
 from fairgate.reports import render_comment
 from fairgate.reports.next_steps import next_steps
 
@@ -54,6 +55,28 @@ def test_of_many_more_images_than_there_are_the_margin_is_named_that_those_can_d
     check = situations.bounded(**situations.COMPARED, **fields, sets_needed=needed, margin_decided=0.0621)
     steps = [step.what for step in next_steps(situations.photographs(check))]
     assert any(step.startswith(f"to settle by-group: {said}") for step in steps), steps
+
+
+def test_a_table_that_a_change_edits_is_compared_with_the_one_in_git_and_its_rows_are_looked_at() -> None:
+    record = situations.by_title()["Accuracy of one group fell"]
+    uri = "answers:runs/new.jsonl?answer=text"
+    model = record.model.model_copy(update={"uri": uri, "precision": "precomputed"})
+    baseline = record.baseline.model_copy(update={"uri": uri, "commit": "0123456789abcdef"})  # type: ignore[union-attr]
+    dataset = record.dataset.model_copy(update={"pictures": False})
+    worst = [WorstSet(set_id="q7", subject="job", spread=None, members=[])]
+    checks = [check.model_copy(update={"worst_sets": worst}) for check in record.checks]
+    parts = {"model": model, "baseline": baseline, "dataset": dataset, "checks": checks}
+    look, compare, *_ = next_steps(record.model_copy(update=parts))
+    assert look.what.startswith("look at the rows of the image")
+    assert compare.lines == (
+        "git show 0123456789ab:runs/new.jsonl > before-new.jsonl",
+        "fairgate audit occupations --model 'answers:before-new.jsonl?answer=text' --model "
+        "'answers:runs/new.jsonl?answer=text'",
+    )
+    checkpoint = {**parts, "model": model.model_copy(update={"precision": "fp32"})}
+    assert not any(
+        "git show" in line for step in next_steps(record.model_copy(update=checkpoint)) for line in step.lines
+    )
 
 
 def test_a_comment_too_short_for_lines_to_copy_names_the_report_that_has_them() -> None:

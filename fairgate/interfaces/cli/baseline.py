@@ -87,8 +87,6 @@ def update(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         if propose:
             suites.write_bounds(loaded.path, bounds)
         typer.echo("\n".join(gate.proposal_lines(bounds, loaded.suite, written=propose)))
-    if first and prepared.loaded.suite.anchor is None:
-        typer.echo(f"after the merge, pin it, so that small losses do not add up: fairgate baseline anchor {suite}")
 
 
 @baseline_app.command()
