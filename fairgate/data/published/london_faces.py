@@ -43,7 +43,7 @@ def read(files: SourceFiles, part: str) -> Reading:
                     set_id=person,
                     member=expression,
                     path=f"{expression}/{person}.jpg",
-                    groups={**groups, "expression": expression},
+                    groups=groups,
                     image=partial(read_image, path),
                     extra={"person": person, "years": years},
                 )
@@ -100,7 +100,7 @@ _SOURCE: Final = ByHand(
     "https://doi.org/10.6084/m9.figshare.5047666.v5",
     "Download neutral_front, smiling_front and london_faces_info.csv, and call the table people.csv.",
 )
-_GROUPS: Final = {"gender": GENDERS, "ethnicity": ETHNICITIES, "expression": EXPRESSIONS}
+_GROUPS: Final = {"gender": GENDERS, "ethnicity": ETHNICITIES}
 _SIZE: Final = "photographs of 1350 x 1350 pixels; smaller copies will do"
 
 DATASET = Published(
