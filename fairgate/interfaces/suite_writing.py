@@ -185,16 +185,18 @@ def first_suite(
     loaded = suites.load_text(text.encode(), path, shown=f"{suites.FOLDER}/{name}.yaml")
     suites.require_inside(loaded.suite, loaded.source, root)
     suites.plan_checks(loaded, release.manifest)
+    left_out = [line.strip("# ") for line in text.splitlines() if line.startswith("  # left out: ")]
     measured = options.measured
     if measured is None:
         table = opened is not None and opened.precision == models.PRECOMPUTED
         measured = table or len(release.index) <= power.MEASURED
     if opened is None or not measured:
         told = "not measured which checks these images can decide: --measured, or see `fairgate power`"
-        return power.FirstSuite(text, (told,))
-    return power.measured_suite(
+        return power.FirstSuite(text, (told, *left_out))
+    first = power.measured_suite(
         name, root, release, write, tolerates=options.tolerates, like=options.like, progress=progress
     )
+    return replace(first, lines=(*first.lines, *left_out))
 
 
 def _default_branch(root: Path) -> str:

@@ -87,6 +87,7 @@ class SuiteDraft:
             counterfactual=self.dataset.counterfactual,
             by=", by: subject" if compared.by_subject and true_to is None else "",
             each_subject=", by: subject" if each_subject else "",
+            left_out="" if true_to else self._left_out(compared),
         )
 
     def of_predictions(self, truth: str | None) -> str:
@@ -106,7 +107,8 @@ class SuiteDraft:
         """For a detector of persons; `boxes` says whether the dataset records where they are."""
         compared = self._compared()
         by = ", by: subject" if compared.by_subject and len(self.dataset.subjects) > 1 else ""
-        return self._rendered("new_detection_suite.yaml.j2", compared, boxes=boxes, by=by)
+        left_out = self._left_out(compared)
+        return self._rendered("new_detection_suite.yaml.j2", compared, boxes=boxes, by=by, left_out=left_out)
 
     def of_numbers(self, columns: Sequence[str], numbers: Callable[[str], NDArray[np.float64]]) -> str:
         """For a table of numbers, one probe for each of its columns, whose `numbers`, (images,), give the margin of a
@@ -176,7 +178,15 @@ class SuiteDraft:
                     "unlike": right is None and bool(wanted),
                 }
             )
-        return self._rendered("new_question_suite.yaml.j2", compared, questions=questions)
+        long = any("\n" in str(asked["right"]) for asked in questions)
+        return self._rendered("new_question_suite.yaml.j2", compared, questions=questions, long=long)
+
+    def _left_out(self, compared: _Compared) -> str:
+        """Why no check is by subject, and which images would allow it; empty if there are enough."""
+        if compared.by_subject or len(self.dataset.subjects) < 2:
+            return ""
+        unit, (groups, most) = "sets" if self.dataset.counterfactual else "images", compared.rarest
+        return f"{self.min_sets} {unit} of each group and subject are needed; {' × '.join(groups)} has {most}"
 
     def _compared(self) -> _Compared:
         return _compared(self.dataset, self.index, self.min_sets)
@@ -219,11 +229,17 @@ def annotated(text: str, notes: Mapping[str, tuple[str, bool]]) -> str:
 @dataclass(frozen=True, slots=True)
 class _Compared:
     """Which groups a dataset has sets enough for: what `over` says, with the end of a check's id; the same for gaps,
-    with the name in their ids; and whether that holds for every subject."""
+    with the name in their ids; and the rarest of them within a subject, with its sets; `least` are enough."""
 
     overs: list[tuple[str, str]]
     gaps: list[tuple[str, str]]
-    by_subject: bool
+    rarest: tuple[tuple[str, ...], int]
+    least: int
+
+    @property
+    def by_subject(self) -> bool:
+        """Whether there are enough sets of every subject."""
+        return self.rarest[1] >= self.least
 
 
 def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compared:
@@ -237,10 +253,12 @@ def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compare
     else:
         overs, groupings = ["each"] if every else enough, [[name] for name in enough]
     subjects = index.subject.tolist()
+    sets = [item for grouping in groupings for item in _sets(dataset, index, grouping, subjects).items()]
     return _Compared(
         [(over, f"-{over}" if len(overs) > 1 else "") for over in overs],
         [(group, "group" if group in ("each", "crossed") else group) for group in overs],
-        all(_fewest(dataset, index, grouping, subjects) >= least for grouping in groupings),
+        min(sets, key=lambda item: (item[1], item[0])),
+        least,
     )
 
 

@@ -227,6 +227,19 @@ def test_questions_that_a_suite_cannot_put_to_all_images_are_described_by_one(ro
     assert suite.probes["question"].texts([]) == [described.question]
 
 
+def test_what_is_right_image_by_image_is_the_end_of_the_suite(root: Path) -> None:
+    uri = lmms_eval(root / "run.jsonl", nearly, target="No")
+    lines = [json.loads(line) for line in (root / "run.jsonl").read_text(encoding="utf-8").splitlines()]
+    by_image = [json.dumps(line | {"target": ("Yes", "No")[line["doc_id"] // 5 % 2]}) for line in lines]
+    (root / "run.jsonl").write_text("\n".join(by_image), encoding="utf-8")
+    text = first_suite("named", root, SuiteOptions("people", uri, baseline="none")).text
+    assert text.index("\nchecks:") < text.index("\nprobes:") < text.index("right: {set_id: {")
+    (question,) = (
+        load_text(text.encode(), root / "named.yaml", shown="named").suite.probes["question"].questions.values()
+    )
+    assert len(question.right["set_id"]) == IMAGES
+
+
 def test_a_target_that_differs_between_rows_of_one_image_is_not_right(root: Path) -> None:
     uri = lmms_eval(root / "run.jsonl", right)
     lines = [json.loads(line) for line in (root / "run.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -100,9 +100,11 @@ def test_a_label_beside_the_subjects_is_another_one(toy: Toy, label: str) -> Non
 
 def test_a_suite_for_single_images_compares_groups_with_each_other(toy: Toy) -> None:
     single_images(toy.root, subject=None)
-    assert new(toy.root, "alone", "--dataset", "people")[0] == 0
+    code, output = new(toy.root, "alone", "--dataset", "people")
+    assert code == 0, output
     checks = gate.prepare("alone", toy.root).loaded.suite.checks
     assert [check.metric for check in checks] == ["accuracy", "accuracy", "p_true", "group_gap", "c_asc"]
+    assert "left out" not in output
 
 
 def test_where_all_images_show_one_subject_an_attribute_is_told(toy: Toy) -> None:
@@ -209,6 +211,8 @@ def test_no_check_is_written_that_the_data_cannot_decide(tmp_path: Path) -> None
     assert checks["accuracy"] == checks["no-gender-falls-behind"] == ("gender", None)  # 44 sets, 10 of them dark
     assert checks["fairness"] == (None, None)  # 22 sets a subject
     assert not [name for name, (over, by) in checks.items() if over == "skin_tone" or by is not None]
+    lacking = "30 sets of each group and subject are needed; female × chef has 22"
+    assert f"left out: no-association, and groups that fall behind within a subject: {lacking}" in output
 
 
 def test_a_dataset_too_small_for_any_verdict_gets_no_suite(tmp_path: Path) -> None:
