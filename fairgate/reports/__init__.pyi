@@ -56,6 +56,7 @@ from .run_terminal import baseline_lines as baseline_lines
 from .run_terminal import baseline_table as baseline_table
 from .run_terminal import difference_lines as difference_lines
 from .run_terminal import difference_table as difference_table
+from .run_terminal import fitted as fitted
 from .run_terminal import terminal_summary as terminal_summary
 from .run_terminal import terminal_table as terminal_table
 from .sentences import by_attribute as by_attribute

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 
 _WIDE: Final = 100
+_COMMAND: Final = re.compile(r"(?P<start>reproduce: |  )(?P<words>(?:fairgate|pytest) .*)")
+_PROSE: Final = re.compile(
+    r"(?:notice|note|warning|coverage|next|needs approval|missing|baseline|anchor|worst \w+): |[✗?!✓] "
+)
 _CHECK_WIDTH: Final = 20
 _NARROW_CHECK: Final = 16
 """Letters of a check's name in a line, where the terminal has fewer than _WIDE columns: what 80 of them leave."""
@@ -96,6 +102,31 @@ def terminal_summary(
     steps = [] if first_baseline or cause else _next(record)
     finding = [*_failures(failing, record, report), _headline(record, first_baseline)]
     return [*map(inert, lines), *messages, *map(inert, [*steps, *finding])]
+
+
+def fitted(line: str, width: int) -> list[str]:
+    """A line of the summary in a terminal of so many columns: prose is wrapped, and a command broken before options, so
+    that it can still be copied whole."""
+    if len(line) <= width:
+        return [line]
+    if (command := _COMMAND.match(line)) is not None:
+        try:
+            words = list(map(shlex.quote, shlex.split(command["words"])))
+        except ValueError:
+            return [line]
+        starts = [at for at, word in enumerate(words) if word.startswith("--") or at == 0]
+        options = [" ".join(words[at:end]) for at, end in zip(starts, [*starts[1:], len(words)], strict=True)]
+        parts = [command["start"] + options[0]]
+        for option in options[1:]:
+            if len(f"{parts[-1]} {option} \\") > width:
+                parts.append(f"    {option}")
+            else:
+                parts[-1] += f" {option}"
+        return [*(f"{part} \\" for part in parts[:-1]), parts[-1]]
+    if _PROSE.match(line) is None:
+        return [line]
+    wrapped = textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [inert(part) for part in wrapped]
 
 
 def _surroundings(record: RunRecord) -> list[str]:

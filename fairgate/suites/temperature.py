@@ -58,9 +58,8 @@ def temperature_notices(
             notices.append(
                 f"label temperature: the mean entropy of the answers to '{probe}' changed from "
                 f"{three_decimals(before)} ({against}) to {three_decimals(now)} nats{scale}. That alone moves "
-                f"{listed(moved, _SHOWN)}. Regressions of P(true) are decided at both temperatures, bounds "
-                "at the model's own. If the change is on purpose, first merge a waiver for the checks that it moves, "
-                "then this checkpoint"
+                f"{listed(moved, _SHOWN)}. P(true) is compared at both temperatures. If it is meant, first merge a "
+                "waiver for the checks that it moves, then this checkpoint"
             )
     return notices
 

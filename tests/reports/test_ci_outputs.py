@@ -20,6 +20,7 @@ from rich.console import Console
 
 from fairgate.records import Coverage, MemberResult, RunRecord
 from fairgate.reports import (
+    fitted,
     github_annotations,
     junit_properties,
     render_comment,
@@ -211,3 +212,22 @@ def test_a_run_that_checked_nothing_is_annotated() -> None:
 
 def test_hostile_text_is_in_the_example_so_that_these_tests_mean_something() -> None:
     assert any(check.subject == HOSTILE for check in example_checks())
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_prose_fits_a_narrow_terminal_and_a_command_stays_one_that_can_be_copied(width: int) -> None:
+    record = example_record([gap_check("doctor", "fail")], notices=["label temperature: " + "changed a lot " * 20])
+    for line in terminal_summary(record):
+        parts = fitted(line, width)
+        assert " ".join("\n".join(parts).replace("\\\n", " ").split()) == " ".join(line.split())
+        if line.startswith(("notice: ", "reproduce: ", "\u2717 ", "next: ", "worst set: ")):
+            assert max(map(len, parts)) <= max(width, 64), parts
+
+
+def test_a_word_with_a_blank_is_never_broken_in_a_command() -> None:
+    line = "reproduce: fairgate check jobs --model 'vlm:m?question=What --job is it, of all those?' --report here"
+    first, second, third = fitted(line, 60)
+    assert first == "reproduce: fairgate check jobs \\"
+    assert second == "    --model 'vlm:m?question=What --job is it, of all those?' \\"
+    assert third == "    --report here"
+    assert fitted("  waivers:", 4) == ["  waivers:"]

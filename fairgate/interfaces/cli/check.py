@@ -159,5 +159,6 @@ def gated(
             evaluation.record, first_baseline=first_baseline, report=settings.report, messages=evaluation.messages
         )
         for line in "\n".join(lines).splitlines():
-            typer.echo(options_of(line, _OPTIONS))  # the record's words are also pytest's
+            own = options_of(line, _OPTIONS)  # the record's words are also pytest's
+            typer.echo("\n".join(reports.fitted(own, console.width)))
     return evaluation

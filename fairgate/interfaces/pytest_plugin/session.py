@@ -20,7 +20,14 @@ from fairgate.ground.errors import BaselineError
 from fairgate.ground.working_folder import refuse_libraries
 from fairgate.interfaces.installed import use_installed_packages
 from fairgate.records import NEEDS_APPROVAL, NO_VERDICT, CheckResult, RunRecord
-from fairgate.reports import junit_suite_properties, tell_github, terminal_summary, terminal_table, verdict_words
+from fairgate.reports import (
+    fitted,
+    junit_suite_properties,
+    tell_github,
+    terminal_summary,
+    terminal_table,
+    verdict_words,
+)
 from fairgate.suites import FOLDER, OPTIONS, Settings, named_bases, suite_names, suite_path
 
 if TYPE_CHECKING:
@@ -225,7 +232,7 @@ class GateSession:
             tell_github(evaluation.record, write, warn=write)
             first = name in self.first_baselines
             for line in terminal_summary(evaluation.record, first_baseline=first, messages=evaluation.messages):
-                write(line)
+                write("\n".join(fitted(line, width)) if terminalreporter.isatty else line)
 
     def _evaluate_once(self, suite: str, path: Path) -> None:
         """Evaluate, unless another worker has; only one does it at a time.
