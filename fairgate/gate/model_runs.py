@@ -109,7 +109,7 @@ def model_info(uri: str, model: models.Model, registered: str | None = None) -> 
         tokenizer=model.tokenizer,
         preprocessing=model.preprocessing,
         frequencies=getattr(model, "frequencies", False),
-        weights=getattr(model, "weights", None),
+        weights=models.count_weights(model),
     )
 
 

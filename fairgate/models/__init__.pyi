@@ -53,6 +53,7 @@ from .mitigations import fit_projection as fit_projection
 from .mitigations import fit_prompt_array as fit_prompt_array
 from .prompt_tokens import ArrayTraining as ArrayTraining
 from .registry import FAMILIES as FAMILIES
+from .registry import count_weights as count_weights
 from .registry import local_paths as local_paths
 from .registry import open_scorer as open_scorer
 from .registry import published_models as published_models

@@ -18,7 +18,6 @@ from fairgate.ground.hashing import digest
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints import (
     TransformersFolder,
-    count_weights,
     find_device,
     find_folder,
     is_hub_id,
@@ -108,7 +107,8 @@ class Precomputed:
 
 
 class JudgedModel(ABC, Generic[Network]):
-    """A base of models that are loaded when a number is not in the cache. `note` is what a reader should know.
+    """A base of models that are loaded when a number is not in the cache. `note` is what a reader should know,
+    and the paths of its URI start at `base`.
 
     `precision` is that of all its numbers; without one, that of the device.
     """
@@ -117,7 +117,7 @@ class JudgedModel(ABC, Generic[Network]):
     preparation: str
 
     def __init__(self, request: Request, precision: str | None = None) -> None:
-        self.uri, self._request = request.uri, request
+        self.uri, self.base, self._request = request.uri, request.base, request
         found = find_device(request.device)
         self._device = replace(found, precision=precision or found.precision)
         self.device, self.precision = self._device.name, self._device.precision
@@ -127,13 +127,6 @@ class JudgedModel(ABC, Generic[Network]):
     @abstractmethod
     def _load(self) -> Network:
         """The loaded model."""
-
-    @property
-    def weights(self) -> int | None:
-        """How many numbers its safetensors files hold, those of adapters aside; None where its URI names no such."""
-        from fairgate.models.registry import local_paths  # which imports this module
-
-        return count_weights([resolve(str(path), self._request.base) for path in local_paths(self.uri)])
 
     def _ways(self, *packages: str) -> dict[str, Any]:
         """What decides its numbers on whatever images: files and options, code, versions of packages, precision."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairgate.ground.ci import in_ci
 from fairgate.ground.errors import FairgateError, ModelError, suggestion
-from fairgate.models.checkpoints import Device, home_of, resolve
+from fairgate.models.checkpoints import Device, home_of, resolve, weights_in
 from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
 
 if TYPE_CHECKING:
@@ -125,6 +125,12 @@ def local_paths(uri: str) -> tuple[Path, ...]:
         family = FAMILIES[scheme]
         paths += [family.local_path(address), *getattr(family, "option_files", lambda _: ())(address)]
     return tuple(path for path in paths if path is not None)
+
+
+def count_weights(model: Model) -> int | None:
+    """How many numbers a model's safetensors files hold, those of adapters aside; None where its URI names no such."""
+    base: Path | None = getattr(model, "base", None)
+    return None if base is None else weights_in([resolve(str(path), base) for path in local_paths(model.uri)])
 
 
 def schemes(uri: str) -> list[str]:

@@ -160,5 +160,6 @@ def gated(
         )
         for line in "\n".join(lines).splitlines():
             own = options_of(line, _OPTIONS)  # the record's words are also pytest's
-            typer.echo("\n".join(reports.fitted(own, console.width)))
+            log = not (console.is_terminal or os.environ.get("COLUMNS"))  # which wraps nothing
+            typer.echo(own if log else "\n".join(reports.fitted(own, console.width)))
     return evaluation

@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 
-def count_weights(paths: Iterable[Path]) -> int | None:
+def weights_in(paths: Iterable[Path]) -> int | None:
     """Numbers in the safetensors files that are named, or are directly in the folders named; adapters are not counted.
     None where there is no such file, and for a damaged one."""
     counted = 0
