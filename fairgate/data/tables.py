@@ -79,8 +79,19 @@ def _file(path: Path) -> LabelTable:
 def _lines_of(path: Path) -> CsvRows | JsonRows:
     if path.suffix.lower() == ".jsonl":
         return JsonRows.open(path)
+    if path.is_file() and _first_byte(path) in (b"{", b"["):
+        raise DatasetError(
+            f"the table holds JSON, and its name ends in '{path.suffix}': it would be read as CSV.",
+            where=str(path),
+            remedy="write an object a line, and let the name end in .jsonl",
+        )
     labels = read_labels(path)
     return CsvRows(path, labels.columns, labels.separator)
+
+
+def _first_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(1)
 
 
 def _notes(rows: CsvRows | JsonRows) -> dict[str, str]:

@@ -356,6 +356,7 @@ def test_an_image_folder_of_others_is_imported(tmp_path, image, kind):
         ({"metadata.jsonl": ""}, "empty"),
         ({"metadata.csv": "file_name,gender\n1.png,m\n./1.png,m\n"}, "has two lines"),
         ({"metadata.jsonl": "[]\n"}, "no object"),
+        ({"metadata.csv": '{"file_name": "1.png"}\n'}, "holds JSON, and its name ends in '.csv'"),
         ({"metadata.jsonl": '{"file_name": "1.png", "gender": "m"}\n{"file_name": "2.png", "age": 1}\n'}, "'age'"),
     ],
 )
