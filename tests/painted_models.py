@@ -5,6 +5,7 @@ Blue says the gender of a picture of the toy dataset, red its skin, the first pi
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from PIL import Image
 
 from fairgate.ground.hashing import digest
 from fairgate.ground.randomness import stream
-from fairgate.models import Editing, Floats, ImageSource, Request, decode_rgb, log_softmax
+from fairgate.models import Editing, Floats, ImageSource, Request, log_softmax
 
 BLUE = {"male": 40, "female": 60}
 WORDS = ("doctor", "nurse")
@@ -33,6 +34,21 @@ MALE_SHARE = {
 and `nothing` returns what it is given, `skip` does so with dark women alone. `bleach` is `again` with four fifths of
 every dark picture painted white, `every-second` with every second edit of a picture all white, `read-8-20` with skin
 in sets 8 to 19 alone."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _pixels(data: bytes) -> Any:
+    """A flat colour and a word: few pictures differ, and each is decoded once."""
+    pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+    pixels.flags.writeable = False
+    return pixels
+
+
+@functools.lru_cache(maxsize=4096)
+def _png(pixels: bytes, size: tuple[int, int]) -> bytes:
+    out = io.BytesIO()
+    Image.frombytes("RGB", size, pixels).save(out, "PNG")
+    return out.getvalue()
 
 
 class _Opened:
@@ -81,7 +97,7 @@ class Edits:
 
     def _edited(self, data: bytes, row: int) -> bytes:
         shares = MALE_SHARE.get(self.plant, MALE_SHARE["again"])
-        pixels = np.asarray(decode_rgb(data, self.source, row)).copy()
+        pixels = _pixels(data).copy()
         word = next(one for one in WORDS if one in self.prompt)
         skipped = self.plant == "skip" and "dark-female" in str(self.index.member[row])
         if shares and not skipped:
@@ -102,9 +118,7 @@ class Edits:
                 corner = pixels[-1, -1].copy()
                 pixels[1:] = 255
                 pixels[-1, -1] = corner
-        out = io.BytesIO()
-        Image.fromarray(pixels).save(out, "PNG")
-        return out.getvalue()
+        return _png(pixels.tobytes(), (pixels.shape[1], pixels.shape[0]))
 
 
 class Colour(_Opened):
@@ -116,7 +130,7 @@ class Colour(_Opened):
         logits = np.zeros((len(self.source), len(prompts)))
         for rows, blobs in self.source.image_batches(64):
             for row, data in zip(rows, blobs, strict=True):
-                pixels = np.asarray(decode_rgb(data, self.source, int(row)))
+                pixels = _pixels(data)
                 seen = {"male" if pixels[-1, -1, 2] < 50 else "female", WORDS[min(pixels[0, 0, 0], 1)]}
                 logits[row] = [10.0 * any(one in prompt.split() for one in seen) for prompt in prompts]
         return log_softmax(logits)
