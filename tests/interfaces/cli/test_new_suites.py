@@ -27,7 +27,7 @@ from fairgate.suites import Suite, SuiteDraft, load_suite, resolve
 @pytest.fixture(autouse=True)
 def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer simulated runs and losses: what is asserted here is far from chance."""
-    monkeypatch.setattr(decidable, "RUNS", 40)
+    monkeypatch.setattr(decidable, "RUNS", 20)
     monkeypatch.setattr(decidable, "LOSS_RUNS", 15)
     monkeypatch.setattr(decidable, "LOSSES", (0.05, 0.1, 0.2, 0.4))
 
@@ -352,7 +352,7 @@ def test_a_measured_suite_states_the_loss_that_each_check_fails_and_watches_what
 def test_images_that_can_decide_nothing_get_no_suite_and_are_told_what_is_missing(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decidable, "RUNS", 10)  # of a dozen margins
+    monkeypatch.setattr(decidable, "RUNS", 6)  # of a dozen margins
     monkeypatch.setattr(decidable, "LOSSES", (0.4,))
     words = ["--dataset", "toy", "--model", "scores:tuned.csv?values=logit", "--tolerates", "0.001", "--measured"]
     code, output = new(toy.root, "first", *words)
@@ -422,7 +422,7 @@ def test_few_single_images_of_a_checkpoint_at_hand_are_told_of_views(toy: Toy, m
     (toy.root / "alone.csv").write_text("\n".join([lines[0], *table]), encoding="utf-8")
     words = ["--dataset", "people", "--model", "scores:alone.csv?values=logit", "--tolerates", "0.001", "--measured"]
     told = "score views of each image: --views 16 (16 times the time, and not tried); or bring more images; or name"
-    monkeypatch.setattr(decidable, "RUNS", 15)
+    monkeypatch.setattr(decidable, "RUNS", 6)
     assert told not in new(toy.root, "alone", *words)[1]  # of a table nobody can score views
     monkeypatch.setattr(first_suite, "has_weights", lambda *_: True)
     monkeypatch.setattr(harmless, "has_weights", lambda *_: False)

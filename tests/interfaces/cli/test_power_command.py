@@ -21,7 +21,7 @@ def run(toy: Toy, *words: str) -> tuple[int, str]:
 
 
 def test_power_prints_its_table_and_writes_its_file(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decidable, "RUNS", 40)
+    monkeypatch.setattr(decidable, "RUNS", 20)
     monkeypatch.setattr(decidable, "LOSSES", (0.1,))
     monkeypatch.setattr(decidable, "LOSS_RUNS", 5)
     toy.write_suite(SUITE.replace("margin: 0.04", "margin: 0.004"))
