@@ -116,7 +116,7 @@ def readable(text: str) -> str:
     >>> readable("caf\\udce9") == r"caf\\xe9"
     True
     """
-    return _HALVES.sub(lambda half: _written(ord(half[0])), text)
+    return text if text.isascii() else _HALVES.sub(lambda half: _written(ord(half[0])), text)
 
 
 def _written(code: int) -> str:

@@ -6,6 +6,7 @@ size, so that the loader below would be needed all the same; and in its YAML 1.2
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -74,7 +75,7 @@ def parse_source(raw: bytes, path: Path, *, shown: str) -> Source:
 
 def _composed(raw: bytes, shown: str) -> yaml.Node | None:
     try:
-        node: yaml.Node | None = yaml.compose(raw.decode("utf-8"), Loader=_PlainLoader)
+        return _node(raw)
     except UnicodeDecodeError as error:
         raise SuiteError("the suite is not UTF-8 text.", where=shown, remedy="save it as UTF-8") from error
     except yaml.MarkedYAMLError as error:
@@ -92,6 +93,11 @@ def _composed(raw: bytes, shown: str) -> yaml.Node | None:
             where=shown,
             remedy="fix the text after the backslash",
         ) from error
+
+
+@functools.lru_cache(maxsize=8)  # most changes leave the suite as the base branch has it
+def _node(raw: bytes) -> yaml.Node | None:
+    node: yaml.Node | None = yaml.compose(raw.decode("utf-8"), Loader=_PlainLoader)
     return node
 
 

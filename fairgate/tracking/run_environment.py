@@ -8,7 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from pathlib import Path
 
 from fairgate.ground.ci import github_event, on_gitlab
@@ -16,6 +16,7 @@ from fairgate.ground.git import git_output, tracked_files_differ
 from fairgate.records import Environment
 from fairgate.version import __version__
 
+_version = functools.cache(metadata.version)  # 2 ms a package
 _OF_A_PULL_REQUEST = re.compile(r"refs/(?:pull/|heads/gh-readonly-queue/.{1,200}/pr-)(\d{1,9})[/-]")
 
 
@@ -24,8 +25,8 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
     absent."""
     packages = {}
     for name in ("torch", "open_clip_torch", "transformers", "numpy"):
-        with contextlib.suppress(PackageNotFoundError):
-            packages[name] = version(name)
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            packages[name] = _version(name)
     # one process for both: a shallow clone does not know how many commits led here
     shallow, _, commit = (git_output(root, "rev-parse", "--is-shallow-repository", "HEAD") or "").partition("\n")
     height = git_output(root, "rev-list", "--count", "HEAD") if shallow == "false" else None

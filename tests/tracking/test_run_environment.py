@@ -60,7 +60,7 @@ def test_a_package_that_is_not_installed_is_left_out(repository: Path, monkeypat
             raise PackageNotFoundError(name)
         return "1.0"
 
-    monkeypatch.setattr("fairgate.tracking.run_environment.version", version)
+    monkeypatch.setattr("fairgate.tracking.run_environment._version", version)
     found = environment(repository, "cpu").packages
     assert "torch" not in found
     assert found["numpy"] == "1.0"
