@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,23 +51,26 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Watch(), "seconds")
-        if config.getoption("numprocesses", None):
-            from warm_python import warm_python
+    if hasattr(config, "workerinput"):
+        sys.executable = str(Path(sys.prefix, "bin", "python"))  # tests that take it mean a fresh one
+        return
+    config.pluginmanager.register(Watch(), "seconds")
+    if config.getoption("numprocesses", None):
+        from warm_python import warm_python
 
-            warm_python()  # imports while the workers collect, once for all of them
+        config.option.tx = [f"popen//python={warm_python()}" for _ in config.option.tx]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Every second worker collects from the end: where nothing is compiled yet, each compiles half of the tests."""
+    """Each worker begins to collect elsewhere: if nothing is compiled yet, each compiles a share of the tests."""
     report = yield
-    worker = getattr(collector.config, "workerinput", {"workerid": "gw0"})["workerid"]
-    if isinstance(collector, pytest.Directory) and int(worker.removeprefix("gw")) % 2:
-        report.result.reverse()
+    worker = getattr(collector.config, "workerinput", None)
+    if isinstance(collector, pytest.Directory) and worker:
+        first = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        report.result[:] = report.result[first:] + report.result[:first]
     return report
 
 

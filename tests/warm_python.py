@@ -84,7 +84,7 @@ def warm_python() -> str:
     client.chmod(0o755)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads of before a fork are not there after it
     server = subprocess.Popen(
-        [sys.executable, "-P", __file__, address, str(client)],
+        [sys.executable, "-P", __file__, address, str(client), *(sys.modules.keys() & {"line_coverage"})],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -102,11 +102,13 @@ def warm_python() -> str:
     return str(client)
 
 
-def _serve(address: str, client: str) -> None:
+def _serve(address: str, client: str, *first: str) -> None:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
     print("ready", flush=True)  # who calls before everything is imported waits
+    for name in first:
+        importlib.import_module(name)
     import_everything()
     sys.executable = client  # what a fork starts is a fork too
     gc.collect()
@@ -123,7 +125,7 @@ def _serve(address: str, client: str) -> None:
 
 
 def import_everything() -> None:
-    """Imports, and the compiling of templates, only: no model and no pool of threads may be there when a run is forked.
+    """Imports, and what each run reads again, only: no model and no pool of threads may be there when a run is forked.
 
     Of pytest's plugins, what they import: pytest warns of a plugin that was imported before it could rewrite it.
     """
@@ -140,6 +142,26 @@ def import_everything() -> None:
     for name in templates.list_templates(filter_func=lambda name: name.endswith(".j2")):
         templates.get_template(name)
     importlib.import_module("torch").set_num_threads(1)
+    read_tokenizer_once()
+
+
+def read_tokenizer_once() -> None:
+    """open_clip reads 49,000 merges for each model that is opened, which takes longer than a tiny model does."""
+    from open_clip.tokenizer import SimpleTokenizer
+
+    read, kept = SimpleTokenizer.__init__, dict[str, dict[str, Any]]()
+    if hasattr(SimpleTokenizer, "reads_once"):
+        return
+
+    def init(self: SimpleTokenizer, *arguments: Any, context_length: int | None = 77, **options: Any) -> None:
+        name = repr((arguments, options))
+        if name not in kept:
+            read(self, *arguments, **options)
+            kept[name] = vars(self).copy()
+        vars(self).update(kept[name], context_length=context_length)
+
+    SimpleTokenizer.__init__, SimpleTokenizer.reads_once = init, True
+    SimpleTokenizer()
 
 
 def _child(asked: socket.socket) -> None:
@@ -184,6 +206,7 @@ def _code() -> int:
     sys.argv[0] = "-c"
     sys.path.insert(0, "")
     exec(sys.argv.pop(1), {"__name__": "__main__"})
+    atexit._run_exitfuncs()
     return 0
 
 

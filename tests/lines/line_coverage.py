@@ -3,6 +3,8 @@
 SlipCover counts by probes in the byte code, which go once they were hit. Before Python 3.12, coverage.py can only
 trace: that slows every line of every library, and doubled the time of these tests. Its report reads what is written
 here. Processes that tests start are not measured.
+
+PYTEST_DONT_REWRITE: workers are forks of a Python that has imported this file.
 """
 
 from __future__ import annotations

@@ -33,9 +33,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory, embedded_cache: Path) -> P
         patch.chdir(ROOT)
         patch.setenv("FAIRGATE_CACHE", str(embedded_cache))
         patch.setattr(sys, "executable", warm_python())
-        patch.setenv(
-            "PYTEST_ADDOPTS", "-p no:hydra_pytest -W ignore::pytest.PytestAssertRewriteWarning"
-        )  # it has imported fairgate
+        patch.setenv("PYTEST_ADDOPTS", "-p no:hydra_pytest")
         result = CliRunner().invoke(app, ["demo", "--report", str(folder), "--mlflow", "off"])
     assert result.exit_code == 0, result.output
     assert "base and tuned passed, biased failed" in result.output
