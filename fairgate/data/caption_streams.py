@@ -128,7 +128,9 @@ def json_lines(path: Path, what: str, longest: int) -> Iterator[tuple[int, dict[
             except json.JSONDecodeError as error:
                 raise ValueError(f"line {number} is no JSON, from character {error.pos + 1} on") from error
             except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error
+                long = "digits" in str(error)  # Python's own limit
+                fault = "a whole number has thousands of digits" if long else error
+                raise ValueError(f"line {number}: {fault}") from error
             if not isinstance(fields, dict):
                 raise ValueError(f"line {number} is no object")
             yield number, fields

@@ -11,7 +11,7 @@ from typing import cast
 
 from fairgate import data, models, probes, suites
 from fairgate.gate import baselines
-from fairgate.ground.errors import BaselineError, DatasetError, SettingsError, SuiteError
+from fairgate.ground.errors import BaselineError, DatasetError, ModelError, SettingsError, SuiteError
 from fairgate.ground.number_format import share_words
 from fairgate.studies import power
 
@@ -47,6 +47,16 @@ def _anchor_line(name: str, root: Path, baseline: str) -> str:
     except BaselineError:
         return ""
     return f"anchor: git:{spec.target}@{commit}\n" if repository.tree(commit, baselines.baseline_folder(name)) else ""
+
+
+def _refuse_unknown(beside: Sequence[str], classifier: models.FixedLabels) -> None:
+    """Raises SettingsError for labels that a classifier does not have."""
+    for label in beside:
+        try:
+            classifier.require_label(label)
+        except ModelError as error:
+            remedy = "leave out --beside: all of a classifier's own labels that the suite names compete anyway"
+            raise SettingsError(error.problem, where="--beside", remedy=remedy) from error
 
 
 def _text(
@@ -85,6 +95,8 @@ def _text(
         models.require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
     answered = bool(_ANSWERING & set(models.schemes(model)))  # a label is what such a model says next
     by_label = answered or getattr(opened, "texts_read_by", "") == "labels"
+    if beside and isinstance(opened, models.FixedLabels):
+        _refuse_unknown(beside, opened)
     template = "{label}" if by_label else "a photo of {a_label}"
     columns = opened.table.prompts if isinstance(opened, models.PrecomputedScores) else None
     return draft.of_labels(truth, beside, searches="similarity" in can, template=template, columns=columns)

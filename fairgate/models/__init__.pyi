@@ -14,6 +14,7 @@ from .contract import DetectingModel as DetectingModel
 from .contract import Detections as Detections
 from .contract import Editing as Editing
 from .contract import EditingModel as EditingModel
+from .contract import FixedLabels as FixedLabels
 from .contract import Floats as Floats
 from .contract import Generating as Generating
 from .contract import GeneratingModel as GeneratingModel

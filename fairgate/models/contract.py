@@ -206,6 +206,15 @@ class GeneratingModel(Model, Protocol):
         ...
 
 
+@runtime_checkable
+class FixedLabels(Protocol):
+    """A classifier, which knows its own labels and no others."""
+
+    def require_label(self, label: str) -> None:
+        """Raises ModelError for a label that it does not have."""
+        ...
+
+
 class AnsweringModel(Model, Protocol):
     """A model that answers questions about images in words: a vision-language model."""
 

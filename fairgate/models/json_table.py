@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,19 @@ MAX_COLUMNS = 20_000
 _MAX_BYTES = 512 << 20
 _LONGEST_LINE = 1 << 24
 _MAX_CELLS = 32_000_000
-_NESTED = object()
-"""A cell that is no text, number or truth value, nor a list of one."""
+_KEYS_SHOWN = 6
 
 
-def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str], dict[str, int]]:
+@dataclass(frozen=True, slots=True)
+class _Nested:
+    """A cell that is no text, number or truth value, nor a list of one, in words."""
+
+    what: str
+
+
+def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str], dict[str, str]]:
     """The columns of a file that hold text, numbers or truth values, what a framework calls those that are read, and
-    the first row, from 1, in which a column that is left out holds something else.
+    what a column that is left out holds instead, in words, with its first row, from 1.
 
     A list of one is what is in it. Raises ScoresError for a file that is no table, and for one of more than `most` rows
     or `MAX_COLUMNS`; DatasetError and ValueError for text that is no JSON, or that names a key twice in one object.
@@ -66,7 +73,7 @@ def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str], dict[st
         problem = "a whole number has more than 64 bits."
         raise ScoresError(problem, remedy="write it as text, in quotes, or with a decimal point") from error
     samples = {"doc_id", "filtered_resps"} <= columns.keys() and "answer" not in columns
-    odd = {name: _odd_row(columns[name]) for name, array in arrays.items() if array is None}
+    odd = {name: _odd(columns[name]) for name, array in arrays.items() if array is None}
     usual = {name: own for name, own in _LMMS_EVAL.items() if samples and (name == "answer" or own not in odd)}
     return table, {name: own for name, own in usual.items() if own in columns}, odd
 
@@ -117,15 +124,19 @@ def _plain(value: object) -> object:
         value = value[0]
     if value is None or value != value:  # noqa: PLR0124 - NaN
         return None
-    return value if isinstance(value, str | int | float) else _NESTED
+    if isinstance(value, str | int | float):
+        return value
+    keys = f" (with {', '.join(islice(value, _KEYS_SHOWN))})" if isinstance(value, dict) and value else ""
+    return _Nested(f"an object{keys}" if isinstance(value, dict) else "a list")
 
 
-def _odd_row(cells: list[object]) -> int:
-    """The first row, from 1, whose cell is nested; else the first of another kind than the first one."""
-    if _NESTED in cells:
-        return 1 + cells.index(_NESTED)
+def _odd(cells: list[object]) -> str:
+    """What the first nested cell is; else the first of another kind than the first one. Rows are from 1."""
+    for row, cell in enumerate(cells, 1):
+        if isinstance(cell, _Nested):
+            return f"{cell.what}, first in row {row:,}"
     kinds = [isinstance(cell, bool) for cell in cells if cell is not None]
-    return 1 + kinds.index(not kinds[0])
+    return f"mixed values, first in row {1 + kinds.index(not kinds[0]):,}"
 
 
 def _array(cells: list[object]) -> Any:

@@ -24,6 +24,7 @@ from fairgate.models.table_files import (
     ROWS_PER_IMAGE,
     doubled_names,
     is_number,
+    odd_column,
     opened_table,
     quoted,
 )
@@ -47,6 +48,7 @@ class ScoreTable:
     def column(self, prompt: str, limits: tuple[float, float] | None) -> Floats:
         """Scores of one prompt, (images,) float64. Raises ScoresError: unknown, no numbers, not finite, off limits."""
         if prompt not in self.prompts:
+            self._require_plain(prompt)
             raise ScoresError(
                 f"the table has no column for the prompt '{prompt}'.",
                 where=str(self.path),
@@ -80,6 +82,7 @@ class ScoreTable:
             self._require_whole()
 
         if attribute not in self.prompts:
+            self._require_plain(attribute)
             raise ScoresError(
                 f"the table has no column of labels for '{attribute}'.",
                 where=str(self.path),
@@ -107,6 +110,11 @@ class ScoreTable:
     def names(self, rows: NDArray[Any]) -> str:
         """A few images' names, for a message."""
         return quoted(self.keys[rows])
+
+    def _require_plain(self, column: str) -> None:
+        """Raises ScoresError for a column of the file that was left out, since it holds objects."""
+        if what := (self._arrow.schema.metadata or {}).get(column.encode()):
+            raise odd_column(column, what.decode(), str(self.path))
 
     def _require_whole(self) -> None:
         if lost := self.keys[self.rows < 0].tolist():

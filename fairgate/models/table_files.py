@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.data import arrow_file, is_text, open_parquet
-from fairgate.ground.errors import DatasetError, ScoresError, did_you_mean, listed
+from fairgate.ground.errors import DatasetError, ScoresError, clean, did_you_mean, listed
 from fairgate.ground.text import find_separator
 from fairgate.models.json_table import ENDINGS, ID, MAX_COLUMNS, read_json_table
 
@@ -34,6 +34,8 @@ _PACKED = {
 }
 _NO_UTF8 = re.compile(r"'utf-8' codec can't decode byte (0x\w+) in position (\d+): [\w ]+")
 _UTF8 = r"byte \1 at \2 is no UTF-8"
+_RAGGED = re.compile(r"CSV parse error: Expected (\d+) columns, got (\d+)(?:: (.*))?", re.DOTALL)
+"""Arrow's words for a row of another number of cells."""
 _NO_TABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
@@ -58,7 +60,9 @@ def opened_table(
             arrow, usual, odd = read_json_table(path, each * images + ROWS_PER_IMAGE)
             named = usual | named
             for name in dict.fromkeys((*columns, *(name for name in text if name == "answer"))):
-                _refuse_odd(odd, named.get(name, name))
+                if (own := named.get(name, name)) in odd:
+                    raise odd_column(own, odd[own])
+            arrow = arrow.replace_schema_metadata(odd)  # for what is read later
         else:
             _refuse_json(path)
             arrow = _read_csv(path, [*text, *(named[name] for name in (ID, *text) if name in named)])
@@ -69,18 +73,33 @@ def opened_table(
         problem = _NO_UTF8.sub(_UTF8, error.problem)
         raise ScoresError(problem, where=error.where or str(path), remedy=error.remedy) from error
     except (pa.ArrowException, csv.Error, OSError, *_NO_TABLE) as error:
-        kind = "JSON, an object a row" if ending in ENDINGS else "UTF-8 CSV, JSON Lines or as Parquet"
-        remedy = f"write it as {kind}"
-        nested = isinstance(error, RecursionError)
-        fault = "it is nested too deeply" if nested else _NO_UTF8.sub(_UTF8, str(error))
-        if isinstance(error, json.JSONDecodeError):
-            fault, remedy = (
-                f"no JSON, from line {error.lineno} on",
-                "write a list of objects, or an object a line (.jsonl)",
-            )
-        if "CSV parse error: Expected" in str(error):
-            remedy = "give every row as many cells as the first line, and put texts with a separator in double quotes"
+        fault, remedy = _in_plain_words(error, ending)
         raise ScoresError(f"the table cannot be read ({fault}).", where=str(path), remedy=remedy) from error
+
+
+def _in_plain_words(error: Exception, ending: str) -> tuple[str, str]:
+    """What is wrong with a file that no table can be read from, and the remedy: Arrow's and Python's words are not a
+    user's."""
+    kind = "JSON, an object a row" if ending in ENDINGS else "UTF-8 CSV, JSON Lines or as Parquet"
+    remedy = f"write it as {kind}"
+    nested = isinstance(error, RecursionError)
+    fault = "it is nested too deeply" if nested else _NO_UTF8.sub(_UTF8, str(error))
+    if isinstance(error, json.JSONDecodeError):
+        fault, remedy = (
+            f"no JSON, from line {error.lineno} on",
+            "write a list of objects, or an object a line (.jsonl)",
+        )
+    if (ragged := _RAGGED.search(str(error))) is not None:
+        row = f": {clean(ragged[3], 60)}" if ragged[3] else ""
+        fault = f"a row has {ragged[2]} cells and the first line {ragged[1]}{row}"
+        remedy = "give every row as many cells as the first line, and put texts with a separator in double quotes"
+    if _NO_UTF8.search(str(error)):
+        remedy = "save it as UTF-8 CSV" if ending not in ENDINGS else "save it in UTF-8"
+    if "magic bytes" in fault:
+        fault, remedy = "it is no Parquet file, or a part of one", "write it again, or give CSV the ending .csv"
+    if "digits" in fault and "limit" in fault:
+        fault = "a whole number has thousands of digits"
+    return fault, remedy
 
 
 def _refuse_packed(path: Path) -> None:
@@ -92,11 +111,10 @@ def _refuse_packed(path: Path) -> None:
             raise ScoresError(f"the file is {what}.", remedy=remedy)
 
 
-def _refuse_odd(odd: Mapping[str, int], column: str) -> None:
-    """Raises ScoresError for a column, which is to be read, that was left out."""
-    if column in odd:
-        problem = f"column '{column}' holds a list, an object or mixed values, first in row {odd[column]:,}."
-        raise ScoresError(problem, remedy="write one text or number there, or a list of one")
+def odd_column(column: str, what: str, where: str | None = None) -> ScoresError:
+    """The error of a column, which is to be read, that was left out."""
+    problem = f"column '{clean(column, 80)}' holds {clean(what, 300)}."
+    return ScoresError(problem, where=where, remedy="write one text or number there, or a list of one")
 
 
 def _refuse_json(path: Path) -> None:
@@ -115,6 +133,12 @@ def _renamed(arrow: Any, columns: Mapping[str, str]) -> Any:
                 f"the table has no column '{given}', which `{name}` is to be read from.",
                 remedy=did_you_mean(given, names) or f"its columns: {quoted(names)}",
             )
+    ids = {*KEYS, *PATH_COLUMNS, ID} - columns.keys()
+    shared = [name for name, given in columns.items() if given in ids and name not in (ID, *KEYS, *PATH_COLUMNS)]
+    if shared and ID not in columns:
+        given = columns[shared[0]]
+        problem = f"column '{given}' says which image a row belongs to, and is to be read as `{shared[0]}` too."
+        raise ScoresError(problem, remedy=f"name another column after {shared[0]}=, or the images' with ?id=COLUMN")
     taken = {*columns, *columns.values(), *((*KEYS, *PATH_COLUMNS) if ID in columns else ())}
     kept = [name for name in names if name not in taken]
     return arrow.select([*kept, *columns.values()]).rename_columns([*kept, *columns]) if columns else arrow

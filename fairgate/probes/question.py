@@ -50,6 +50,8 @@ class QuestionSettings(SuiteSection):
     @field_validator("right", mode="before")
     @classmethod
     def _in_texts(cls, right: object) -> object:
+        if right == "":
+            raise ValueError("write the option that is right, or leave `right` out if nothing is")
         by_value = right.values() if isinstance(right, dict) else [] if right is None else [{"": right}]
         if not all(isinstance(own, dict) and all(isinstance(text, str) for text in own.values()) for own in by_value):
             raise ValueError(

@@ -29,7 +29,7 @@ _HOSTED = re.compile(r"(ubuntu|macos)-(latest|[0-9]+([.][0-9]+)?)(-arm)?")
 """GitHub's own runners; whatever else is called so may be a team's own machine."""
 _GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 _PIN = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)@(?P<commit>[0-9a-f]{40})")
-IGNORED = ("/fairness-report/", "/fairness-card/", "fairgate.db*", "/mlartifacts/")
+IGNORED = ("/fairness-report/", "/fairness-card/", "fairgate.db*", "/mlartifacts/", ".*.fairgate-draft")
 """Lines of .gitignore: what runs write, and no commit needs."""
 
 

@@ -94,7 +94,7 @@ def test_questions_in_other_words_are_read_if_the_address_says_so(tmp_path: Path
         ('{"id": 0, "answer": "x"}\n{"id": ', "line 2 is no JSON, from character 8 on"),
         ("[1]\n", "line 1 is no object"),
         ('{"id": 0, "answer": "x"}\n' * 1200, "more than 1,010 rows"),
-        ('{"id": 0, "answer": "x"}\n{"id": 1, "answer": ["x", "y"]}\n', "'answer' holds a list, .*, first in row 2"),
+        ('{"id": 0, "answer": "x"}\n{"id": 1, "answer": ["x", "y"]}\n', "'answer' holds a list, first in row 2"),
         ('{"id": 0, "reply": "x"}\n', "no column holds the answers"),
         ('{"id": 0, "answer": "x"}\n{"id": NaN, "answer": "x"}\n', "names no image in 1 of 2 rows, first in row 2"),
         ('{"id": 0, "answer": NaN}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows, first in row 1"),
@@ -122,7 +122,7 @@ def test_a_file_that_is_no_table_is_refused(text: str, problem: str, tmp_path: P
         ("a.xlsx", b"PK\x03\x04...", "a ZIP archive or a spreadsheet", "CSV in UTF-8"),
         ("a.jsonl", '{"id": 0}\n'.encode("utf-16"), "text in UTF-16", "UTF-8"),
         ("a.csv", "file,answer\na,\u00e9\n".encode("latin-1"), "byte 0xe9 at 14 is no UTF-8", "UTF-8 CSV"),
-        ("a.csv", b"file,answer\na,Yes, I would\n", "Expected 2 columns, got 3", "in double quotes"),
+        ("a.csv", b"file,answer\na,Yes, I would\n", "a row has 3 cells and the first line 2", "in double quotes"),
         ("a.json", b'{"id": 0}\n{"id": 1}\n', "no JSON, from line 2 on", ".jsonl"),
     ],
 )
@@ -207,3 +207,41 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path,
     assert caught.value.remedy == "did you mean 'doc'?"
     with pytest.raises(ScoresError, match="unknown or empty: 'question'"):
         opened("answers:a.jsonl?question=doc", pictures, tmp_path)
+
+
+def test_a_column_of_objects_is_told_with_its_keys_and_is_not_called_missing(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    nested = {"gender": {"label": "male", "p": 0.3}, PROMPTS[0]: {"logit": 1.0}, PROMPTS[1]: 0.2}
+    lines(tmp_path / "s.jsonl", [{"file": name, **nested} for name in NAMES])
+    with pytest.raises(ScoresError, match=r"column 'gender' holds an object \(with label, p\), first in row 1"):
+        opened("labels:s.jsonl", pictures, tmp_path).predict("gender")
+    with pytest.raises(ScoresError, match=r"holds an object \(with logit\), first in row 1"):
+        opened("scores:s.jsonl?values=logit", pictures, tmp_path).log_probabilities(PROMPTS[:2])
+
+
+@pytest.mark.parametrize("name", ["answer", "target"])
+def test_the_column_that_names_images_is_read_as_nothing_else(name: str, tmp_path: Path, pictures: Pictures) -> None:
+    lines(tmp_path / "s.jsonl", [{"id": image, "answer": "yes"} for image in NAMES])
+    with pytest.raises(ScoresError, match=f"says which image a row belongs to, and is to be read as `{name}` too"):
+        opened(f"answers:s.jsonl?{name}=id", pictures, tmp_path).answer(["Who?"] * 10, 9)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "problem", "remedy"),
+    [
+        ("s.csv", b"file,gender\n1,male,x\n", "a row has 3 cells and the first line 2: 1,male,x", "double quotes"),
+        ("s.parquet", b"file,gender\n" * 9, "it is no Parquet file, or a part of one", "ending .csv"),
+        ("s.csv", "file,gender\n1,mäle\n".encode("latin-1"), "byte 0xe4 at 15 is no UTF-8", "save it as UTF-8 CSV"),
+        ("s.jsonl", b'{"file": 1, "a": ' + b"9" * 5000 + b"}", "line 1: a whole number has thousands", "object a line"),
+    ],
+    ids=["ragged", "no Parquet", "Latin-1", "digits"],
+)
+def test_a_table_that_cannot_be_read_is_told_in_plain_words(
+    file: str, content: bytes, problem: str, remedy: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ScoresError, match=problem) as caught:
+        opened(f"labels:{file}", pictures, tmp_path).predict("gender")
+    assert remedy in (caught.value.remedy or "")
+    assert not {"magic", "parse", "Exceeds"} & set(caught.value.problem.split())

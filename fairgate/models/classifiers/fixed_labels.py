@@ -79,6 +79,11 @@ class FixedLabelModel(JudgedModel[Loaded]):
         self.tokenizer, self.preprocessing = files.labels, files.preprocessing
         self._outputs: Embeddings | None = None
 
+    def require_label(self, label: str) -> None:
+        """Raises ModelError for a label that the model does not have."""
+        for names in self.files.heads.values():
+            names.find(label, self.uri)
+
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax over exactly these labels: (images, prompts) float64. Raises ModelError for a label that the
         model does not have."""

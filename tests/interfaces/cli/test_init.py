@@ -118,7 +118,7 @@ def test_dataset_checkpoint_and_branch_are_found_and_the_suite_can_be_run(reposi
     hook = yaml.safe_load((repository.root / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     assert hook["repos"][0]["hooks"][0]["entry"] == "fairgate check toy --mlflow off"
     ignored = (repository.root / ".gitignore").read_text().splitlines()
-    assert ignored == ["/fairness-report/", "/fairness-card/", "fairgate.db*", "/mlartifacts/"]
+    assert ignored == ["/fairness-report/", "/fairness-card/", "fairgate.db*", "/mlartifacts/", ".*.fairgate-draft"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,14 @@ def test_a_file_that_is_there_is_left_alone_and_its_text_is_printed(repository: 
     assert ".pre-commit-config.yaml is there, and stays as it is" in output
     assert "fairness-gate-faces" in output
     lines = (repository.root / ".gitignore").read_text().splitlines()
-    assert lines == ["/fairness-report/", "*.pt", "/fairness-card/", "fairgate.db*", "/mlartifacts/"]
+    assert lines == [
+        "/fairness-report/",
+        "*.pt",
+        "/fairness-card/",
+        "fairgate.db*",
+        "/mlartifacts/",
+        ".*.fairgate-draft",
+    ]
     assert PIN[15:] in (repository.root / "fairness.Dockerfile").read_text()
 
 

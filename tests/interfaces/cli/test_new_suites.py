@@ -295,6 +295,10 @@ def test_a_classifier_is_shown_labels_and_no_sentences(toy: Toy) -> None:
     assert code == 0, output
     probe = gate.prepare("first", toy.root).loaded.suite.probes["labels"]
     assert probe.template == "{label}"
+    code, output = new(toy.root, "second", "--dataset", "toy", "--model", "classifier:jobs", "--beside", "nurse")
+    assert code == 4, output
+    assert "'nurse'" in output
+    assert "leave out --beside" in output
 
 
 def test_a_model_that_answers_in_words_is_sent_to_the_page_of_questions(toy: Toy) -> None:
