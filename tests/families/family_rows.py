@@ -103,6 +103,21 @@ def _onnx(_: str, root: Path) -> str:
     return f"onnx:{path}?labels=labels.txt&{SHOWN}"
 
 
+def _onnx_towers(_: str, root: Path) -> str:
+    import pytest
+
+    pytest.importorskip("onnx")
+    from hf_world import tiny_tokenizer
+    from onnx_world import SHOWN, TOKENS, save_onnx, towers_model
+
+    image, text = (
+        _folder(root, f"{tower}-tower.onnx", lambda path, tower=tower: save_onnx(path, towers_model(tower)))  # type: ignore[misc]
+        for tower in ("image", "text")
+    )
+    words = _folder(root, "onnx-words", lambda path: tiny_tokenizer().save_pretrained(path))
+    return f"onnx:{image}?text={text}&processor={words}&length={TOKENS}&logit_scale=100&{SHOWN}"
+
+
 def _features(kind: str, root: Path) -> str:
     from feature_world import linear, save_backbone
 
@@ -295,7 +310,8 @@ ROWS: dict[str, Row] = {
     ),
     "timm": Row("timm", _timm, ("test_vit", "test_resnet", "test_convnext", "test_efficientnet")),
     "torchvision": Row("torchvision", _torchvision, ONE),
-    "onnx": Row("onnx", _onnx, ONE),
+    "onnx": Row("onnx `?labels=`", _onnx, ONE),
+    "onnx-text": Row("onnx `?text=`", _onnx_towers, ONE),
     "features": Row("features", _features, ("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext")),
     "fairface": Row("fairface", _fairface, ONE, _GENDER),
     "detector": Row("detector, of classes", _detector, _CLASSES),

@@ -82,3 +82,51 @@ def point_outside(tensor: Any, location: str) -> None:
     for key, value in {"location": location, "offset": "0", "length": str(length)}.items():
         entry = tensor.external_data.add()
         entry.key, entry.value = key, value
+
+
+WIDTH, WORDS = 4, 16
+TOKENS = 12
+
+
+def tower_weights(seed: int = 0) -> dict[str, np.ndarray]:
+    """Of two towers: vectors of colours, (3, WIDTH), and of tokens, (WORDS, WIDTH)."""
+    draws = np.random.default_rng(seed)
+    shapes = {"colours": (3, WIDTH), "words": (WORDS, WIDTH)}
+    return {name: draws.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def towers_model(
+    *parts: str, batch: Any = "texts", length: Any = "length", more: str = "", seed: int = 0, mask: bool = True
+) -> onnx.ModelProto:
+    """`image`, `text`, or both in one: average colours times a matrix; the sum of the vectors of a text's tokens."""
+    nodes: list[Any] = []
+    inputs: list[Any] = []
+    outputs: list[Any] = []
+    tensors: list[Any] = []
+    tables = tower_weights(seed)
+    if "image" in parts:
+        inputs.append(helper.make_tensor_value_info("pixel_values", TensorProto.FLOAT, ["images", 3, SIDE, SIDE]))
+        tensors += [numpy_helper.from_array(np.array([2, 3], dtype=np.int64), "axes")]
+        tensors += [numpy_helper.from_array(tables["colours"], "colours")]
+        nodes += [helper.make_node("ReduceMean", ["pixel_values", "axes"], ["means"], keepdims=0)]
+        nodes += [helper.make_node("MatMul", ["means", "colours"], ["image_embeds"])]
+        outputs.append(helper.make_tensor_value_info("image_embeds", TensorProto.FLOAT, ["images", WIDTH]))
+    if "text" in parts:
+        names = ["input_ids", *(["attention_mask"] if mask else []), *filter(None, [more])]
+        inputs += [helper.make_tensor_value_info(name, TensorProto.INT64, [batch, length]) for name in names]
+        tensors += [numpy_helper.from_array(np.array([1], dtype=np.int64), "places")]
+        tensors += [numpy_helper.from_array(np.array([2], dtype=np.int64), "last")]
+        tensors += [numpy_helper.from_array(tables["words"], "words")]
+        nodes += [helper.make_node("Gather", ["words", "input_ids"], ["vectors"])]
+        if mask:
+            nodes += [helper.make_node("Cast", ["attention_mask"], ["there"], to=TensorProto.FLOAT)]
+            nodes += [helper.make_node("Unsqueeze", ["there", "last"], ["wide"])]
+            nodes += [helper.make_node("Mul", ["vectors", "wide"], ["kept"])]
+        nodes += [helper.make_node("ReduceSum", ["kept" if mask else "vectors", "places"], ["text_embeds"], keepdims=0)]
+        outputs.append(helper.make_tensor_value_info("text_embeds", TensorProto.FLOAT, [batch, WIDTH]))
+    if len(parts) > 1:
+        nodes += [helper.make_node("Transpose", ["text_embeds"], ["turned"], perm=[1, 0])]
+        nodes += [helper.make_node("MatMul", ["image_embeds", "turned"], ["logits_per_image"])]
+        outputs.insert(0, helper.make_tensor_value_info("logits_per_image", TensorProto.FLOAT, ["images", batch]))
+    graph = helper.make_graph(nodes, "towers", inputs, outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)

@@ -16,7 +16,7 @@ pytest.importorskip("onnx")
 import onnx
 from model_world import Pictures, encoded, picture
 from onnx import TensorProto, helper, numpy_helper
-from onnx_world import SHOWN, onnx_model, point_outside, save_onnx, with_data
+from onnx_world import SHOWN, onnx_model, point_outside, save_onnx, towers_model, with_data
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import open_scorer
@@ -121,6 +121,27 @@ def test_weights_outside_of_the_models_folder_are_refused_also_behind_a_link(
     with_data(stranger / "m.onnx", "w.bin", None)
     (stranger / "w.bin").symlink_to(stranger.parent / "w.bin")
     assert "outside of the model's folder" in refusal(stranger, pictures, "&data=w.bin").problem
+
+
+@pytest.mark.parametrize("tower", ["image", "text"])
+def test_neither_of_two_towers_reads_a_file_that_the_uri_does_not_name(
+    tower: str, stranger: Path, pictures: Pictures
+) -> None:
+    from hf_world import tiny_tokenizer
+
+    tiny_tokenizer().save_pretrained(stranger / "words")
+    for name in ("image", "text"):
+        model = towers_model(name)
+        tensor = next(each for each in model.graph.initializer if each.name in ("colours", "words"))
+        if name == tower:
+            (stranger / "named.bin").write_bytes(tensor.raw_data)
+            point_outside(tensor, "named.bin")
+        save_onnx(stranger / f"{name}.onnx", model)
+    uri = f"onnx:image.onnx?text=text.onnx&processor=words&length=12&logit_scale=9&{SHOWN}"
+    with pytest.raises(ModelError, match="onnxruntime does not load the model"):
+        open_scorer(uri, pictures, device="cpu", base=stranger).similarity([["a photo"]])
+    named = f"{uri}&{'data' if tower == 'image' else 'text_data'}=named.bin"
+    assert open_scorer(named, pictures, device="cpu", base=stranger).similarity([["a photo"]]).shape == (1, 1)
 
 
 @pytest.mark.parametrize("domain", ["evil", "com.microsoft", "ai.onnx.contrib"])

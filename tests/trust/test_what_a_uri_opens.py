@@ -77,6 +77,8 @@ OPTIONS = {
     "timm:m?labels={}": "file",
     "onnx:m.onnx?labels={}": "file",
     "onnx:m.onnx?data={}": "file",
+    "onnx:m.onnx?text={}": "file",
+    "onnx:m.onnx?text=t.onnx&text_data={}": "file",
     "onnx:m.onnx?processor={}": "folder",
     "hf:m?processor={}": "folder",
     "vlm:m?processor={}&question=Who?": "folder",

@@ -1,24 +1,26 @@
-"""`onnx:FILE?labels=FILE&size=224&mean=...&std=...`: an image classifier that was exported to ONNX, run by onnxruntime
-on the CPU.
+"""`onnx:FILE?labels=FILE&size=224&mean=...&std=...`: an image classifier that was exported to ONNX, or two towers,
+`onnx:FILE?text=FILE&processor=FOLDER&logit_scale=100`, run by onnxruntime on the CPU.
 
 Every file that is read is named by the URI, so that the gate compares each with the base branch: the model, its labels,
-its weights where they are in a file of their own (`&data=FILE`), the image processor (`&processor=FOLDER`).
+its weights where they are in a file of their own (`&data=FILE`), image processor and tokenizer (`&processor=FOLDER`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
+    Checkpoint,
     Device,
+    Encoder,
     HashedFiles,
     option_folder,
+    option_number,
     require_file,
     resolve,
     split_options,
@@ -28,71 +30,149 @@ from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabel
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import option_paths
-from fairgate.models.input_digests import preprocessing_digest
+from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
+from fairgate.models.onnx.classifier import SCORES, OnnxClassifier, Outputs
+from fairgate.models.onnx.inputs import LAYOUTS
 from fairgate.models.onnx.pictures import OPTIONS as PICTURES
 from fairgate.models.onnx.pictures import PicturePreparation, processor_files, processor_of
-from fairgate.models.onnx.session import DATA, LAYOUTS, MODEL, SCORES, OnnxClassifier, Outputs
+from fairgate.models.onnx.session import DATA, MODEL
+from fairgate.models.onnx.towers import LONGEST, TEXT, TEXT_DATA, OnnxTowers, TowerOptions, tokenizer_files
+from fairgate.models.two_towers import TwoTowers
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
-LIBRARIES = ("onnxruntime", "pillow", "numpy")
 LARGEST = 2 << 30
 """Bytes of a file: onnxruntime reads no larger one, and weights in a file of their own are held in memory."""
-_OPTIONS = ("labels", "data", "processor", "output", "scores", "layout", *PICTURES)
+_OF_CLASSIFIERS = ("labels", "scores")
+_OF_TOWERS = ("text", TEXT_DATA, "text_output", "length", "logit_scale", "logit_bias")
+_OPTIONS = (*_OF_CLASSIFIERS, DATA, "processor", "output", "layout", *PICTURES, *_OF_TOWERS)
 
 
 @register
 class OnnxFamily:
-    """Image classifiers in ONNX."""
+    """Image classifiers and two towers in ONNX."""
 
     scheme: ClassVar[str] = "onnx"
-    forms: ClassVar[tuple[str, ...]] = ("onnx:FILE?labels=FILE",)
-    capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
+    forms: ClassVar[tuple[str, ...]] = ("onnx:FILE?labels=FILE", "onnx:FILE?text=FILE&processor=FOLDER&logit_scale=100")
+    capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities | TwoTowers.capabilities
 
     def local_path(self, address: str) -> Path | None:
         """The file."""
         return Path(address.partition("?")[0])
 
     def option_files(self, address: str) -> tuple[Path, ...]:
-        """The files of labels and weights, and the folder of the image processor."""
-        return option_paths(address, ("labels", "data"), ("processor",))
+        """The files of labels, weights and texts, and the folder of the processor."""
+        return option_paths(address, ("labels", DATA, "text", TEXT_DATA), ("processor",))
 
-    def open(self, request: Request) -> FixedLabelModel:
+    def open(self, request: Request) -> FixedLabelModel | TwoTowers:
         """Find and hash a model. Raises ModelError; loading waits until outputs are needed."""
         address, options = split_options(request.uri, request.address, _OPTIONS)
-        libraries = versions(*LIBRARIES, *(["transformers", "torchvision"] if "processor" in options else []))
+        towers = "text" in options
+        if odd := sorted(set(options) & set(_OF_CLASSIFIERS if towers else _OF_TOWERS)):
+            raise ModelError(
+                f"{odd[0]}= belongs to {'a classifier' if towers else 'two towers'}, and this is not one."
+                if towers
+                else f"{odd[0]}= belongs to two towers, and the URI names no text tower.",
+                where=request.uri,
+                remedy="leave it out" if towers else "name the text tower's file: &text=FILE",
+            )
+        here = replace(request, device="cpu")  # where onnxruntime computes, whatever the machine has
         model = resolve(address, request.base)
         _require_onnx(model)
-        paths = {MODEL: model, **_data(model, options, request.base)}
-        names, said = named_outputs(None, options.get("labels"), request.base, request.uri)
-        outputs = Outputs(
-            options.get("output"), _chosen("scores", SCORES, options), _chosen("layout", LAYOUTS, options)
+        paths = {MODEL: model, **_data(DATA, model, options, request.base)}
+        return _towers(here, paths, options) if towers else _classifier(here, paths, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """How pictures are prepared: the files that say so, or what the URI says; and what makes the function of it."""
+
+    configs: Mapping[str, Path]
+    settings: Mapping[str, Any]
+    by: Callable[[HashedFiles], Callable[[Any], Any]]
+
+    @property
+    def digest(self) -> str:
+        return preprocessing_digest(self.configs.values(), adapter="onnx", pictures=self.settings)
+
+
+def _prepared(options: Mapping[str, str], folder: Path | None, uri: str, *, tokenizer: bool) -> _Prepared:
+    """By the options, or by an image processor's folder. Raises ModelError for both, but for a tokenizer's folder."""
+    named = sorted(set(PICTURES) & set(options))
+    if folder is None or (tokenizer and named):
+        by_options = PicturePreparation.of(options, uri)
+        return _Prepared({}, asdict(by_options), lambda _: by_options)
+    if named:
+        raise ModelError(
+            f"pictures are prepared by processor=, and {named[0]}= says it too.",
+            where=uri,
+            remedy="leave one of them out",
         )
-        folder = option_folder(options, "processor", request.base)
-        if folder is not None and (both := sorted(set(PICTURES) & set(options))):
-            raise ModelError(
-                f"pictures are prepared by processor=, and {both[0]}= says it too.",
-                where=request.uri,
-                remedy="leave one of them out",
-            )
-        configs = processor_files(folder) if folder is not None else {}
-        files = HashedFiles.of({**paths, **configs})
-        prepare: Callable[[], Any]
-        if folder is not None:
-            pictures, prepare = {}, partial(processor_of, files, folder)
-        else:
-            by_options = PicturePreparation.of(options, request.uri)
-            pictures, prepare = asdict(by_options), lambda: by_options
-        named: dict[str, Any] = {"outputs": asdict(outputs), "pictures": pictures, **said}
-        return FixedLabelModel(
-            FixedLabelFiles(
-                fingerprint=digest({"files": files.fingerprint(), **named}),
-                identity={"adapter": "onnx", "code": CODE_VERSION, "libraries": libraries},
-                heads={"": names},
-                load=partial(_load, files, prepare, outputs, len(names.own), request.uri),
-                preprocessing=preprocessing_digest(configs.values(), adapter="onnx", pictures=pictures),
-            ),
-            replace(request, device="cpu"),  # where onnxruntime computes, whatever the machine has
+    return _Prepared(processor_files(folder), {}, lambda files: processor_of(files, folder))
+
+
+def _libraries(options: Mapping[str, str]) -> dict[str, str]:
+    more = ("transformers", "tokenizers", "torchvision") if "processor" in options else ()
+    return versions("onnxruntime", "pillow", "numpy", *more)
+
+
+def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> FixedLabelModel:
+    uri, libraries = request.uri, _libraries(options)
+    names, said = named_outputs(None, options.get("labels"), request.base, uri)
+    outputs = Outputs(options.get("output"), _chosen("scores", SCORES, options), _chosen("layout", LAYOUTS, options))
+    pictures = _prepared(options, option_folder(options, "processor", request.base), uri, tokenizer=False)
+    files = HashedFiles.of({**paths, **pictures.configs})
+
+    def load(_: Device) -> Loaded:
+        files.require_unchanged()
+        return Loaded(pictures.by(files), OnnxClassifier(files, outputs, len(names.own), uri))
+
+    named = {"outputs": asdict(outputs), "pictures": pictures.settings, **said}
+    found = FixedLabelFiles(
+        fingerprint=digest({"files": files.fingerprint(), **named}),
+        identity={"adapter": "onnx", "code": CODE_VERSION, "libraries": libraries},
+        heads={"": names},
+        load=load,
+        preprocessing=pictures.digest,
+    )
+    return FixedLabelModel(found, request)
+
+
+def _towers(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> TwoTowers:
+    uri, folder = request.uri, option_folder(options, "processor", request.base)
+    if folder is None or "logit_scale" not in options:
+        raise ModelError(
+            "the URI does not say what cuts texts into tokens, or what multiplies cosines.",
+            where=uri,
+            remedy="write &processor=FOLDER, of the model's tokenizer, and &logit_scale=100 (CLIP's; of another model "
+            "the exponential of its logit_scale)",
         )
+    libraries = _libraries(options)
+    text = resolve(options["text"], request.base)
+    _require_onnx(text)
+    said = TowerOptions(
+        image_output=options.get("output"),
+        text_output=options.get("text_output"),
+        length=int(option_number(uri, "length", options["length"], 1, LONGEST)) if "length" in options else None,
+        scale=option_number(uri, "logit_scale", options["logit_scale"], 1e-6, 1e6, whole=False),
+        bias=option_number(uri, "logit_bias", options.get("logit_bias", "0"), -1e6, 1e6, whole=False),
+        layout=_chosen("layout", LAYOUTS, options),
+    )
+    pictures, words = _prepared(options, folder, uri, tokenizer=True), tokenizer_files(folder)
+    of_text = {TEXT: text, **_data(TEXT_DATA, text, options, request.base)}
+    files = HashedFiles.of({**paths, **of_text, **words, **pictures.configs})
+
+    def load(_: Device) -> Encoder:
+        files.require_unchanged()
+        return OnnxTowers(files, said, folder, uri).encoder(pictures.by(files))
+
+    found = Checkpoint(
+        fingerprint=digest({"files": files.fingerprint(), "said": asdict(said), "pictures": pictures.settings}),
+        identity={"adapter": "onnx", "code": CODE_VERSION, "libraries": libraries},
+        load=load,
+        tokenizer=tokenizer_digest(words.values(), adapter="onnx", length=said.length),
+        preprocessing=pictures.digest,
+    )
+    return TwoTowers(found, request)
 
 
 def _require_onnx(path: Path) -> None:
@@ -116,11 +196,11 @@ def _require_small(path: Path) -> None:
         )
 
 
-def _data(model: Path, options: Mapping[str, str], base: Path) -> dict[str, Path]:
+def _data(role: str, model: Path, options: Mapping[str, str], base: Path) -> dict[str, Path]:
     """The file of weights that a URI names. Raises ModelError for one outside of the model's folder."""
-    if DATA not in options:
+    if role not in options:
         return {}
-    path = resolve(options[DATA], base)
+    path = resolve(options[role], base)
     require_file(path)
     _require_small(path)
     if not path.resolve().is_relative_to(model.resolve().parent):
@@ -129,7 +209,7 @@ def _data(model: Path, options: Mapping[str, str], base: Path) -> dict[str, Path
             where=str(path),
             remedy="keep both in one folder",
         )
-    return {DATA: path}
+    return {role: path}
 
 
 def _chosen(name: str, known: tuple[str, ...], options: Mapping[str, str]) -> str | None:
@@ -137,8 +217,3 @@ def _chosen(name: str, known: tuple[str, ...], options: Mapping[str, str]) -> st
     if value is not None and value not in known:
         raise ModelError(f"'{name}' is '{value[:40]}'.", where=f"&{name}=", remedy=f"one of: {', '.join(known)}")
     return value
-
-
-def _load(files: HashedFiles, prepare: Callable[[], Any], outputs: Outputs, width: int, uri: str, _: Device) -> Loaded:
-    files.require_unchanged()
-    return Loaded(prepare(), OnnxClassifier(files, outputs, width, uri))
