@@ -82,7 +82,7 @@ def run_name(record: RunRecord) -> str:
     number = None if place.pull_request is None else f"#{place.pull_request}"
     branch = clean(place.git_branch, 80) if place.git_branch else None
     where = [place.git_commit[:7] if place.git_commit else "nogit", number, branch]
-    worst = max(record.closing, key=lambda check: STRICTNESS[check.verdict], default=None)
+    worst = max(record.closing, key=lambda check: (STRICTNESS[check.verdict], bool(check.failing_groups)), default=None)
     words = record.verdict if worst is None else f"{worst.verdict} {_whom_first(worst)},"
     return " ".join([words, *(part for part in where if part is not None), f"({clean(record.suite, 80)})"])
 

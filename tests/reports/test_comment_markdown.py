@@ -13,12 +13,13 @@ from example_records import (
     fairness_check,
     gap_check,
     photographs_record,
+    skew_check,
 )
 from markdown_it import MarkdownIt
 
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.markdown import escape, fenced, web_address
-from fairgate.records import RunRecord
+from fairgate.records import GroupResult, RunRecord
 from fairgate.reports import job_summary, render_comment
 
 OWN_TAGS = {"<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"}
@@ -143,3 +144,15 @@ def test_a_passing_run_folds_its_checks_and_one_without_baseline_says_so() -> No
     assert "<summary>15 checks passed</summary>" in text
     assert "- baseline: none" in text
     assert "\n> " not in text
+
+
+def test_a_groups_interval_is_told_from_that_of_the_worst_of_all_groups() -> None:
+    groups = [
+        GroupResult(group=name, attribute="gender", value=value, lo=value - 0.1, hi=value + 0.1, n_images=80, n_sets=80)
+        for name, value in (("woman", 1.1), ("man", 0.2))
+    ]
+    apart = skew_check("nurse", 1.1).model_copy(update={"groups": groups, "worst_group": "woman", "lo": 0.7, "hi": 1.3})
+    words = "A group's interval is of that group alone; the check's is of the worst of all groups"
+    assert words in render_comment(example_record([apart]))
+    alike = apart.model_copy(update={"lo": groups[0].lo, "hi": groups[0].hi})
+    assert words not in render_comment(example_record([alike]))

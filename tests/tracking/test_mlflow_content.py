@@ -88,7 +88,8 @@ def test_the_table_of_runs_begins_with_the_worst_finding_and_names_the_checkpoin
     groups = [
         GroupResult(group="woman", attribute="gender", value=0.4, delta=-0.2, verdict="fail", n_images=9, n_sets=9)
     ]
-    checks = [a_check("thin", None, verdict="inconclusive"), a_check("gap", "doctor", verdict="fail", groups=groups)]
+    thin, fell = a_check("thin", None, verdict="inconclusive"), a_check("fell", None, verdict="fail")
+    checks = [thin, fell, a_check("gap", "doctor", verdict="fail", groups=groups)]
     record = a_record(checks=checks, verdict="fail", git_branch="main")
     assert content.run_name(record) == "fail woman, doctor: gap, 0123456 main (occupations)"
     assert content.tags(record)["mlflow.source.name"] == record.model.uri
