@@ -20,7 +20,9 @@ from fairgate.models.checkpoints import (
     TransformersFolder,
     find_device,
     find_folder,
+    find_plain,
     is_hub_id,
+    is_plain,
     judged_folder,
     local_folder,
     naming,
@@ -43,11 +45,14 @@ Network = TypeVar("Network")
 
 class FolderFamily:
     """A base of families whose addresses name a folder, or a model of the hub. `files` and `folders` are the options
-    that name files, and folders or models of the hub."""
+    that name files, and folders or models of the hub; `ending` is how
+    transformers' classes for its task are called, `parts` what their configs have."""
 
     scheme: ClassVar[str]
     files: ClassVar[tuple[str, ...]] = ()
     folders: ClassVar[tuple[str, ...]] = ("processor",)
+    ending: ClassVar[str] = ""
+    parts: ClassVar[tuple[str, ...]] = ()
 
     def local_path(self, address: str) -> Path | None:
         """The folder, unless it is a model of the hub."""
@@ -60,9 +65,11 @@ class FolderFamily:
     def found(
         self, request: Request, named: str, options: Mapping[str, str], kinds: Collection[str], **how: Any
     ) -> TransformersFolder:
-        """The folder of transformers that an address names, hashed, with the `processor` of its options. Raises
-        ModelError."""
+        """The folder of transformers that an address names, hashed, with the `processor` of its options. Of a type that
+        no family lists, a plain one, if its class is called as those of this family are. Raises ModelError."""
         folder, processor = judged_folder(named, request.base), option_folder(options, "processor", request.base)
+        if self.ending and is_plain(folder, self.ending, self.scheme, self.parts):
+            return find_plain(folder, processor, self.scheme)
         return find_folder(folder, tuple(kinds), scheme=self.scheme, processor=processor, **how)
 
 

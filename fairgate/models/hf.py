@@ -21,6 +21,7 @@ from fairgate.models.checkpoints import (
     TransformersFolder,
     find_folder,
     load_parts,
+    plain_note,
     read_config,
     split_options,
     versions,
@@ -28,6 +29,7 @@ from fairgate.models.checkpoints import (
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_tokenizer, preprocessing_digest
+from fairgate.models.isolated import isolated_towers
 from fairgate.models.two_towers import TwoTowers
 
 if TYPE_CHECKING:
@@ -70,11 +72,14 @@ class HuggingFace(FolderFamily):
     scheme: ClassVar[str] = "hf"
     forms: ClassVar[tuple[str, ...]] = ("hf:FOLDER",)
     capabilities: ClassVar[frozenset[Capability]] = TwoTowers.capabilities
+    ending = "Model"
+    parts = ("text_config", "vision_config")
 
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a folder. Raises ModelError; loading waits until an embedding is needed."""
         named, options = split_options(request.uri, request.address, ("processor",))
-        return TwoTowers(_checkpoint(self.found(request, named, options, _TOWERS)), request)
+        found = self.found(request, named, options, _TOWERS)
+        return TwoTowers(_checkpoint(found), request, plain_note(found))
 
 
 def checkpoint_to_use(folder: Path) -> Checkpoint:
@@ -92,7 +97,8 @@ def _checkpoint(found: TransformersFolder) -> Checkpoint:
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None
     tokenizer = folder_tokenizer(found, length=length, **({"lower": True} if lower else {}))
     pictures = preprocessing_digest(found.named(IMAGE_CONFIGS), adapter="hf")
-    return Checkpoint(found.fingerprint, identity, partial(_load, found), tokenizer, pictures)
+    load = isolated_towers if found.plain else _load
+    return Checkpoint(found.fingerprint, identity, partial(load, found), tokenizer, pictures)
 
 
 def _lower_cased(found: TransformersFolder) -> bool:

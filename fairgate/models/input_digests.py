@@ -14,7 +14,7 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import sha256_bytes, sha256_file
-from fairgate.models.checkpoints import IMAGE_CONFIGS, TOKENIZER_FILES, Embeddings, Encoder, TransformersFolder
+from fairgate.models.checkpoints import IMAGE_CONFIGS, Embeddings, Encoder, TransformersFolder
 
 _NOTES = frozenset(
     {
@@ -69,7 +69,7 @@ def preprocessing_digest(files: Iterable[Path] = (), **settings: Any) -> str:
 def folder_tokenizer(found: TransformersFolder, **settings: Any) -> str:
     """Digest of a folder's tokenizer, of what decides its class, and of settings that it is called with."""
     decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
-    return tokenizer_digest(found.named(TOKENIZER_FILES), kind=found.kind, **decided, **settings)
+    return tokenizer_digest(found.tokenizer_files, kind=found.kind, **decided, **settings)
 
 
 def folder_preprocessing(found: TransformersFolder, adapter: str, **settings: Any) -> str:

@@ -149,7 +149,7 @@ CONFIGS = {
         {"architectures": ["ViTModel"]},
         "holds a ViTModel, which the classifier: adapter does not score",
     ),
-    "another family": ({"model_type": "bert"}, "which the classifier: adapter does not"),
+    "another family": ({"model_type": "clip"}, "holds a ViTForImageClassification, which is no image classifier"),
     "code of its own": ({"auto_map": {"AutoModel": "x.Y"}}, "names code of its own"),
     "timm's": ({"model_type": "timm_wrapper", "architecture": "hf-hub:evil/net"}, "name it timm:FOLDER"),
     "built by a name": ({"architecture": "hf-hub:evil/net"}, "could be read from outside"),

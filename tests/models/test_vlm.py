@@ -252,8 +252,8 @@ def test_a_uri_that_asks_nothing_or_twice_is_refused(
 def test_an_unsupported_architecture_is_refused_by_name_with_those_that_are_not(
     llava: Path, pictures: Pictures
 ) -> None:
-    edit(llava / "config.json", model_type="idefics2")
-    with pytest.raises(ModelError, match=r"'idefics2', which the vlm: adapter") as raised:
+    edit(llava / "config.json", model_type="bert", architectures=["BertModel"])
+    with pytest.raises(ModelError, match=r"'bert', which the vlm: adapter") as raised:
         scorer(llava, pictures)
     assert "llava, qwen2_vl, qwen2_5_vl, paligemma, blip-2, internvl" in str(raised.value)
 

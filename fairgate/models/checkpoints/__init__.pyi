@@ -55,6 +55,10 @@ from .lora_config import read_lora_config as read_lora_config
 from .low_rank import LowRank as LowRank
 from .low_rank import is_adaptable as is_adaptable
 from .low_rank import merge_low_rank as merge_low_rank
+from .plain_folder import class_of_task as class_of_task
+from .plain_folder import find_plain as find_plain
+from .plain_folder import is_plain as is_plain
+from .plain_folder import plain_note as plain_note
 from .roots import is_rooted as is_rooted
 from .roots import judging as judging
 from .roots import repositories_of as repositories_of

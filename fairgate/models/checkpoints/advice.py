@@ -53,8 +53,6 @@ _FLUX = Home("a FLUX of diffusers", "flux:FOLDER")
 _LORA = Home("a LoRA of diffusers without its base model", "diffusion:BASE?lora=FOLDER")
 _MATCHING = Home("a model that matches pictures and texts", "matching:FOLDER?head=itm")
 _ANSWERING = Home("a model that answers in words", "answers:FILE", loads=False)
-_LABELLING = Home("an image classifier of a kind", "labels:FILE", loads=False)
-_FINDING = Home("a detector of a kind", "detections:FILE", loads=False)
 
 LANGUAGE_MODELS: Mapping[str, str] = {
     "t5": "T5ForConditionalGeneration",
@@ -122,8 +120,8 @@ TYPES: Mapping[str, tuple[Home, Collection[str]]] = {
 """The model types that each family knows; the first one that knows a type has it where its class says nothing."""
 
 _CLASSES: Mapping[str, tuple[Home, Home | None]] = {
-    "ForImageClassification": (_CLASSIFIER, _LABELLING),
-    "ForObjectDetection": (_DETECTOR, _FINDING),
+    "ForImageClassification": (_CLASSIFIER, None),
+    "ForObjectDetection": (_DETECTOR, None),
     **dict.fromkeys(MATCHERS.values(), (_MATCHING, None)),
     "BlipForConditionalGeneration": (_ANSWERING, None),
     "BlipForQuestionAnswering": (_ANSWERING, None),
@@ -131,8 +129,8 @@ _CLASSES: Mapping[str, tuple[Home, Home | None]] = {
     **dict.fromkeys(("FlavaModel", "FlavaForPreTraining"), (_TOWERS, None)),
     **dict.fromkeys(BACKBONES.values(), (_FEATURES, None)),
 }
-"""By how the class in `architectures` ends, which decides before the model's type: whose it is, and what is said where
-the family does not know the type."""
+"""By the class in `architectures`, or how it ends, which decides before the model's type: whose it is, and what is said
+where the family does not know the type."""
 
 _FILES: Mapping[str, Home] = {
     "open_clip_config.json": OPEN_CLIP,
@@ -146,11 +144,11 @@ _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 def home_of(folder: Path) -> Home | None:
     """What a folder holds; None where that is not known."""
-    config = _config(folder / "config.json")
+    config = read_small_config(folder / "config.json")
     if config is None:
         if (folder / "adapter_config.json").is_file():
             return _PEFT
-        index = _config(folder / "model_index.json")
+        index = read_small_config(folder / "model_index.json")
         if index is not None and index.get("_class_name") == "FluxPipeline":
             return _FLUX
         return next((home for name, home in _FILES.items() if (folder / name).is_file()), None)
@@ -166,7 +164,7 @@ def _by_class(config: Mapping[str, Any]) -> Home | None:
     kind = str(config.get("model_type"))
     for name in named if isinstance(named, list) else ():
         for ending, (home, else_) in _CLASSES.items():
-            if str(name).endswith(ending):
+            if str(name) == ending or (ending.startswith("For") and str(name).endswith(ending)):
                 return home if else_ is None or kind in TYPES[home.scheme][1] else else_
     return None
 
@@ -214,7 +212,7 @@ def no_weights(folder: Path, name: str, remedy: str) -> ModelError:
 
 def other_type(folder: Path, scheme: str, kinds: Sequence[str], use: str = "score") -> ModelError:
     """The error for a model of a type that is none of the `kinds` that an adapter knows."""
-    kind = str((_config(folder / "config.json") or {}).get("model_type"))
+    kind = str((read_small_config(folder / "config.json") or {}).get("model_type"))
     judged = right_uri(folder, scheme) if use in JUDGING else None
     return ModelError(
         f"the model is of type '{kind[:80]}', which the {scheme}: adapter does not {use}.",
@@ -240,7 +238,7 @@ def checkpoints_in(folder: Path) -> list[str]:
     return sorted(steps, key=lambda name: int(name.rpartition("-")[2]))
 
 
-def _config(path: Path) -> dict[str, Any] | None:
+def read_small_config(path: Path) -> dict[str, Any] | None:
     """A JSON object; None for anything else, and for a file that no config is as large as."""
     try:
         if not path.is_file() or path.stat().st_size > MOST_BYTES:

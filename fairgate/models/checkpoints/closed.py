@@ -11,6 +11,7 @@ from fairgate.ground.errors import ModelError
 _HARMLESS = frozenset({"special_tokens_map_file"})
 """transformers wrote where it had read this from, often a path of somebody's home, and never reads it again."""
 
+_CODE = frozenset({"auto_map", "trust_remote_code", "custom_pipelines"})
 _NAMED = frozenset({"repo_path", "init_inputs", "subfolder", "tokenizer_object", "fast_tokenizer_files"})
 _BUILT_BY_NAME = frozenset({"architecture", "model_args", "checkpoint_path", "backbone"})
 """What has timm or a hub make a part of a model: transformers' timm_wrapper and timm_backbone read them."""
@@ -70,12 +71,8 @@ def require_closed(config: Any, where: str, named: Collection[str] = ()) -> None
     for key, value in entries(config):
         if not value:
             continue
-        if key in ("auto_map", "trust_remote_code", "custom_pipelines"):
-            raise ModelError(
-                f"the config names code of its own ('{key}'), which fairgate does not run.",
-                where=where,
-                remedy="use a checkpoint whose architecture the library knows, and remove the key",
-            )
+        if key in _CODE:
+            raise _own_code(key, where)
         if key in _NAMED or (key.endswith("_file") and key not in _HARMLESS):
             raise _leaves(key, value, where, "remove the key: libraries find a folder's files by their usual names")
         by_timm = key == "model_type" and str(value).startswith("timm_") and "architecture" not in named
@@ -97,6 +94,23 @@ def require_closed(config: Any, where: str, named: Collection[str] = ()) -> None
                 where=where,
                 remedy="save the model dequantized, without the key",
             )
+
+
+def require_no_code(config: Any, where: str, _: Collection[str] = ()) -> None:
+    """Raises ModelError for a config that, at any depth, names code that ships with the model: all that has to be
+    refused of a model which an isolated process opens."""
+    for key, value in entries(config):
+        if value and key in _CODE:
+            raise _own_code(key, where)
+
+
+def _own_code(key: str, where: str) -> ModelError:
+    return ModelError(
+        f"the config names code of its own ('{key}'), which fairgate does not run.",
+        where=where,
+        remedy="use a checkpoint whose architecture the library knows, and remove the key; a table of its answers "
+        "always works: answers:, labels:, detections: or scores:FILE",
+    )
 
 
 def require_closed_towers(config: dict[str, Any], where: str) -> None:

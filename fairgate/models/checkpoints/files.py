@@ -9,7 +9,7 @@ import os
 import struct
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -320,10 +320,15 @@ def _require_one_directory(path: Path) -> None:
         )
 
 
-def read_config(path: Path, limits: Mapping[str, int] | None = None, named: Collection[str] = ()) -> dict[str, Any]:
+def read_config(
+    path: Path,
+    limits: Mapping[str, int] | None = None,
+    named: Collection[str] = (),
+    closed: Callable[[Any, str, Collection[str]], None] = require_closed,
+) -> dict[str, Any]:
     """A JSON object from a model folder. Raises ModelError, also where it names code, or files outside the folder, or
     sets pictures, layers or timesteps to an unreasonable size, at any depth; `limits` replace the usual ones. Keys that
-    are `named` are left to the caller (`require_closed`)."""
+    are `named` are left to the caller (`require_closed`); `closed` checks names in another way."""
     require_file(path)
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise ModelError(
@@ -335,7 +340,7 @@ def read_config(path: Path, limits: Mapping[str, int] | None = None, named: Coll
         raise ModelError(f"the file is not valid JSON ({error}).", where=str(path), remedy="write it again") from error
     if not isinstance(config, dict):
         raise ModelError("the file does not hold a JSON object.", where=str(path), remedy="write it again")
-    require_closed(config, str(path), named)
+    closed(config, str(path), named)
     allowed = {**_LIMITS, **(limits or {})}
     for name, value in entries(config):
         limit = allowed.get(name)

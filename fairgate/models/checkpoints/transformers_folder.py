@@ -30,7 +30,8 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 @dataclass(frozen=True, slots=True)
 class TransformersFolder:
-    """A folder that was found trustworthy, with its files hashed. `kind` is the `model_type` of its config."""
+    """A folder that was found trustworthy, with its files hashed. `kind` is the `model_type` of its config. A `plain`
+    one (`find_plain`) is opened by the library alone, in an isolated process."""
 
     path: Path
     kind: str
@@ -38,11 +39,20 @@ class TransformersFolder:
     weights: tuple[Path, ...]
     files: HashedFiles
     adapter: Adapter | None = None
+    plain: bool = False
 
     @property
     def fingerprint(self) -> str:
         """Hex SHA-256 over roles and digests of the files, and of the adapter's where there is one."""
         return self.files.fingerprint(**({"adapter": self.adapter.files.fingerprint()} if self.adapter else {}))
+
+    @property
+    def tokenizer_files(self) -> list[Path]:
+        """Those that decide how text is cut; of a plain folder all that may, whatever they are called."""
+        if not self.plain:
+            return self.named(TOKENIZER_FILES)
+        others = {"config.json", _SHARDS, *IMAGE_CONFIGS}
+        return [path for role, path in self.files.paths.items() if role not in others and path not in self.weights]
 
     def named(self, names: Collection[str]) -> list[Path]:
         """Those of the files that have one of the names, such as TOKENIZER_FILES or IMAGE_CONFIGS."""
@@ -71,13 +81,16 @@ def find_folder(
     """
     config = _require_config(folder, kinds, use, scheme)
     adapter = taken_adapter(folder)
-    companions = _companions(folder, adapter, processor)
+    companions = companions_in(folder, adapter, processor)
     limits = _AREAS if config["model_type"] in _BY_AREA else {}
     elsewhere = f"{scheme}:FOLDER?processor=FOLDER" if use in JUDGING else ""
-    _require_companions(folder, companions, tokenizer, images, limits, elsewhere)
-    weights = _weights_in(folder, pickled)
-    for path in weights:
-        require_weights(path)
+    for path in configs_of(companions):
+        read_config(path, limits)  # refuses code of its own, and names that lead elsewhere
+    if images:
+        require_image_config(folder, companions, elsewhere)
+    if tokenizer:
+        _require_tokenizer(folder, companions, elsewhere)
+    weights = weights_in(folder, pickled)
     if generates and (folder / GENERATION_CONFIG).is_file():
         read_config(folder / GENERATION_CONFIG)
     names = ("config.json", _SHARDS, *([GENERATION_CONFIG] if generates else []))
@@ -87,7 +100,7 @@ def find_folder(
     return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files, adapter)
 
 
-def _companions(folder: Path, adapter: Adapter | None, processor: Path | None) -> dict[str, Path]:
+def companions_in(folder: Path, adapter: Adapter | None, processor: Path | None) -> dict[str, Path]:
     """Tokenizer files and image configs by name: an adapter's own, all of a kind together, else the processor's, else
     the folder's. Raises ModelError for a processor's folder with neither."""
     found = dict[str, Path]()
@@ -136,41 +149,50 @@ def refuse_other_weights(folder: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def _require_companions(
-    folder: Path,
-    there: Mapping[str, Path],
-    tokenizer: bool,
-    images: bool,
-    limits: Mapping[str, int],
-    elsewhere: str,
-) -> None:
-    instead = f"; or name a folder that has it: {elsewhere}" if elsewhere else ""
-    for name in (*_CONFIGS, "special_tokens_map.json"):
-        if name in there:
-            read_config(there[name], limits)  # refuses code of its own, and names that lead elsewhere
-    if images and not set(IMAGE_CONFIGS) & set(there):
+def configs_of(companions: Mapping[str, Path]) -> list[Path]:
+    """Those of a folder's companions that are configs."""
+    return [companions[name] for name in (*_CONFIGS, "special_tokens_map.json") if name in companions]
+
+
+def require_image_config(folder: Path, companions: Mapping[str, Path], elsewhere: str) -> None:
+    """Raises ModelError unless the companions say how images are prepared. `elsewhere` is a URI that names another
+    folder for it."""
+    if not set(IMAGE_CONFIGS) & set(companions):
+        instead = f"; or name a folder that has it: {elsewhere}" if elsewhere else ""
         raise ModelError(
             "the folder does not say how images are prepared (preprocessor_config.json).",
             where=str(folder),
             remedy=f"save the model's processor into it: processor.save_pretrained(FOLDER){instead}",
         )
+
+
+def _require_tokenizer(folder: Path, companions: Mapping[str, Path], elsewhere: str) -> None:
     vocabularies = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model")
-    if tokenizer and not set(vocabularies) & set(there):
+    if not set(vocabularies) & set(companions):
+        instead = f"; or name a folder that has it: {elsewhere}" if elsewhere else ""
         raise ModelError(
             "the folder holds no tokenizer.",
-            where=str(there.get("tokenizer_config.json", folder / "config.json").parent),
+            where=str(companions.get("tokenizer_config.json", folder / "config.json").parent),
             remedy=f"save the model's tokenizer into it: tokenizer.save_pretrained(FOLDER){instead}",
         )
 
 
-def _weights_in(folder: Path, pickled: bool) -> list[Path]:
+def weights_in(folder: Path, pickled: bool) -> list[Path]:
+    """A folder's files of weights: safetensors, else, if `pickled` will do, `pytorch_model.bin`. Raises ModelError for
+    none, and for one that is damaged."""
+    found = []
     if (folder / _WEIGHTS).is_file():
-        return [folder / _WEIGHTS]
-    if (folder / _SHARDS).is_file():
-        return shards_of(folder / _SHARDS)
-    if pickled and (folder / "pytorch_model.bin").is_file():
-        return [folder / "pytorch_model.bin"]
-    raise no_weights(folder, _WEIGHTS, "save the model with transformers' save_pretrained, which writes safetensors")
+        found = [folder / _WEIGHTS]
+    elif (folder / _SHARDS).is_file():
+        found = shards_of(folder / _SHARDS)
+    elif pickled and (folder / "pytorch_model.bin").is_file():
+        found = [folder / "pytorch_model.bin"]
+    if not found:
+        remedy = "save the model with transformers' save_pretrained, which writes safetensors"
+        raise no_weights(folder, _WEIGHTS, remedy)
+    for path in found:
+        require_weights(path)
+    return found
 
 
 def shards_of(index: Path) -> list[Path]:

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import CLASSIFIERS, Device, TransformersFolder, load_parts, split_options, versions
+from fairgate.models.checkpoints import (
+    CLASSIFIERS,
+    Device,
+    TransformersFolder,
+    class_of_task,
+    load_parts,
+    plain_note,
+    split_options,
+    versions,
+)
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_preprocessing
+from fairgate.models.isolated import isolated_classifier
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +40,7 @@ class TransformersClassifiers(FolderFamily):
     forms: ClassVar[tuple[str, ...]] = ("classifier:FOLDER",)
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
     files = ("labels",)
+    ending = "ForImageClassification"
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
@@ -42,17 +53,19 @@ class TransformersClassifiers(FolderFamily):
             fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
             identity={"adapter": "classifier", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
             heads={"": names},
-            load=partial(_load, found),
+            load=partial(isolated_classifier if found.plain else load, found),
             preprocessing=folder_preprocessing(found, "classifier"),
         )
-        return FixedLabelModel(files, request)
+        model = FixedLabelModel(files, request)
+        model.note = plain_note(found)
+        return model
 
 
 def _require_classifier(folder: TransformersFolder) -> None:
     where = str(folder.path / "config.json")
     named = folder.config.get("architectures")
     names = [str(name)[:80] for name in named] if isinstance(named, list) else []
-    if names and CLASSIFIERS[folder.kind] not in names:
+    if names and not folder.plain and CLASSIFIERS[folder.kind] not in names:
         raise ModelError(
             f"the folder holds a {names[0]}, which is no image classifier.",
             where=where,
@@ -81,10 +94,13 @@ def _labels_of(folder: TransformersFolder) -> list[str]:
     return [named[place] for place in order]
 
 
-def _load(folder: TransformersFolder, device: Device) -> Loaded:
+def load(folder: TransformersFolder, device: Device) -> Loaded:
+    """The library's own class and image processor; a plain folder's only in the process that is for it. Raises
+    ModelError."""
     import torch
 
-    model, processor, _ = load_parts(CLASSIFIERS[folder.kind], folder, device, texts=False)
+    name = CLASSIFIERS.get(folder.kind) or class_of_task(folder, "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING")
+    model, processor, _ = load_parts(name, folder, device, texts=False)
 
     def prepare(image: Any) -> dict[str, torch.Tensor]:
         made = processor(images=image, return_tensors="pt")

@@ -13,7 +13,16 @@ from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.spans import span
-from fairgate.models.checkpoints import DETECTORS, READ_TEXTS, Device, TransformersFolder, diverged, load_parts, naming
+from fairgate.models.checkpoints import (
+    DETECTORS,
+    READ_TEXTS,
+    Device,
+    TransformersFolder,
+    class_of_task,
+    diverged,
+    load_parts,
+    naming,
+)
 from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
 
@@ -32,7 +41,8 @@ class DetectorEngine:
 
         self.where, self._reads_text = str(found.path), found.kind in READ_TEXTS
         self._config, self._device = found.config, torch.device(device.name)
-        self.model, self.images, self.texts = load_parts(DETECTORS[found.kind], found, device, texts=self._reads_text)
+        name = DETECTORS.get(found.kind) or class_of_task(found, "MODEL_FOR_OBJECT_DETECTION_MAPPING")
+        self.model, self.images, self.texts = load_parts(name, found, device, texts=self._reads_text)
         self._takes = frozenset(inspect.signature(self.model.forward).parameters)
         self.grounded = GroundingDinoProcessor(self.images, self.texts) if found.kind == "grounding-dino" else None
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import DETECTORS, READ_TEXTS, TransformersFolder, naming, split_options
+from fairgate.models.checkpoints import DETECTORS, READ_TEXTS, TransformersFolder, naming, plain_note, split_options
 from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
 from fairgate.models.family import FolderFamily, JudgedModel, Numbers, RowParts
 from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer
+from fairgate.models.isolated import IsolatedDetector
 
 if TYPE_CHECKING:
     from fairgate.models.detection.engine import DetectorEngine
@@ -30,6 +31,7 @@ class DetectorFamily(FolderFamily):
     scheme: ClassVar[str] = "detector"
     forms: ClassVar[tuple[str, ...]] = ("detector:FOLDER",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
+    ending = "ForObjectDetection"
 
     def open(self, request: Request) -> DetectorModel:
         """Find and hash a folder. Raises ModelError; loading waits until a box is needed."""
@@ -39,7 +41,7 @@ class DetectorFamily(FolderFamily):
         )
 
 
-class DetectorModel(JudgedModel["DetectorEngine"]):
+class DetectorModel(JudgedModel["DetectorEngine | IsolatedDetector"]):
     """A judged detector. Boxes are computed once a picture and label, cached, and an interrupted run goes on.
 
     `tokenizer` is a digest of how a label is read: of the names of the classes, or of the tokenizer. A branch that
@@ -52,6 +54,7 @@ class DetectorModel(JudgedModel["DetectorEngine"]):
     def __init__(self, found: TransformersFolder, request: Request) -> None:
         super().__init__(request, "fp32")
         self.fingerprint, self._found = found.fingerprint, found
+        self.note = plain_note(found)
         self.preprocessing = folder_preprocessing(found, "detector")
         if found.kind in READ_TEXTS:
             if not found.named(("tokenizer.json", "vocab.json", "vocab.txt")):
@@ -92,7 +95,9 @@ class DetectorModel(JudgedModel["DetectorEngine"]):
                     work.add(np.array([row for row, _ in todo]), np.stack(found).reshape(len(found), -1))
         return work.merged()
 
-    def _load(self) -> DetectorEngine:
+    def _load(self) -> DetectorEngine | IsolatedDetector:
+        if self._found.plain:
+            return IsolatedDetector(self._found, self._device)
         from fairgate.models.detection.engine import DetectorEngine
 
         return DetectorEngine(self._found, self._device)

@@ -151,7 +151,7 @@ class VisionLanguage(_Continuing):
     def __init__(self, model: Any, processor: Any, layout: Layout, prompt: str, device: Device, where: str) -> None:
         self.model, self.processor, self.layout, self.where = model, processor, layout, where
         self.tokenizer = processor.tokenizer
-        _decode_plainly(model)
+        decode_plainly(model)
         self._device = torch.device(device.name)
         self.text, after = self._marked(prompt)
         self._end = "" if layout.line_ends else after
@@ -270,7 +270,7 @@ class LanguageReader(_Continuing):
         return Prefix(out.past_key_values, out.logits[:, -1], self.model).log_likelihoods(labels)
 
 
-def _decode_plainly(model: Any) -> None:
+def decode_plainly(model: Any) -> None:
     """Keep of what the configs say of decoding the tokens that begin, end and pad a text: `generate` takes all that it
     is not told from there, such as forbidden words, penalties, or a method that is code on a hub."""
     for part in model.modules():  # BLIP-2's language model has its own

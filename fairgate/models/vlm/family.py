@@ -5,7 +5,8 @@ what it answers (`?chat=`).
 LENS does (Berrios et al. 2023; paper 1's table 8): it sees the caption alone. `captioner=` is last and holds all that
 follows: a `vlm:` URI, whose prompt asks for the description.
 
-Local files, safetensors, no code from the folder and no chat template: the URI has the whole text before the label.
+Local files, safetensors, no code from the folder. The URI has the whole text before the label, and no chat template is
+used; of a type without a layout here, it has the message of the user, which the folder's chat template surrounds.
 """
 
 from __future__ import annotations
@@ -22,15 +23,24 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import LANGUAGE_MODELS, TransformersFolder, load_parts, naming, split_options
+from fairgate.models.checkpoints import (
+    LANGUAGE_MODELS,
+    TransformersFolder,
+    load_parts,
+    naming,
+    plain_note,
+    split_options,
+)
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer, preprocessing_digest
+from fairgate.models.isolated import IsolatedSeeing
 from fairgate.models.vlm.asking import (
     CAPTION,
     IMAGE,
     QUESTION,
     Asking,
+    chat_templates,
     end_ids,
     read_asking,
     read_chat,
@@ -59,6 +69,8 @@ class VisionLanguageFamily(FolderFamily):
     scheme: ClassVar[str] = "vlm"
     forms: ClassVar[tuple[str, ...]] = ("vlm:FOLDER?question=TEXT", "vlm:FOLDER?chat=TEXT")
     capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities | {"answer"}
+    ending = "ForConditionalGeneration"
+    parts = ("vision_config",)
 
     def open(self, request: Request) -> SeeingModel:
         """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
@@ -80,16 +92,20 @@ class SeeingModel(LabelLikelihoods):
 
     def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
         super().__init__(request, asking.average)
-        require_processor(found)
+        if not found.plain:
+            require_processor(found)
         self.asking = asking
         self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
         self.preparation = f"vlm/{CODE_VERSION}"
-        self.tokenizer = digest([folder_tokenizer(found), end_ids(found)])
+        self.tokenizer = digest([folder_tokenizer(found), end_ids(found), *chat_templates(found)])
         self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
         self.unused, self._found = unused_decoding(found), found
+        self.note = plain_note(found)
         """What the folder sets of decoding, as a sentence; None where it sets nothing."""
 
-    def _load(self) -> VisionLanguage:
+    def _load(self) -> VisionLanguage | IsolatedSeeing:
+        if self._found.plain:
+            return IsolatedSeeing(self._found, self.asking.prompt, self._device)
         from fairgate.models.vlm.engine import VisionLanguage
 
         model, processor = load(self._found, self._device)
@@ -147,7 +163,7 @@ class ConversingModel(SeeingModel):
 
     def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
         super().__init__(found, asking, request)
-        self.note = self.unused
+        self.note = "; ".join(filter(None, (self.note, self.unused))) or None
 
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:
         """The answer to each picture's prompt, greedily, in at most `longest` tokens: (images,); "" where none is.

@@ -54,9 +54,13 @@ FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
         {"config.json": {"model_type": "timm_wrapper", "architectures": ["TimmWrapperForImageClassification"]}},
         "timm:FOLDER",
     ),
-    "a classifier that no family knows": (
+    "a classifier of a type that is in no list": (
         {"config.json": {"model_type": "beit", "architectures": ["BeitForImageClassification"]}},
-        "which no family runs: judge a table of its answers, labels:FILE",
+        "this is an image classifier: name it classifier:FOLDER",
+    ),
+    "a detector of a type that is in no list": (
+        {"config.json": {"model_type": "dab-detr", "architectures": ["DabDetrForObjectDetection"]}},
+        "this is a detector: name it detector:FOLDER",
     ),
     "a BLIP that answers": (
         {"config.json": {"model_type": "blip", "architectures": ["BlipForQuestionAnswering"]}},

@@ -1,0 +1,77 @@
+"""A folder of transformers of any type: what the library alone opens, in an isolated process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints.advice import TYPES, home_of, read_small_config
+from fairgate.models.checkpoints.closed import require_no_code
+from fairgate.models.checkpoints.files import HashedFiles, read_config
+from fairgate.models.checkpoints.transformers_folder import (
+    TransformersFolder,
+    companions_in,
+    configs_of,
+    require_image_config,
+    weights_in,
+)
+
+_READ = frozenset({".json", ".txt", ".model", ".jinja"})
+_NOT_READ = frozenset(
+    {*("all_results.json", "train_results.json", "eval_results.json", "trainer_state.json"), "requirements.txt"}
+)
+"""What a training leaves next to a model, and no library opens."""
+
+
+def is_plain(folder: Path, ending: str, scheme: str, parts: Collection[str] = ()) -> bool:
+    """Whether a folder's model is of a type that no family lists, and of a class whose name has this ending and that no
+    other family judges; with the `parts` in its config."""
+    config = read_small_config(folder / "config.json") or {}
+    saved, home = config.get("architectures"), home_of(folder)
+    named = isinstance(saved, list) and bool(saved) and str(saved[0]).endswith(ending)
+    fits = named and (home is None or home.scheme == scheme) and set(parts) <= config.keys()
+    return fits and not any(config.get("model_type") in types for _, types in TYPES.values())
+
+
+def find_plain(folder: Path, processor: Path | None, scheme: str) -> TransformersFolder:
+    """Hash what a library may read of a folder, in which any type and any name will do: the process that opens it
+    reaches nothing else. Safetensors alone. Raises ModelError, also for a model with code of its own."""
+    config = read_config(folder / "config.json", closed=require_no_code)
+    companions = companions_in(folder, None, processor)
+    for path in configs_of(companions):
+        read_config(path, closed=require_no_code)
+    require_image_config(folder, companions, f"{scheme}:FOLDER?processor=FOLDER")
+    weights = weights_in(folder, pickled=False)
+    own = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in _READ and path.is_file()}
+    own = {name: path for name, path in own.items() if name not in _NOT_READ}
+    roles = {f"weights/{number}": path for number, path in enumerate(weights)}
+    files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
+    return TransformersFolder(folder, str(config.get("model_type")), config, tuple(weights), files, plain=True)
+
+
+def plain_note(found: TransformersFolder) -> str | None:
+    """What a record says of a plain folder's model; None for another."""
+    if not found.plain:
+        return None
+    return f"opened by transformers' own class for {found.kind[:80]}, in a process without network and other files"
+
+
+def class_of_task(found: TransformersFolder, mapping: str) -> str:
+    """The class by which transformers opens this type, by its mapping for a task, "MODEL_FOR_OBJECT_DETECTION_MAPPING";
+    of several the one that saved the folder. Raises ModelError for a type that the mapping does not have."""
+    import transformers
+    from transformers.models.auto import modeling_auto
+
+    listed: Any = getattr(modeling_auto, f"{mapping}_NAMES").get(found.kind, ())
+    names: tuple[str, ...] = (listed,) if isinstance(listed, str) else tuple(listed)
+    if not names:
+        raise ModelError(
+            f"transformers {transformers.__version__} lists no {found.kind[:80]} in {mapping}.",
+            where=str(found.path),
+            remedy="install a newer one (`pip install --upgrade transformers`), or judge a table of its answers: "
+            "labels:, detections: or scores:FILE",
+        )
+    saved = found.config.get("architectures")
+    return next((name for name in names if isinstance(saved, list) and name in saved), names[0])

@@ -1,0 +1,172 @@
+"""The process that opens a stranger's model: started for it alone, asked by messages, ended with it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from numpy.typing import NDArray
+
+from fairgate.ground.ci import in_ci
+from fairgate.ground.errors import DeviceError, ModelError, clean
+from fairgate.models.isolated.messages import Arrays, receive, send
+
+_SCRIPT = Path(__file__).with_name("sandbox.py")
+_PASSED_ON = (
+    *(
+        "PATH",
+        "LANG",
+        "LC_ALL",
+        "LD_LIBRARY_PATH",
+        "CUDA_HOME",
+        "CUDA_VISIBLE_DEVICES",
+        "NVIDIA_VISIBLE_DEVICES",
+    ),
+    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG"),
+)
+"""Environment variables that the process gets: none with a secret."""
+_SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+_SHOWN = 1500  # characters of an error
+
+
+class IsolatedModel:
+    """A model that is opened in a process of its own, with the files that it may read. `task` is what `host` opens.
+
+    Raises ModelError where it cannot be opened, where the process ends, and, in CI, where the machine cannot isolate
+    it; DeviceError for a device without memory. Questions may come from several threads, and wait for each other.
+    """
+
+    def __init__(self, uri: str, task: Mapping[str, Any], readable: Iterable[Path]) -> None:
+        self.uri, self._lock = uri, threading.Lock()
+        self._home = tempfile.TemporaryDirectory(prefix="fairgate-isolated-")
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        home = Path(self._home.name).resolve()
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, and a file of this package
+            [sys.executable, "-I", "-B", "-X", "utf8", str(_SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=home,
+            env={**environment, **_SET, "HOME": str(home), "TMPDIR": str(home)},
+        )
+        self._end = weakref.finalize(self, _ended, self._process, self._home, self._errors)
+        package = Path(__file__).parents[2]
+        paths = [path.resolve() for path in readable]
+        settings = {
+            "task": dict(task),
+            "readable": [str(package), *_installed(), *map(str, paths)],
+            "writable": str(home),
+            "path": [*_installed(), str(package.parent)],
+        }
+        opened, _ = self._answered(lambda stream: _begin(stream, settings))
+        self.facts: dict[str, Any] = opened
+        if missing := [clean(str(each), 80) for each in opened.get("missing", [])]:
+            self._require_local(missing)
+
+    def ask(self, what: str, arrays: Arrays, **content: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The answer to one question: plain data, and arrays. Raises as the class does."""
+        return self._answered(lambda stream: send(stream, {"what": what, **content}, arrays))
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+
+    def _answered(self, write: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        with self._lock:
+            try:
+                write(self._process.stdin)
+                content, arrays = receive(self._process.stdout)  # type: ignore[arg-type]
+            except (OSError, EOFError, ValueError, TypeError, KeyError) as error:
+                broken = self._broken(error)
+                self._end()
+                raise broken from error
+            except BaseException:
+                self._end()  # an answer that nobody waits for would be taken for the next one's
+                raise
+        if "error" in content:
+            raise self._told(content)
+        return content, arrays
+
+    def _broken(self, error: Exception) -> ModelError:
+        if not self._end.alive:
+            return ModelError("the process that opened the model has ended.", where=self.uri, remedy="run again")
+        if isinstance(error, ValueError | TypeError | KeyError):  # it answers nonsense, and may live on
+            self._process.kill()
+        code = self._process.wait()
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _SHOWN))
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        last = f": {clean(lines[-1], 200)}" if lines else ""
+        how = f"signal {-code}" if code < 0 and not isinstance(error, ValueError) else type(error).__name__
+        return ModelError(
+            f"the process that opened the model ended early ({how}{last}).",
+            where=self.uri,
+            remedy="signal 9 is often too little memory; else the model's files are damaged: save it again",
+        )
+
+    def _told(self, content: Mapping[str, Any]) -> Exception:
+        kind, words = clean(str(content["error"]), 80), clean(str(content.get("words", "")), _SHOWN)
+        if kind == "OutOfMemoryError":
+            import torch
+
+            return torch.OutOfMemoryError(words)
+        if kind == "DeviceError":
+            return DeviceError(words, where=self.uri, remedy="run with --device cpu")
+        remedy = content.get("remedy")
+        return ModelError(
+            words if remedy else f"{content.get('doing', 'the model failed')} ({kind}: {words}).",
+            where=clean(str(content.get("where") or self.uri), 300),
+            remedy=clean(str(remedy or _REMEDY), 400),
+        )
+
+    def _require_local(self, missing: list[str]) -> None:
+        problem = f"this machine does not keep the model from {' and '.join(missing)}"
+        if in_ci(os.environ):
+            self._end()
+            raise ModelError(
+                f"{problem}, and in CI anybody may have written it.",
+                where=self.uri,
+                remedy="run on Linux 5.13 or newer with Landlock and seccomp, or judge a table of its answers",
+            )
+        self.facts["note"] = f"{problem}: judge files only of authors that you trust."
+
+
+_REMEDY = "check the folder's files; a table always works: answers:, labels:, detections: or scores:FILE"
+
+
+def _begin(stream: Any, settings: Mapping[str, Any]) -> None:
+    header = json.dumps(settings).encode()
+    stream.write(struct.pack("<I", len(header)) + header)
+    stream.flush()
+
+
+def _installed() -> list[str]:
+    """Folders of the standard library and of installed packages, in the order of `sys.path`."""
+    ends = ("site-packages", "dist-packages")
+    standard = {str(Path(os.__file__).parent), str(Path(os.__file__).parent / "lib-dynload")}
+    found = [path for path in sys.path if path in standard or path.endswith(ends)]
+    spec = importlib.util.find_spec("_struct")
+    if spec is not None and spec.origin and spec.origin != "built-in":
+        found.append(str(Path(spec.origin).parent))
+    return list(dict.fromkeys(found))
+
+
+def _ended(process: subprocess.Popen[bytes], home: tempfile.TemporaryDirectory[str], errors: IO[bytes]) -> None:
+    process.kill()
+    for stream in (process.stdin, process.stdout, errors):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+    process.wait()
+    home.cleanup()

@@ -1,0 +1,145 @@
+"""An image-text-to-text model of any type that transformers opens: its processor's chat template, its own forward pass,
+a label at a time. For the isolated process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import LOCAL, Device, TransformersFolder, class_of_task, load_parts, loading
+from fairgate.models.contract import Floats
+from fairgate.models.vlm.asking import IMAGE
+from fairgate.models.vlm.engine import decode_plainly, label_tokens, require_end
+from fairgate.models.vlm.layouts import MAX_IMAGE_TOKENS, require_one_context
+
+_PATIENCE = 20  # seconds for a chat template
+_LONGEST = 100_000  # characters of what it writes
+_CHECKED = 2  # last tokens of a prompt that have to be those of its text
+
+
+class PlainVisionLanguage:
+    """A loaded model. `prompt` is the user's message, with IMAGE where the picture goes; a folder without a chat
+    template is given it as it is. Raises ModelError for a type that the library's list does not have."""
+
+    def __init__(self, found: TransformersFolder, prompt: str, device: Device) -> None:
+        import transformers
+
+        self.where, self.prompt, self._device = str(found.path), prompt, torch.device(device.name)
+        name = class_of_task(found, "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING")
+        self.model, _, _ = load_parts(name, found, device, images=False, texts=False)
+        require_one_context(self.model.config, self.where)
+        decode_plainly(self.model)
+        with loading(found) as folder:
+            self.processor = transformers.AutoProcessor.from_pretrained(folder, **LOCAL)
+        self.tokenizer = self.processor.tokenizer
+        self._decoder_of_its_own = bool(getattr(self.model.config, "is_encoder_decoder", False))
+
+    def tokens(self, labels: Sequence[str]) -> list[list[int]]:
+        """Tokens of each label as it follows the prompt."""
+        return label_tokens(self._read, "" if self._decoder_of_its_own else self._text(self.prompt), labels, self.where)
+
+    def log_likelihoods(self, shown: Any, labels: Sequence[Sequence[int]]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, on a picture: (labels,). Each is a forward pass of
+        the picture, the prompt and the label."""
+        inputs, own = self._inputs(shown, self.prompt), self._read(self._text(self.prompt))
+        if not self._decoder_of_its_own:
+            require_end(inputs["input_ids"][0].tolist(), own[-_CHECKED:], self.where)
+        return np.array([self._log_likelihood(inputs, label) for label in labels], dtype=np.float64)
+
+    def answers(self, shown: Sequence[tuple[Any, str]], longest: int) -> list[str]:
+        """What is answered to each picture and message, each token the likeliest, at most `longest` of them."""
+        replies = []
+        for picture, message in shown:
+            inputs = self._inputs(picture, message)
+            made = self.model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=longest)[0]
+            start = 0 if self._decoder_of_its_own else inputs["input_ids"].shape[1]
+            replies.append(str(self.tokenizer.decode(made[start:], skip_special_tokens=True)).strip())
+        return replies
+
+    def _log_likelihood(self, inputs: dict[str, Any], label: Sequence[int]) -> float:
+        target = torch.tensor([list(label)], device=self._device)
+        if self._decoder_of_its_own:
+            logits = self.model(**inputs, labels=target).logits
+        else:
+            length = inputs["input_ids"].shape[1]
+            logits = self.model(**_continued(inputs, target)).logits[:, length - 1 : -1]
+        chosen = torch.log_softmax(logits.double(), dim=-1).gather(2, target[:, :, None])
+        return float(chosen.sum())
+
+    def _inputs(self, picture: Any, message: str) -> dict[str, Any]:
+        text = self._text(message)
+        begins = str(self.tokenizer.bos_token or "")
+        more = {"add_special_tokens": False} if begins and text.startswith(begins) else {}
+        made = self.processor(images=[picture], text=[text], return_tensors="pt", **more)
+        if made["input_ids"].shape[1] > MAX_IMAGE_TOKENS + _LONGEST:
+            raise ModelError("the processor makes a picture into very many tokens.", where=self.where)
+        return {name: value.to(self._device) for name, value in made.items() if hasattr(value, "to")}
+
+    def _text(self, message: str) -> str:
+        """The whole text before an answer. Raises ModelError for a template that fails, or is long or slow."""
+        before, after = message.split(IMAGE)
+        if not getattr(self.processor, "chat_template", None):
+            return before + self._mark + after
+        words = [{"type": "text", "text": part} if part else None for part in (before, after)]
+        content = [part for part in (words[0], {"type": "image"}, words[1]) if part]
+        with _limited(self.where):
+            text = self.processor.apply_chat_template(
+                [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
+            )
+        if len(text) > _LONGEST:
+            raise _template_fails(self.where, f"writes {len(text):,} characters")
+        return str(text)
+
+    @cached_property
+    def _mark(self) -> str:
+        """What marks a picture in a text; nothing if the processor does so itself."""
+        mark = str(getattr(self.processor, "image_token", None) or "")
+        try:
+            made = self.processor(images=[Image.new("RGB", (64, 64))], text=["a"], return_tensors="pt")
+        except ValueError:  # pictures without a mark are none of a text's
+            return mark
+        marked = bool((made["input_ids"] == self.tokenizer.convert_tokens_to_ids(mark)).any()) if mark else True
+        return "" if marked else mark
+
+    def _read(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _continued(inputs: dict[str, Any], label: torch.Tensor) -> dict[str, Any]:
+    """Inputs with a label after the prompt: what is said of each token of the prompt, such as a mask, is said of the
+    label's as of one that is there, and is text."""
+    ids = inputs["input_ids"]
+    given = dict(inputs, input_ids=torch.cat([ids, label], dim=1))
+    for name, value in inputs.items():
+        if name != "input_ids" and value.shape == ids.shape:
+            filled = torch.full_like(label, 1 if name == "attention_mask" else 0, dtype=value.dtype)
+            given[name] = torch.cat([value, filled], dim=1)
+    return given
+
+
+@contextmanager
+def _limited(where: str) -> Iterator[None]:
+    def late(*_: Any) -> None:
+        raise _template_fails(where, f"takes more than {_PATIENCE} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(_PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _template_fails(where: str, how: str) -> ModelError:
+    return ModelError(
+        f"the folder's chat template {how}.", where=where, remedy="save the template of the model that was tuned"
+    )
