@@ -194,7 +194,11 @@ def first_suite(
     opened = None if fetched or outside else models.open_scorer(model, release, device="cpu", base=root)
     write = partial(_text, name, release, opened, options)
     text = write(margin=options.tolerates or suites.TOLERATES[0])
-    loaded = suites.load_text(text.encode(), path, shown=f"{suites.FOLDER}/{name}.yaml")
+    try:
+        loaded = suites.load_text(text.encode(), path, shown=f"{suites.FOLDER}/{name}.yaml")
+    except SuiteError as error:  # it names a line of a file that is not written
+        remedy = "rename it in the table or the dataset, or write the suite yourself: docs/use/suites-and-metrics.md"
+        raise SuiteError(f"no suite can be written: {error.problem}", where=model, remedy=remedy) from error
     suites.require_inside(loaded.suite, loaded.source, root)
     suites.plan_checks(loaded, release.manifest)
     left_out = [line.strip("# ") for line in text.splitlines() if line.startswith("  # left out: ")]

@@ -197,3 +197,10 @@ def test_what_is_right_may_be_listed_set_by_set_and_a_set_without_is_an_error() 
     assert right_about("b", "a", "a") == [0, 1, 1]
     with pytest.raises(SuiteError, match="no answer is right for set_id 'c'"):
         right_about("a", "c")
+
+
+def test_an_empty_text_is_nothing_that_is_right() -> None:
+    asked = {"question": "Is it?", "options": {"yes": [], "no": []}, "right": ""}
+    with pytest.raises(ValidationError, match="or leave `right` out if nothing is") as caught:
+        PROBES["question"].model_validate({"kind": "question", "questions": {"it": asked}})
+    assert caught.value.error_count() == 1

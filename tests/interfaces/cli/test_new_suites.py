@@ -607,3 +607,15 @@ def test_a_table_of_scores_without_a_column_for_a_label_is_told_which(tmp_path: 
     assert "no column for each label, such as 'chef'" in output
     mapped = "scores:s.csv?values=cosine&logit_scale=100&chef=a cook&doctor=a doctor"
     assert written_for(tmp_path, mapped).probes["labels"].template == "{label}"  # type: ignore[attr-defined]
+
+
+def test_what_no_suite_can_hold_is_told_of_the_table_and_of_no_file_that_is_not_there(toy: Toy) -> None:
+    said = ("doctor", "abstain")
+    lines = [f"{set_id},{tone}-{gender},{said[at % 2]}\n" for at, (_, set_id, tone, gender) in enumerate(members(40))]
+    (toy.root / "answers.csv").write_text("set_id,member,answer\n" + "".join(lines), encoding="utf-8")
+    table = ["--model", "answers:answers.csv", "--question", "Who is this?"]
+    code, output = new(toy.root, "words", "--dataset", "toy", *table)
+    assert code == 4, output
+    assert "no option can be called 'abstain'" in output
+    assert "words.yaml" not in output
+    assert "rename it in the table" in output
