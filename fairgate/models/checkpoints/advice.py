@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints.other_formats import converted, table_instead
 
 MOST_BYTES = 4 << 20  # of a config that is read for an error's sake
 
@@ -181,11 +182,6 @@ def right_uri(folder: Path, scheme: str) -> str | None:
     return home.advice if home is not None and home.scheme != scheme else None
 
 
-def uri_of_file(path: Path) -> str | None:
-    """A remedy that names the URI of a file, by its ending; None where no family or more than one reads such a file."""
-    return "this is a model in ONNX: name it onnx:FILE?labels=FILE" if path.suffix.lower() == ".onnx" else None
-
-
 def no_config(folder: Path, scheme: str) -> ModelError:
     """The error for a folder without config.json: an adapter, a pipeline, a run's folder, bare weights."""
     advice = right_uri(folder, scheme)
@@ -196,17 +192,19 @@ def no_config(folder: Path, scheme: str) -> ModelError:
     return ModelError(
         "the folder holds no config.json.",
         where=str(folder),
-        remedy=advice or "save it with model.save_pretrained(FOLDER), and its processor with it",
+        remedy=advice
+        or converted(folder, scheme)
+        or f"save it with model.save_pretrained(FOLDER), and its processor with it{table_instead(scheme)}",
     )
 
 
-def no_weights(folder: Path, name: str, remedy: str) -> ModelError:
-    """The error for a folder without a file of weights, which names pickled ones that are there."""
+def no_weights(folder: Path, name: str, remedy: str, scheme: str | None = None) -> ModelError:
+    """The error for a folder without a file of weights, which names others that are there."""
     others = sorted(path.name for path in folder.glob("*.bin") if path.name != "training_args.bin")
     return ModelError(
         f"the folder holds no {name}" + (f", only pickled weights ({', '.join(others)})." if others else "."),
         where=str(folder),
-        remedy=remedy,
+        remedy=converted(folder, scheme) or f"{remedy}{table_instead(scheme)}",
     )
 
 

@@ -6,9 +6,7 @@ import contextlib
 import json
 import math
 import os
-import struct
 import tempfile
-import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +17,9 @@ from safetensors import SafetensorError, safe_open
 
 from fairgate.ground.errors import FairgateError, ModelError, did_you_mean
 from fairgate.ground.hashing import digest, require_regular, sha256_file
-from fairgate.models.checkpoints.advice import uri_of_file
+from fairgate.models.checkpoints.archives import is_archive, require_uncompressed
 from fairgate.models.checkpoints.closed import entries, require_closed
+from fairgate.models.checkpoints.other_formats import converted
 from fairgate.models.checkpoints.roots import is_rooted, rooted_path
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")
@@ -29,7 +28,6 @@ MAX_CONFIG_BYTES = 64 << 20
 MAX_SIDE = 8192
 """Pixels of a side and width of a layer: with more, a config of one line could exhaust the memory."""
 MAX_FILES = 10_000
-_SPARE_BYTES = 64 << 20  # the code in a TorchScript archive is compressed
 _SIDES = (
     *("width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge"),
     *("hidden_size", "embed_dim"),
@@ -208,9 +206,10 @@ def require_folder(path: Path, within: Path | None = None) -> None:
         raise ModelError(
             "the path is a file, and a model's folder is expected.",
             where=str(path),
-            remedy=uri_of_file(path)
+            remedy=converted(path)
             or "name the folder that the model was saved into; weights alone are named with "
-            "their architecture: open_clip:ARCH@FILE, torchvision:ARCH@FILE?labels=FILE",
+            "their architecture: open_clip:ARCH@FILE, torchvision:ARCH@FILE?labels=FILE; a table always works, such as "
+            "labels:FILE or detections:FILE",
         )
     if not path.is_dir():
         raise ModelError("the model folder does not exist.", where=str(path), remedy=where_it_may_be(path))
@@ -254,69 +253,13 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
                 where=str(path),
                 remedy="save or download it again",
             ) from error
-    elif _is_archive(path):
-        _require_uncompressed(path)
+    elif is_archive(path):
+        require_uncompressed(path)
     elif path.suffix not in PICKLED and not allow_pickle:
         raise ModelError(
             f"'{path.suffix or path.name}' is not a kind of checkpoint that fairgate reads.",
             where=str(path),
-            remedy=uri_of_file(path) or f"save the weights as .safetensors (also read: {', '.join(PICKLED)})",
-        )
-
-
-def _is_archive(path: Path) -> bool:
-    """Whether a file says that it is a zip archive, a broken one too."""
-    with path.open("rb") as file:
-        if file.read(4) == b"PK\x03\x04":  # torch goes by it; some releases of Python do not call a broken one a zip
-            return True
-    try:
-        return zipfile.is_zipfile(path)
-    except zipfile.BadZipFile:  # one that spans several disks, say
-        return True
-
-
-def _require_uncompressed(path: Path) -> None:
-    """Raises ModelError for a zip archive that unpacks to far more than itself: torch compresses no tensor."""
-    _require_one_directory(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise ModelError(
-            f"the checkpoint is truncated or damaged ({error}).", where=str(path), remedy="save or download it again"
-        ) from error
-    unpacked, size = sum(entry.file_size for entry in entries), path.stat().st_size
-    if unpacked > size + _SPARE_BYTES:
-        raise ModelError(
-            f"the archive of {size:,} bytes unpacks to {unpacked:,}.",
-            where=str(path),
-            remedy="save it with torch.save, which compresses no tensor, or better as .safetensors",
-        )
-
-
-def _require_one_directory(path: Path) -> None:
-    """Raises ModelError for an archive whose list of files is not right before its end, as torch writes it.
-
-    Python looks for the list there, torch where the end record says: the sizes that were checked would be another's.
-    """
-    length = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(length - 98, 0))
-        tail = file.read().rjust(98, b"\0")
-    record, locator, end = tail[:56], tail[56:76], tail[76:]
-    size, offset = struct.unpack("<II", end[12:20])
-    start, agree = length - 22, end.startswith(b"PK\x05\x06") and end.endswith(b"\0\0")  # and no comment
-    if locator.startswith(b"PK\x06\x07"):
-        start -= 76
-        agree &= record.startswith(b"PK\x06\x06") and struct.unpack("<Q", locator[8:16])[0] == start
-        wide = struct.unpack("<QQ", record[40:])
-        agree &= all(small in (large, 0xFFFFFFFF) for small, large in zip((size, offset), wide, strict=True))
-        size, offset = wide
-    if not agree or offset + size != start:
-        raise ModelError(
-            "the checkpoint is truncated or damaged (the archive's list of files is not at its end).",
-            where=str(path),
-            remedy="save it again with torch.save, or better as .safetensors",
+            remedy=converted(path) or f"save the weights as .safetensors (also read: {', '.join(PICKLED)})",
         )
 
 

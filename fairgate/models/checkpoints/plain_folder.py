@@ -43,7 +43,7 @@ def find_plain(folder: Path, processor: Path | None, scheme: str) -> Transformer
     for path in configs_of(companions):
         read_config(path, closed=require_no_code)
     require_image_config(folder, companions, f"{scheme}:FOLDER?processor=FOLDER")
-    weights = weights_in(folder, pickled=False)
+    weights = weights_in(folder, False, scheme)
     own = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in _READ and path.is_file()}
     own = {name: path for name, path in own.items() if name not in _NOT_READ}
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}

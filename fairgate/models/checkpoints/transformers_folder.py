@@ -90,7 +90,7 @@ def find_folder(
         require_image_config(folder, companions, elsewhere)
     if tokenizer:
         _require_tokenizer(folder, companions, elsewhere)
-    weights = weights_in(folder, pickled)
+    weights = weights_in(folder, pickled, scheme)
     if generates and (folder / GENERATION_CONFIG).is_file():
         read_config(folder / GENERATION_CONFIG)
     names = ("config.json", _SHARDS, *([GENERATION_CONFIG] if generates else []))
@@ -177,7 +177,7 @@ def _require_tokenizer(folder: Path, companions: Mapping[str, Path], elsewhere: 
         )
 
 
-def weights_in(folder: Path, pickled: bool) -> list[Path]:
+def weights_in(folder: Path, pickled: bool, scheme: str) -> list[Path]:
     """A folder's files of weights: safetensors, else, if `pickled` will do, `pytorch_model.bin`. Raises ModelError for
     none, and for one that is damaged."""
     found = []
@@ -189,7 +189,7 @@ def weights_in(folder: Path, pickled: bool) -> list[Path]:
         found = [folder / "pytorch_model.bin"]
     if not found:
         remedy = "save the model with transformers' save_pretrained, which writes safetensors"
-        raise no_weights(folder, _WEIGHTS, remedy)
+        raise no_weights(folder, _WEIGHTS, remedy, scheme)
     for path in found:
         require_weights(path)
     return found

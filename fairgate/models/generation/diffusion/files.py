@@ -14,6 +14,7 @@ from fairgate.models.checkpoints import (
     MAX_SIDE,
     TOKENIZER_FILES,
     HashedFiles,
+    converted,
     is_hub_id,
     judged_folder,
     model_folder,
@@ -193,6 +194,7 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
             "the folder holds no model_index.json.",
             where=str(folder),
             remedy=right_uri(folder, "diffusion")
+            or converted(folder, "diffusion")
             or "name a pipeline that diffusers saved (pipeline.save_pretrained(FOLDER)), not one of its parts",
         )
     index = read_config(path)
