@@ -118,6 +118,19 @@ def _onnx_towers(_: str, root: Path) -> str:
     return f"onnx:{image}?text={text}&processor={words}&length={TOKENS}&logit_scale=100&{SHOWN}"
 
 
+def _onnx_boxes(_: str, root: Path) -> str:
+    import numpy as np
+    import pytest
+
+    pytest.importorskip("onnx")
+    from onnx_world import boxes_model, save_onnx
+
+    found = {"logits": np.eye(2), "pred_boxes": np.full((2, 4), 0.5)}
+    path = _folder(root, "boxes.onnx", lambda path: save_onnx(path, boxes_model(found)))
+    (root / "classes.txt").write_text("person\ncar", encoding="utf-8")
+    return f"onnx:{path}?labels=classes.txt&boxes=rt_detr&size=64&scale=1/255"
+
+
 def _features(kind: str, root: Path) -> str:
     from feature_world import linear, save_backbone
 
@@ -312,6 +325,7 @@ ROWS: dict[str, Row] = {
     "torchvision": Row("torchvision", _torchvision, ONE),
     "onnx": Row("onnx `?labels=`", _onnx, ONE),
     "onnx-text": Row("onnx `?text=`", _onnx_towers, ONE),
+    "onnx-boxes": Row("onnx `?boxes=`", _onnx_boxes, ONE),
     "features": Row("features", _features, ("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext")),
     "fairface": Row("fairface", _fairface, ONE, _GENDER),
     "detector": Row("detector, of classes", _detector, _CLASSES),

@@ -1,5 +1,6 @@
 """`onnx:FILE?labels=FILE&size=224&mean=...&std=...`: an image classifier that was exported to ONNX, or two towers,
-`onnx:FILE?text=FILE&processor=FOLDER&logit_scale=100`, run by onnxruntime on the CPU.
+`onnx:FILE?text=FILE&processor=FOLDER&logit_scale=100`, or a detector, `onnx:FILE?labels=FILE&boxes=yolo`, run by
+onnxruntime on the CPU.
 
 Every file that is read is named by the URI, so that the gate compares each with the base branch: the model, its labels,
 its weights where they are in a file of their own (`&data=FILE`), image processor and tokenizer (`&processor=FOLDER`).
@@ -31,6 +32,7 @@ from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import option_paths
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
+from fairgate.models.onnx.boxes import BOXES, OVERLAP, DetectorOptions, OnnxDetector
 from fairgate.models.onnx.classifier import SCORES, OnnxClassifier, Outputs
 from fairgate.models.onnx.inputs import LAYOUTS
 from fairgate.models.onnx.pictures import OPTIONS as PICTURES
@@ -42,18 +44,31 @@ from fairgate.models.two_towers import TwoTowers
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
 LARGEST = 2 << 30
 """Bytes of a file: onnxruntime reads no larger one, and weights in a file of their own are held in memory."""
-_OF_CLASSIFIERS = ("labels", "scores")
-_OF_TOWERS = ("text", TEXT_DATA, "text_output", "length", "logit_scale", "logit_bias")
-_OPTIONS = (*_OF_CLASSIFIERS, DATA, "processor", "output", "layout", *PICTURES, *_OF_TOWERS)
+_KINDS: Mapping[str, str] = {"towers": "two towers", "detector": "a detector", "classifier": "a classifier"}
+_OF: Mapping[str, tuple[str, ...]] = {
+    "labels": ("classifier", "detector"),
+    "scores": ("classifier",),
+    **dict.fromkeys(("boxes", "overlap", "pad"), ("detector",)),
+    **dict.fromkeys(("text", TEXT_DATA, "text_output", "length", "logit_scale", "logit_bias"), ("towers",)),
+    "crop": ("classifier", "towers"),
+}
+"""Options that not every model has."""
+_OPTIONS = tuple(dict.fromkeys((*_OF, DATA, "processor", "output", "layout", *PICTURES)))
 
 
 @register
 class OnnxFamily:
-    """Image classifiers and two towers in ONNX."""
+    """Image classifiers, two towers and detectors in ONNX."""
 
     scheme: ClassVar[str] = "onnx"
-    forms: ClassVar[tuple[str, ...]] = ("onnx:FILE?labels=FILE", "onnx:FILE?text=FILE&processor=FOLDER&logit_scale=100")
-    capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities | TwoTowers.capabilities
+    forms: ClassVar[tuple[str, ...]] = (
+        "onnx:FILE?labels=FILE",
+        "onnx:FILE?text=FILE&processor=FOLDER&logit_scale=100",
+        "onnx:FILE?labels=FILE&boxes=yolo",
+    )
+    capabilities: ClassVar[frozenset[Capability]] = (
+        FixedLabelModel.capabilities | TwoTowers.capabilities | OnnxDetector.capabilities
+    )
 
     def local_path(self, address: str) -> Path | None:
         """The file."""
@@ -63,23 +78,23 @@ class OnnxFamily:
         """The files of labels, weights and texts, and the folder of the processor."""
         return option_paths(address, ("labels", DATA, "text", TEXT_DATA), ("processor",))
 
-    def open(self, request: Request) -> FixedLabelModel | TwoTowers:
+    def open(self, request: Request) -> FixedLabelModel | TwoTowers | OnnxDetector:
         """Find and hash a model. Raises ModelError; loading waits until outputs are needed."""
         address, options = split_options(request.uri, request.address, _OPTIONS)
-        towers = "text" in options
-        if odd := sorted(set(options) & set(_OF_CLASSIFIERS if towers else _OF_TOWERS)):
+        kind = "towers" if "text" in options else "detector" if "boxes" in options else "classifier"
+        if odd := [name for name in options if name in _OF and kind not in _OF[name]]:
             raise ModelError(
-                f"{odd[0]}= belongs to {'a classifier' if towers else 'two towers'}, and this is not one."
-                if towers
-                else f"{odd[0]}= belongs to two towers, and the URI names no text tower.",
+                f"{odd[0]}= is no option of {_KINDS[kind]}, which the URI names.",
                 where=request.uri,
-                remedy="leave it out" if towers else "name the text tower's file: &text=FILE",
+                remedy="leave it out; two towers have &text=FILE, a detector has &boxes=LAYOUT",
             )
         here = replace(request, device="cpu")  # where onnxruntime computes, whatever the machine has
         model = resolve(address, request.base)
         _require_onnx(model)
         paths = {MODEL: model, **_data(DATA, model, options, request.base)}
-        return _towers(here, paths, options) if towers else _classifier(here, paths, options)
+        if kind == "towers":
+            return _towers(here, paths, options)
+        return _detector(here, paths, options) if kind == "detector" else _classifier(here, paths, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +150,37 @@ def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[st
         preprocessing=pictures.digest,
     )
     return FixedLabelModel(found, request)
+
+
+def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> OnnxDetector:
+    uri = request.uri
+    _libraries(options)
+    names, named = named_outputs(None, options.get("labels"), request.base, uri)
+    if "processor" in options:
+        raise ModelError(
+            "a detector's pictures are prepared as the URI says, so that boxes can be placed on them.",
+            where=uri,
+            remedy="leave processor= out, and write &size=640 (stretched), or with &pad=114 (filled up, as YOLO does)",
+        )
+    pictures = PicturePreparation.of(options, uri)
+    said = DetectorOptions(
+        boxes=str(_chosen("boxes", BOXES, options)),
+        overlap=option_number(uri, "overlap", options.get("overlap", str(OVERLAP)), 0, 1, whole=False),
+        output=options.get("output"),
+        layout=_chosen("layout", LAYOUTS, options),
+    )
+    files, shown = HashedFiles.of(paths), asdict(pictures)
+    content = {"files": files.fingerprint(), "said": asdict(said), "pictures": shown, **named}
+    return OnnxDetector(
+        files,
+        names.own,
+        pictures,
+        said,
+        request,
+        fingerprint=digest(content),
+        preparation=f"onnx/{CODE_VERSION}",
+        preprocessing=preprocessing_digest(adapter="onnx", pictures=shown),
+    )
 
 
 def _towers(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> TwoTowers:

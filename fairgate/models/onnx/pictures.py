@@ -26,7 +26,7 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.checkpoints.eight_bit import of_processor
 
-OPTIONS = ("size", "crop", "interpolation", "mean", "std", "scale", "channels")
+OPTIONS = ("size", "crop", "pad", "interpolation", "mean", "std", "scale", "channels")
 INTERPOLATIONS = ("bilinear", "nearest", "box", "bicubic", "lanczos")
 CHANNELS = ("rgb", "bgr")
 PREPROCESSOR = "preprocessor_config.json"
@@ -41,8 +41,8 @@ HOW = (
 class PicturePreparation:
     """A picture is resized, cut, and normalised: (level * scale - mean) / std, levels from 0 to 255.
 
-    Without a `crop`, it is stretched to `size`, (height, width). With one, its shorter side becomes `size`, and its
-    middle of `crop` x `crop` pixels is shown.
+    It is stretched to `size`, (height, width). With `crop`, its shorter side becomes `size`, and its middle of `crop` x
+    `crop` pixels is shown. With `pad`, it keeps its shape and is filled up to `size` on both sides with that level.
     """
 
     size: tuple[int, int]
@@ -52,13 +52,28 @@ class PicturePreparation:
     std: tuple[float, ...]
     scale: tuple[int, int]
     channels: str
+    pad: int | None = None
+
+    def placed(self, width: int, height: int) -> tuple[float, float, int, int]:
+        """Of a picture of these sides: how many prepared pixels one of its own becomes, by x and y, and where its left
+        and its top are; what a `crop` shows is not looked at."""
+        if self.pad is None:
+            return self.size[1] / width, self.size[0] / height, 0, 0
+        ratio = min(self.size[1] / width, self.size[0] / height)
+        sides = [max(1, round(side * ratio)) for side in (width, height)]
+        return ratio, ratio, (self.size[1] - sides[0]) // 2, (self.size[0] - sides[1]) // 2
 
     def __call__(self, image: Any) -> NDArray[np.float32]:
         """A Pillow RGB image as (3, height, width) float32."""
         from PIL import Image
 
         resample = Image.Resampling[self.interpolation.upper()]
-        if self.crop is None:
+        if self.pad is not None:
+            ratio, _, left, top = self.placed(*image.size)
+            whole = image.resize([max(1, round(side * ratio)) for side in image.size], resample)
+            shown = Image.new("RGB", (self.size[1], self.size[0]), (self.pad,) * 3)
+            shown.paste(whole, (left, top))
+        elif self.crop is None:
             height, width = self.size
             shown = image.resize((width, height), resample)
         else:
@@ -90,6 +105,9 @@ class PicturePreparation:
                     where=uri,
                     remedy="write it as &size=256&crop=224",
                 )
+        pad = int(option_number(uri, "pad", options["pad"], 0, 255)) if "pad" in options else None
+        if pad is not None and crop is not None:
+            raise ModelError("a picture is cut by crop=, or filled up by pad=.", where=uri, remedy="leave one out")
         std = _by_channel(options.get("std", "1"), "std", uri)
         if min(std) <= 0:
             raise ModelError("std= holds a number that is not above 0.", where=uri, remedy="write another one")
@@ -101,6 +119,7 @@ class PicturePreparation:
             std=std,
             scale=_ratio(options.get("scale", "1/255"), uri),
             channels=_one_of("channels", options, CHANNELS, uri),
+            pad=pad,
         )
 
 
