@@ -113,3 +113,11 @@ def tiny_arch(tmp_path_factory: pytest.TempPathFactory) -> str:
     path.write_text(json.dumps(TINY))
     open_clip.add_model_config(path)
     return path.stem
+
+
+@pytest.fixture
+def sessions_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions of onnxruntime in this process: a process of its own takes most of a second to start."""
+    from fairgate.models.onnx import session
+
+    monkeypatch.setattr(session, "OnnxSession", session.session_here)

@@ -21,6 +21,7 @@ from onnx_world import LABELS, SHOWN, SIDE, onnx_model, save_onnx, with_data
 from fairgate.ground.errors import ModelError
 from fairgate.models import EmbeddingCache, local_paths, open_scorer
 
+pytestmark = pytest.mark.usefixtures("sessions_here")
 MEAN, STD = np.array([0.5, 0.4, 0.3], np.float32), np.float32(0.25)
 
 

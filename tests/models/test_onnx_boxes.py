@@ -21,6 +21,7 @@ from onnx_world import boxes_model, save_onnx
 from fairgate.ground.errors import ModelError
 from fairgate.models import open_scorer
 
+pytestmark = pytest.mark.usefixtures("sessions_here")
 CLASSES = ["person", "car"]
 SHOWN = "size=64&scale=1/255"
 QUERIES = 6

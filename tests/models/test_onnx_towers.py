@@ -20,6 +20,7 @@ from onnx_world import SHOWN, SIDE, TOKENS, point_outside, save_onnx, tower_weig
 from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer
 
+pytestmark = pytest.mark.usefixtures("sessions_here")
 PROMPTS = ["a photo of a doctor", "a photo of a nurse", "person"]
 HOW = f"processor=words&length={TOKENS}&logit_scale=5&logit_bias=-1&{SHOWN}"
 APART, ONE = f"onnx:v.onnx?text=t.onnx&{HOW}", f"onnx:both.onnx?text=both.onnx&{HOW}"

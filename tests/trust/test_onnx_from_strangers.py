@@ -14,14 +14,18 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 import onnx
-from model_world import Pictures, encoded, picture
+from model_world import Pictures, encoded, picture, sessions_here  # noqa: F401 - a fixture
 from onnx import TensorProto, helper, numpy_helper
 from onnx_world import SHOWN, onnx_model, point_outside, save_onnx, towers_model, with_data
 
 from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import sha256_bytes
 from fairgate.models import open_scorer
+from fairgate.models.onnx.session import OnnxSession
 
+pytestmark = pytest.mark.usefixtures("sessions_here")
 SECRET = np.array([[7, 8, 9]], dtype=np.float32)
+OWN_PROCESS, HOST = OnnxSession, "fairgate.models.onnx.host"
 MEMORY = "*/_ORT_MEM_ADDR_/*"
 """The name by which onnxruntime means an address in its own memory."""
 
@@ -177,6 +181,23 @@ def test_onnxruntimes_own_format_is_refused_also_under_another_name(stranger: Pa
     assert "not the ending of an ONNX model" in refusal(stranger, pictures, file="own.ort").problem
     (stranger / "own.ort").rename(stranger / "own.onnx")
     assert "does not load the model" in refusal(stranger, pictures, file="own.onnx").problem
+
+
+def test_the_process_of_the_model_reads_no_other_file_either(
+    stranger: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairgate.models.isolated.child import IsolatedModel
+    from fairgate.models.onnx import session
+
+    monkeypatch.setattr(session, "OnnxSession", OWN_PROCESS)
+    path = save_onnx(stranger / "m.onnx")
+    assert outputs(stranger, pictures).shape == (1, 3)
+    # what an exploited parser could try: a file of the repository that is not the model's
+    named = {"paths": {"model": str(stranger / "secret.bin")}, "hashes": {"model": sha256_bytes(SECRET.tobytes())}}
+    with pytest.raises(ModelError, match="Permission denied"):
+        IsolatedModel(str(path), named, [path], HOST)
+    save_onnx(path, in_a_branch("secret.bin"))
+    assert "onnxruntime does not load the model" in refusal(stranger, pictures).problem
 
 
 DAMAGED = {

@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.ground.errors import FairgateError
 from fairgate.models.checkpoints import Device, Encoder, TransformersFolder, require_device, scoring
 from fairgate.models.isolated.folder_data import folder_of_data
-from fairgate.models.isolated.messages import receive, send
+from fairgate.models.isolated.messages import receive, reply
 
 Arrays = Mapping[str, NDArray[Any]]
 Question = Mapping[str, Any]
@@ -138,16 +137,3 @@ def _scored(
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     with scoring(device):
         return {}, model.answer(question, arrays)
-
-
-def reply(answers: BinaryIO, make: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]], doing: str) -> None:
-    """Answer with what `make` returns, or with what it raises."""
-    arrays: Mapping[str, Any] = {}
-    try:
-        content, arrays = make()
-        arrays = {name: np.asarray(array) for name, array in arrays.items()}
-    except FairgateError as error:
-        content = {"error": type(error).__name__, "words": error.problem, "where": error.where, "remedy": error.remedy}
-    except Exception as error:  # of any type: each library has its own
-        content = {"error": type(error).__name__, "words": str(error)[:4000], "doing": doing}
-    send(answers, content, arrays)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fairgate.ground.errors import FairgateError
 
 Arrays = Mapping[str, NDArray[Any]]
 KINDS = ("<f4", "<f8", "<i4", "<i8", "|u1", "|b1")
@@ -58,3 +60,16 @@ def _exactly(stream: BinaryIO, count: int) -> bytearray:
             raise EOFError
         have += read
     return found
+
+
+def reply(answers: BinaryIO, make: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]], doing: str) -> None:
+    """Answer with what `make` returns, or with what it raises."""
+    arrays: Mapping[str, Any] = {}
+    try:
+        content, arrays = make()
+        arrays = {name: np.asarray(array) for name, array in arrays.items()}
+    except FairgateError as error:
+        content = {"error": type(error).__name__, "words": error.problem, "where": error.where, "remedy": error.remedy}
+    except Exception as error:  # of any type: each library has its own
+        content = {"error": type(error).__name__, "words": str(error)[:4000], "doing": doing}
+    send(answers, content, arrays)

@@ -158,9 +158,9 @@ def main() -> None:
     settings: Mapping[str, Any] = json.loads(questions.read(length))
     missing = restrict([Path(path) for path in settings["readable"]], Path(settings["writable"]))
     sys.path[:] = settings["path"]
-    from fairgate.models.isolated.host import serve
+    import importlib
 
-    serve(settings["task"], missing, questions, answers)
+    importlib.import_module(settings["host"]).serve(settings["task"], missing, questions, answers)
 
 
 if __name__ == "__main__":
