@@ -23,7 +23,7 @@ from fairgate.suites import resolve
 
 ROOT = Path(__file__).parents[2]
 CLASSIFIERS = ROOT / "build" / "portraits" / "classifiers"
-SETS, SAMPLES = 6, 10
+SETS, SAMPLES = 6, 6
 PLANTED, _ = PLANT
 
 pytestmark = [
@@ -41,7 +41,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_people(home / "datasets" / "people" / "v1", sets=SETS)
     text = (ROOT / "fairness_suites" / "diffusion_classifier.yaml").read_text(encoding="utf-8")
     (home / "fairness_suites").mkdir()
-    few = text.replace("min_sets: 30", f"min_sets: {SETS}")
+    few = text.replace("min_sets: 30", f"min_sets: {SETS}").replace("samples=10", f"samples={SAMPLES}")
     (home / "fairness_suites" / "diffusion_classifier.yaml").write_text(few, encoding="utf-8")
     anchored = few.replace("suite: diffusion_classifier", f"suite: anchored\nanchor: model:{uri('base')}", 1)
     (home / "fairness_suites" / "anchored.yaml").write_text(anchored, encoding="utf-8")
