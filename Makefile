@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 3
+WORKERS ?= 4
 SECONDS ?= 120
 # few: what a pull request waits for; all: every kill, every full disk and every dear way too, as the nightly workflow.
 TESTS ?= few
