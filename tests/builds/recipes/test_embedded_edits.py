@@ -44,6 +44,7 @@ def test_every_build_that_the_repository_names_is_read(params):
         assert read_build(name, path).name
 
 
+@pytest.mark.nightly  # test_tiny_editor.py shows that it edits gender, test_gensynth.py that nothing else is changed
 def test_the_shipped_editor_turns_people_into_who_was_asked_for_and_leaves_the_room_alone(drawn, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     few = {"pilot_photos": 3, "neighbours": 16, "tau_real": 0.0, "sets": 3, "edit_steps": 5, "guidances": [9.5]}
