@@ -156,6 +156,18 @@ def test_the_processor_of_a_folder_prepares_pictures_as_transformers_does(tmp_pa
     np.testing.assert_allclose(scorer.outputs(), by_onnxruntime(path, batch), rtol=1e-5, atol=1e-5)
 
 
+def test_a_processor_that_lies_beside_the_model_has_to_be_named(tmp_path: Path, pictures: Pictures) -> None:
+    from transformers import ViTImageProcessor
+
+    save_onnx(tmp_path / "export" / "m.onnx")
+    ViTImageProcessor(size={"height": SIDE, "width": SIDE}).save_pretrained(tmp_path / "export")
+    with pytest.raises(ModelError, match="lies beside the model") as caught:
+        opened("onnx:export/m.onnx?labels=export/labels.txt", pictures, tmp_path)
+    assert "&processor=export:" in str(caught.value.remedy)
+    assert opened("onnx:export/m.onnx?labels=export/labels.txt&processor=export", pictures, tmp_path).outputs().shape[0]
+    assert opened(f"onnx:export/m.onnx?labels=export/labels.txt&{SHOWN}", pictures, tmp_path).outputs().shape[0]
+
+
 def test_weights_in_a_file_of_their_own_are_named_and_hashed(tmp_path: Path, pictures: Pictures) -> None:
     whole = save_onnx(tmp_path / "whole.onnx")
     with_data(tmp_path / "m" / "m.onnx", "parts/w.bin", tmp_path / "m" / "parts" / "w.bin")

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
+    IMAGE_CONFIGS,
     Checkpoint,
     Device,
     Encoder,
@@ -125,6 +126,18 @@ def _prepared(options: Mapping[str, str], folder: Path | None, uri: str, *, toke
     return _Prepared(processor_files(folder), {}, lambda files: processor_of(files, folder))
 
 
+def _require_said(model: Path, options: Mapping[str, str], request: Request) -> None:
+    """Raises ModelError where an image processor lies beside a model and the URI says nothing of pictures."""
+    beside = [name for name in IMAGE_CONFIGS if (model.parent / name).is_file()]
+    if beside and not {"processor", *PICTURES} & set(options):
+        folder = Path(request.address.partition("?")[0]).parent.as_posix()
+        raise ModelError(
+            f"{beside[0]} lies beside the model, and the URI does not name it.",
+            where=request.uri,
+            remedy=f"write &processor={folder}: the gate compares the files that a URI names with the base branch's",
+        )
+
+
 def _libraries(options: Mapping[str, str]) -> dict[str, str]:
     more = ("transformers", "tokenizers", "torchvision") if "processor" in options else ()
     return versions("onnxruntime", "pillow", "numpy", *more)
@@ -134,6 +147,7 @@ def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[st
     uri, libraries = request.uri, _libraries(options)
     names, said = named_outputs(None, options.get("labels"), request.base, uri)
     outputs = Outputs(options.get("output"), _chosen("scores", SCORES, options), _chosen("layout", LAYOUTS, options))
+    _require_said(paths[MODEL], options, request)
     pictures = _prepared(options, option_folder(options, "processor", request.base), uri, tokenizer=False)
     files = HashedFiles.of({**paths, **pictures.configs})
 
