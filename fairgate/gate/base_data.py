@@ -130,9 +130,11 @@ def edited_tables(repository: Repository, commit: str, words: str, uris: Sequenc
     """The tables of these model URIs that a base commit (`words`) has, in git or by DVC, with other content."""
     needed = []
     for path in dict.fromkeys(path for uri in uris for path in _paths(uri)):
-        digests = edited(repository, commit, path)
+        in_git = _in_git(repository, commit, path)
+        digests = in_git or _by_dvc(repository, commit, path)
         if digests is not None:
-            what = f"this change edits {path.as_posix()}, a table that {words} has: any number can be written into it"
+            table = f"a table in {'git' if in_git else 'DVC'} that {words} has"
+            what = f"this change edits {path.as_posix()}, {table}: any number can be written into it"
             needed.append(NeededApproval(kind="table", what=what, before=digests[0], now=digests[1]))
     return needed
 

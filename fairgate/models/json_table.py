@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,6 +29,7 @@ _MAX_BYTES = 512 << 20
 _LONGEST_LINE = 1 << 24
 _MAX_CELLS = 32_000_000
 _KEYS_SHOWN = 6
+_MOST_DIGITS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,12 @@ class _Nested:
     what: str
 
 
-def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str], dict[str, str]]:
+def read_json_table(path: Path, most: int, named: Iterable[str] = ()) -> tuple[Any, dict[str, str], dict[str, str]]:
     """The columns of a file that hold text, numbers or truth values, what a framework calls those that are read, and
     what a column that is left out holds instead, in words, with its first row, from 1.
 
-    A list of one is what is in it. Raises ScoresError for a file that is no table, and for one of more than `most` rows
+    A list of one is what is in it. Of the columns `named`, `doc.text` is also the key `text` of the object in `doc`.
+    Raises ScoresError for a file that is no table, and for one of more than `most` rows
     or `MAX_COLUMNS`; DatasetError and ValueError for text that is no JSON, or that names a key twice in one object.
     """
     import pyarrow as pa
@@ -50,12 +52,13 @@ def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str], dict[st
     if path.stat().st_size > _MAX_BYTES:
         raise ScoresError(f"the table has more than {_MAX_BYTES >> 20:,} MB.", remedy="write it as Parquet")
     columns: dict[str, list[object]] = {}
-    count = 0
+    count, within = 0, [name for name in named if "." in name]
     for count, row in enumerate(islice(_rows(path), most + 1), 1):
         if (wide := len(columns.keys() | row.keys())) > MAX_COLUMNS:
             problem = f"the table has {wide:,} columns or more; at most {MAX_COLUMNS:,} are read."
             raise ScoresError(problem, remedy="keep the columns of the suite's prompts")
-        for name, value in row.items():
+        inner = {name: value for name in within if name not in row and (value := _within(row, name)) is not None}
+        for name, value in {**row, **inner}.items():
             columns.setdefault(name, []).extend([None] * (count - 1 - len(columns.get(name, ()))) + [_plain(value)])
         if count > most or len(columns) * count > _MAX_CELLS:
             what = f"{most:,} rows" if count > most else f"{_MAX_CELLS:,} cells"
@@ -74,7 +77,7 @@ def read_json_table(path: Path, most: int) -> tuple[Any, dict[str, str], dict[st
         raise ScoresError(problem, remedy="write it as text, in quotes, or with a decimal point") from error
     samples = {"doc_id", "filtered_resps"} <= columns.keys() and "answer" not in columns
     odd = {name: _odd(columns[name]) for name, array in arrays.items() if array is None}
-    usual = {name: own for name, own in _LMMS_EVAL.items() if samples and (name == "answer" or own not in odd)}
+    usual = {name: own for name, own in _LMMS_EVAL.items() if samples and (name != "prompt" or own not in odd)}
     return table, {name: own for name, own in usual.items() if own in columns}, odd
 
 
@@ -82,7 +85,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, object]]:
     if path.suffix.lower() == ".jsonl":
         yield from (fields for _, fields in json_lines(path, "the table", _LONGEST_LINE))
         return
-    content = json.loads(path.read_bytes(), object_pairs_hook=unique_keys)
+    content = json.loads(path.read_bytes(), object_pairs_hook=unique_keys, parse_int=_whole)
     states = content.get("request_states") if isinstance(content, dict) else None
     rows = content if states is None else states
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -119,12 +122,31 @@ def _request_of_helm(state: Mapping[str, Any]) -> dict[str, object] | None:
     return {ID: named, "instance": instance["id"], **read}
 
 
-def _plain(value: object) -> object:
+def _whole(digits: str) -> int | _Nested:
+    """A whole number; Python reads none of thousands of digits."""
+    return int(digits) if len(digits) < _MOST_DIGITS else _Nested("a whole number of thousands of digits")
+
+
+def _within(value: object, path: str) -> object:
+    """What keys, with dots between them, lead to in nested objects; None if there is nothing."""
+    for key in path.split("."):
+        value = _only(value)
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _only(value: object) -> object:
+    """What is in a list of one."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
+    return value
+
+
+def _plain(value: object) -> object:
+    value = _only(value)
     if value is None or value != value:  # noqa: PLR0124 - NaN
         return None
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | int | float | _Nested):
         return value
     keys = f" (with {', '.join(islice(value, _KEYS_SHOWN))})" if isinstance(value, dict) and value else ""
     return _Nested(f"an object{keys}" if isinstance(value, dict) else "a list")

@@ -57,9 +57,9 @@ def opened_table(
         if ending == ".parquet":
             arrow = _read_parquet(path, images, each)
         elif ending in ENDINGS:
-            arrow, usual, odd = read_json_table(path, each * images + ROWS_PER_IMAGE)
+            arrow, usual, odd = read_json_table(path, each * images + ROWS_PER_IMAGE, named.values())
             named = usual | named
-            for name in dict.fromkeys((*columns, *(name for name in text if name == "answer"))):
+            for name in dict.fromkeys((*columns, *usual, *(name for name in text if name == "answer"))):
                 if (own := named.get(name, name)) in odd:
                     raise odd_column(own, odd[own])
             arrow = arrow.replace_schema_metadata(odd)  # for what is read later
@@ -114,7 +114,10 @@ def _refuse_packed(path: Path) -> None:
 def odd_column(column: str, what: str, where: str | None = None) -> ScoresError:
     """The error of a column, which is to be read, that was left out."""
     problem = f"column '{clean(column, 80)}' holds {clean(what, 300)}."
-    return ScoresError(problem, where=where, remedy="write one text or number there, or a list of one")
+    remedy = "write one text or number there, or a list of one"
+    if what.startswith("an object"):
+        remedy = f"name a key of the object, as {clean(column, 80)}.KEY, or {remedy}"
+    return ScoresError(problem, where=where, remedy=remedy)
 
 
 def _refuse_json(path: Path) -> None:

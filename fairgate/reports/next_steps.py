@@ -84,19 +84,23 @@ def _compare(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextS
             continue
         before, get = info.uri, list[str]()
         table = record.model.precision == "precomputed"
-        if before == record.model.uri:  # one path: a table that this change edits is also in git
+        if before == record.model.uri:  # one path: a table that this change edits is also in git, unless git ignores it
             path, mark, options = before.partition(":")[2].partition("?")
-            if not table or not info.commit:
+            if not table or not info.commit or not _edits(record, path):
                 return
             before = f"{before.partition(':')[0]}:before-{PurePath(path).name}{mark}{options}"
-            get = [
-                f"git show {shlex.quote(f'{info.commit[:12]}:{path}')} > {shlex.quote(f'before-{PurePath(path).name}')}"
-            ]
+            blob, copy = f"{info.commit[:12]}:./{path}", f"before-{PurePath(path).name}"
+            get = [f"git show {shlex.quote(blob)} > {shlex.quote(copy)}"]
         words = [record.suite, "--model", before, "--model", record.model.uri]
         if all(map(_COPIED.fullmatch, [*words, info.commit or ""])):
             what = f"compare the two {'tables' if table else 'checkpoints'}"
             yield NextStep(what, (*get, f"fairgate audit {shlex.join(words)}"))
         return
+
+
+def _edits(record: RunRecord, path: str) -> bool:
+    """Whether the change edits a table that its base has in git."""
+    return any(need.kind == "table" and f" {path}, a table in git " in need.what for need in record.needs_approval)
 
 
 def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextStep]:

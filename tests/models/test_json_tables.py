@@ -159,6 +159,29 @@ def test_names_of_many_slashes_are_matched_in_no_time(tmp_path: Path, pictures: 
     assert time.process_time() - start < 5
 
 
+def test_a_key_of_a_nested_object_is_read_by_a_path_with_dots(tmp_path: Path, pictures: Pictures) -> None:
+    rows = [{"id": row, "doc": [{"reply": {"text": f"Answer {row}."}}]} for row in range(10)]
+    lines(tmp_path / "a.jsonl", rows)
+    assert (
+        opened("answers:a.jsonl?answer=doc.reply.text", pictures, tmp_path).answer(["Who?"] * 10, 8)[3] == "Answer 3."
+    )
+    with pytest.raises(ScoresError, match=r"no column 'doc\.text'"):
+        opened("answers:a.jsonl?answer=doc.text", pictures, tmp_path)
+    with pytest.raises(ScoresError, match=r"'doc' holds an object \(with reply\)") as caught:
+        opened("answers:a.jsonl?answer=doc", pictures, tmp_path)
+    assert "as doc.KEY" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("column", ["doc_id", "filtered_resps"])
+def test_a_number_of_thousands_of_digits_is_told_with_its_row_and_column(
+    column: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    rows = [{"doc_id": row, "filtered_resps": ["x"]} | ({column: "LONG"} if row == 6 else {}) for row in range(10)]
+    (tmp_path / "a.json").write_text(json.dumps(rows).replace('"LONG"', "9" * 5000), encoding="utf-8")
+    with pytest.raises(ScoresError, match=f"'{column}' holds a whole number of thousands of digits, first in row 7"):
+        opened("answers:a.json", pictures, tmp_path)
+
+
 def test_a_list_of_rows_that_names_a_column_twice_is_refused(tmp_path: Path, pictures: Pictures) -> None:
     (tmp_path / "a.json").write_text('[{"id": 0, "answer": "x", "id": 1}]', encoding="utf-8")
     with pytest.raises(ScoresError, match="the key 'id' is twice in one object"):

@@ -6,7 +6,7 @@ import pytest
 import situations
 import yaml
 
-from fairgate.records import WorstSet
+from fairgate.records import NeededApproval, WorstSet
 from fairgate.reports import render_comment
 from fairgate.reports.next_steps import next_steps
 
@@ -65,18 +65,24 @@ def test_a_table_that_a_change_edits_is_compared_with_the_one_in_git_and_its_row
     dataset = record.dataset.model_copy(update={"pictures": False})
     worst = [WorstSet(set_id="q7", subject="job", spread=None, members=[])]
     checks = [check.model_copy(update={"worst_sets": worst}) for check in record.checks]
-    parts = {"model": model, "baseline": baseline, "dataset": dataset, "checks": checks}
+    what = "this change edits runs/new.jsonl, a table in git that main has"
+    edits = [NeededApproval(kind="table", what=what, before="a", now="b")]
+    parts = {"model": model, "baseline": baseline, "dataset": dataset, "checks": checks, "needs_approval": edits}
     look, compare, *_ = next_steps(record.model_copy(update=parts))
     assert look.what.startswith("look at the rows of the image")
     assert compare.lines == (
-        "git show 0123456789ab:runs/new.jsonl > before-new.jsonl",
+        "git show 0123456789ab:./runs/new.jsonl > before-new.jsonl",
         "fairgate audit occupations --model 'answers:before-new.jsonl?answer=text' --model "
         "'answers:runs/new.jsonl?answer=text'",
     )
-    checkpoint = {**parts, "model": model.model_copy(update={"precision": "fp32"})}
-    assert not any(
-        "git show" in line for step in next_steps(record.model_copy(update=checkpoint)) for line in step.lines
-    )
+    in_dvc = [edits[0].model_copy(update={"what": what.replace("git", "DVC")})]
+    for without in (
+        {"model": model.model_copy(update={"precision": "fp32"})},
+        {"needs_approval": []},  # git ignores the table
+        {"needs_approval": in_dvc},
+    ):
+        steps = next_steps(record.model_copy(update=parts | without))
+        assert not any("git show" in line for step in steps for line in step.lines)
 
 
 def test_a_comment_too_short_for_lines_to_copy_names_the_report_that_has_them() -> None:

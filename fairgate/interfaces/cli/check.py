@@ -147,7 +147,8 @@ def gated(
     told = settings.mlflow or settings.wandb  # the verdict comes before them
     if evaluation.record.exit_code == records.NO_VERDICT or (told and not first_baseline):
         typer.echo(reports.inert(f"{evaluation.record.suite}: {reports.verdict_words(evaluation.record)}"))
-    console.print(reports.terminal_table(evaluation.record, console.width))
+    if reports.common_cause(evaluation.record) is None:
+        console.print(reports.terminal_table(evaluation.record, console.width))
     try:
         evaluation = gate.publish(evaluation, prepared, settings)
         reports.tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))

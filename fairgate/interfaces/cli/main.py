@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from fairgate.ground.local_paths import require_local
 from fairgate.ground.plugins import Registry
 from fairgate.ground.working_folder import refuse_libraries
-from fairgate.interfaces.cli.console import friendly
+from fairgate.interfaces.cli.console import INVALID, friendly
 from fairgate.interfaces.installed import use_installed_packages
 from fairgate.version import __version__
 
@@ -73,6 +73,9 @@ def _of_paths(command: Any) -> Any:
     return command
 
 
+_USAGE: Any = typer.BadParameter.__mro__[1]
+"""click's error of an option or argument, which Typer does not offer."""
+
 PLUGINS: Registry[Any] = Registry("command", _checked)
 """Commands by the entry points `fairgate.commands`; each is imported when it is called, or for the list of commands."""
 
@@ -99,7 +102,11 @@ class Commands(TyperGroup):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a path may be no text of the terminal's encoding
         with friendly(options=_options(self, ctx)):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except _USAGE as error:
+                error.exit_code = INVALID  # click's own is 2, which no page names
+                raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click passes it
         """A command by name, None where there is none."""

@@ -21,6 +21,7 @@ from fairgate.ground.working_folder import refuse_libraries
 from fairgate.interfaces.installed import use_installed_packages
 from fairgate.records import NEEDS_APPROVAL, NO_VERDICT, CheckResult, RunRecord
 from fairgate.reports import (
+    common_cause,
     fitted,
     junit_suite_properties,
     tell_github,
@@ -226,9 +227,10 @@ class GateSession:
             words, good = verdict_words(evaluation.record), evaluation.record.ok
             terminalreporter.section(f"fairness suite {name}: {words}", red=not good, green=good)
             console = Console(file=io.StringIO(), width=width, force_terminal=color, no_color=not color)
-            with console.capture() as captured:
-                console.print(terminal_table(evaluation.record, width))
-            terminalreporter.write(captured.get())
+            if common_cause(evaluation.record) is None:
+                with console.capture() as captured:
+                    console.print(terminal_table(evaluation.record, width))
+                terminalreporter.write(captured.get())
             tell_github(evaluation.record, write, warn=write)
             first = name in self.first_baselines
             for line in terminal_summary(evaluation.record, first_baseline=first, messages=evaluation.messages):

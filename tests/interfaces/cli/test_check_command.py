@@ -31,6 +31,14 @@ def test_an_open_gate_ends_with_0_and_a_shut_one_with_1(toy: Toy) -> None:
     assert "dark × female 0.001 ahead of its set-mates before and" in output
 
 
+def test_one_reason_for_all_checks_comes_without_a_table_of_errors(toy: Toy) -> None:
+    code, output = run("check", "jobs", "--root", str(toy.root), "--model", "scores:none.csv?values=logit", *OFF)
+    assert code == 3
+    assert "! no verdict: " in output
+    assert "adj. p" not in output
+    assert "! error" not in output
+
+
 def test_shards_write_parts_and_merging_all_of_them_ends_as_one_job_does(toy: Toy, tmp_path: Path) -> None:
     biased = ["--model", "scores:biased.csv?values=logit", "--root", str(toy.root)]
     folders = [str(tmp_path / number) for number in "12"]
@@ -55,6 +63,9 @@ def test_shards_write_parts_and_merging_all_of_them_ends_as_one_job_does(toy: To
         (["check", "jobs", "--shard", "3/2"], "--shard 3/16"),
         (["check", "jbos"], "did you mean 'jobs'"),
         (["check", "jobs", "--device", "tpu"], "is not a value of --device"),
+        (["check", "jobs", "--devise", "cpu"], "No such option: --devise"),
+        (["check"], "Missing argument"),
+        (["chekc"], "No such command"),
     ],
 )
 def test_a_wrong_suite_or_option_ends_with_4(toy: Toy, words: list[str], message: str) -> None:
