@@ -14,6 +14,8 @@ import pytest
 
 import fairgate
 
+pytestmark = pytest.mark.xdist_group("training")  # the face of integrations imports lightning
+
 ROOT = Path(fairgate.__file__).parent
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 FACES = sorted(".".join(path.parent.relative_to(ROOT).parts) for path in ROOT.glob("*/**/__init__.py"))

@@ -18,6 +18,8 @@ from fairgate.interfaces import integrations  # a name of it imports its library
 from fairgate.interfaces.api import check
 from fairgate.tracking import metric_values
 
+pytestmark = pytest.mark.xdist_group("training")  # with the other file that imports lightning, for three seconds
+
 ROOT = Path(__file__).parents[3]
 BOUNDS = """
 checks:
