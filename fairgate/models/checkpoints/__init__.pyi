@@ -12,9 +12,11 @@ from .advice import Home as Home
 from .advice import home_of as home_of
 from .advice import no_config as no_config
 from .advice import no_weights as no_weights
+from .advice import read_small_config as read_small_config
 from .advice import right_uri as right_uri
 from .closed import require_closed as require_closed
 from .closed import require_closed_towers as require_closed_towers
+from .closed import require_no_code as require_no_code
 from .closed import require_text_tower as require_text_tower
 from .device import Device as Device
 from .device import cuda_generations as cuda_generations

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.models.checkpoints import Device, Encoder, TransformersFolder, require_device, scoring
-from fairgate.models.isolated.folder_data import folder_of_data
+from fairgate.models.checkpoints import Device, Encoder, HashedFiles, TransformersFolder, require_device, scoring
+from fairgate.models.isolated.folder_data import files_of_data, folder_of_data
 from fairgate.models.isolated.messages import receive, reply
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -75,6 +75,18 @@ def _seeing(found: TransformersFolder, device: Device, prompt: str) -> OpenedMod
     return OpenedModel({}, answer)
 
 
+def _painter(settings: Mapping[str, Any], files: HashedFiles, device: Device) -> OpenedModel:
+    from fairgate.models.generation.plain_painting import PlainPainter
+
+    model = PlainPainter(settings, files, device)
+
+    def answer(question: Question, _: Arrays) -> Mapping[str, Any]:
+        made = model.paint(question["prompts"], question["seeds"], question["steps"], question["guidance"])
+        return {str(place): picture for place, picture in enumerate(made)}
+
+    return OpenedModel({}, answer)
+
+
 _TASKS: Mapping[str, Callable[..., OpenedModel]] = {
     "classifier": _classifier,
     "hf": _towers,
@@ -120,7 +132,10 @@ def serve(task: Mapping[str, Any], missing: Sequence[str], questions: BinaryIO, 
     def opened() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         nonlocal model
         require_device(device)
-        model = _TASKS[task["scheme"]](folder_of_data(task["folder"]), device, **task["options"])
+        if task["scheme"] == "diffusion":
+            model = _painter(task["settings"], files_of_data(task["files"]), device)
+        else:
+            model = _TASKS[task["scheme"]](folder_of_data(task["folder"]), device, **task["options"])
         return {**model.facts, "missing": list(missing)}, {}
 
     reply(answers, opened, "the model cannot be loaded")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError, clean
-from fairgate.models.checkpoints import Device, Embeddings, Encoder, TransformersFolder
+from fairgate.models.checkpoints import Device, Embeddings, Encoder, HashedFiles, TransformersFolder
 from fairgate.models.classifiers.fixed_labels import Loaded
-from fairgate.models.contract import MOST_BOXES
+from fairgate.models.contract import MOST_BOXES, Generating
 from fairgate.models.isolated.child import IsolatedModel
-from fairgate.models.isolated.folder_data import folder_as_data
+from fairgate.models.isolated.folder_data import files_as_data, folder_as_data
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Prepared = Mapping[str, Any]
 
@@ -125,3 +128,22 @@ class IsolatedSeeing:
         pictures = _numbered(np.asarray(picture) for picture, _ in shown)
         _, arrays = self._model.ask("answers", pictures, messages=[message for _, message in shown], longest=longest)
         return [clean(arrays[str(place)].tobytes().decode(errors="replace")) for place in range(len(shown))]
+
+
+class IsolatedPainter:
+    """A plain pipeline, which paints. `settings` are those of `PlainPainter`."""
+
+    def __init__(self, settings: Mapping[str, Any], files: HashedFiles, device: Device) -> None:
+        files.require_unchanged()
+        named = {"name": device.name, "precision": device.precision}
+        task = {"scheme": "diffusion", "device": named, "settings": dict(settings), "files": files_as_data(files)}
+        self._model = IsolatedModel(str(settings["path"]), task, files.paths.values())
+        self.rows = 4 if device.is_cuda else 1
+
+    def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> list[Image]:
+        """A picture of each prompt and seed. Raises as the process does."""
+        from PIL import Image
+
+        options = {"steps": how.steps, "guidance": how.guidance}
+        _, arrays = self._model.ask("paint", {}, prompts=list(prompts), seeds=list(seeds), **options)
+        return [Image.fromarray(arrays[str(place)]) for place in range(len(prompts))]

@@ -1,5 +1,5 @@
 """`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier, as an
-editor of pictures, and as a painter (pictures.py).
+editor of pictures, and as a painter (pictures.py); any other pipeline as a painter alone (plain_pipeline.py).
 
 A prompt is the more probable, the better the model predicts the noise that was added to a picture when it is told the
 prompt (Li et al. 2023, "Your diffusion model is secretly a zero-shot classifier"): log P(prompt | picture) is, up to
@@ -37,6 +37,7 @@ from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
 from fairgate.models.generation.diffusion_classifier.reading import same_text, shown_how, tokenizers_digest
 from fairgate.models.generation.diffusion_classifier.sampling import Classifying, settle
+from fairgate.models.generation.plain_pipeline import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
 
 if TYPE_CHECKING:
@@ -57,9 +58,12 @@ class DiffusionFamily(FolderFamily):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit", "generate"})
     folders = ("vae", "lora")
 
-    def open(self, request: Request) -> DiffusionClassifier:
-        """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""
+    def open(self, request: Request) -> DiffusionClassifier | PlainPaintingModel:
+        """Find and hash a pipeline: one that is no Stable Diffusion only paints. Raises ModelError; loading waits until
+        an error or a picture is needed."""
         named, options = split_options(request.uri, request.address, _OPTIONS)
+        if is_plain_pipeline(folder := judged_folder(named, request.base)):
+            return open_plain_pipeline(folder, options, request)
         settings = Classifying.of(request.uri, options)
         scale = lora_scale(request.uri, options)
         address = PipelineAddress(named, None, options.get("vae"), options.get("variant"), options.get("lora"), scale)

@@ -1,0 +1,146 @@
+"""A text-to-image pipeline of any class of diffusers, judged by what it paints: the library opens and calls it, in an
+isolated process. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
+from fairgate.models.checkpoints import (
+    HashedFiles,
+    option_number,
+    read_config,
+    read_small_config,
+    require_no_code,
+    require_weights,
+)
+from fairgate.models.contract import Capability, Generating, ImageSource, Request
+from fairgate.models.family import JudgedModel
+from fairgate.models.generated import GeneratedPictures
+from fairgate.models.generation.diffusion.files import PIPELINES
+from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
+from fairgate.models.isolated import IsolatedPainter
+
+CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other pictures for the same files
+MAX_SIDE = 2048
+_INDEX = "model_index.json"
+_LIBRARIES = ("diffusers", "transformers")
+_READ = frozenset({".json", ".txt", ".model", ".jinja"})
+_WEIGHTS = ("model.safetensors", "diffusion_pytorch_model.safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPipeline:
+    """A pipeline's hashed files by their path in its folder; `components`: library and class of each part; `absent`:
+    parts that it was saved without."""
+
+    path: Path
+    pipeline: str
+    components: Mapping[str, tuple[str, str]]
+    absent: tuple[str, ...]
+    files: HashedFiles
+
+
+def is_plain_pipeline(folder: Path) -> bool:
+    """Whether a folder holds a pipeline of a class that fairgate does not run itself."""
+    name = (read_small_config(folder / _INDEX) or {}).get("_class_name")
+    return isinstance(name, str) and name.isidentifier() and name not in (*PIPELINES, "FluxPipeline")
+
+
+def open_plain_pipeline(folder: Path, options: Mapping[str, str], request: Request) -> PlainPaintingModel:
+    """The pipeline, hashed. Raises ModelError, also for an option that only a Stable Diffusion has."""
+    if odd := sorted(set(options) - {"size"}):
+        raise ModelError(
+            f"the option '{odd[0]}' is for a Stable Diffusion, and the folder holds another pipeline.",
+            where=request.uri,
+            remedy="leave it out; ?size= is the side of a picture",
+        )
+    side = int(option_number(request.uri, "size", options["size"], 8, MAX_SIDE)) if "size" in options else None
+    return PlainPaintingModel(find_plain_pipeline(folder), side, request)
+
+
+def find_plain_pipeline(folder: Path) -> PlainPipeline:
+    """Hash what diffusers may read of a folder. Raises ModelError for a part that is code of the model's own, or whose
+    weights are no safetensors."""
+    index = read_config(folder / _INDEX, closed=require_no_code)
+    where, name = str(folder / _INDEX), index.get("_class_name")
+    parts = {part: entry for part, entry in index.items() if isinstance(entry, list) and any(entry)}
+    for what, entry in [("the pipeline", ["diffusers", name]), *parts.items()]:
+        named = len(entry) == 2 and entry[0] in _LIBRARIES and isinstance(entry[1], str) and entry[1].isidentifier()
+        if not named:
+            raise ModelError(
+                f"{what} is code of the model's own ({str(entry)[:80]}), which fairgate does not run.",
+                where=where,
+                remedy="use a checkpoint whose classes diffusers and transformers know, or judge pictures that it "
+                "painted as a dataset",
+            )
+    paths = {_INDEX: folder / _INDEX}
+    for part in parts:
+        paths |= {f"{part}/{path.name}": path for path in _files_of(folder / part)}
+    components = {part: (str(entry[0]), str(entry[1])) for part, entry in parts.items()}
+    absent = tuple(part for part, entry in index.items() if isinstance(entry, list) and not any(entry))
+    return PlainPipeline(folder, str(name), components, absent, HashedFiles.of(paths))
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Of one part: configs, tokenizer's files, and the weights that a library takes unless it is told a variant."""
+    if not folder.is_dir():
+        raise ModelError("a part's folder is missing.", where=str(folder), remedy="save the whole pipeline again")
+    there = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    for path in there:
+        if path.name.endswith("config.json"):
+            read_config(path, closed=require_no_code)
+    whole = [path for path in there if path.name in _WEIGHTS]
+    shards = [path for path in there if path.suffix == ".safetensors" and "-of-" in path.name]
+    if any(path.suffix in (".bin", ".pt", ".ckpt") for path in there) and not (whole or shards):
+        raise ModelError(
+            "the part's weights are pickled, and no code of a model is run.",
+            where=str(folder),
+            remedy="save the pipeline again: pipeline.save_pretrained(FOLDER) writes safetensors",
+        )
+    for path in (*whole, *shards):
+        require_weights(path)
+    return [*(path for path in there if path.suffix in _READ), *(whole or shards)]
+
+
+class PlainPaintingModel(JudgedModel[IsolatedPainter]):
+    """A judged pipeline, loaded when a picture is not in the cache. `side`: pixels of a side; None: its own."""
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"generate"})
+
+    def __init__(self, found: PlainPipeline, side: int | None, request: Request) -> None:
+        super().__init__(request)
+        self.side, self._found = side, found
+        self.fingerprint = digest({"files": found.files.fingerprint(), "size": side})
+        self.preparation = f"plain/{CODE_VERSION}"
+        tokenizers = {
+            part: tokenizer_digest(path for role, path in found.files.paths.items() if role.startswith(f"{part}/"))
+            for part in found.components
+            if part.startswith("tokenizer")
+        }
+        self.tokenizer = digest(tokenizers)
+        self.preprocessing = preprocessing_digest(adapter="plain", pixels=side)
+        self.note = f"painted by diffusers' own {found.pipeline[:80]}, in a process without network and other files"
+
+    @property
+    def source(self) -> ImageSource:
+        """The rows whose prompts it paints."""
+        return self._request.source
+
+    def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
+        """A picture of every row's prompt, as the pipeline's own call makes it, made as it is read, cached.
+
+        Raises ModelError unless every row has a prompt, and when read for a picture that is not finite.
+        """
+        request, key = self._request, digest(self._ways("diffusers"))
+        return GeneratedPictures(request.source, prompts, how, key, self._engine, request.cache, request.progress)
+
+    def _load(self) -> IsolatedPainter:
+        found = self._found
+        task: dict[str, Any] = {"path": str(found.path), "pipeline": found.pipeline, "side": self.side}
+        task |= {"components": dict(found.components), "absent": list(found.absent)}
+        return IsolatedPainter(task, found.files, self._device)
