@@ -6,7 +6,8 @@ ViT-B-32 with random weights, of open_clip and of transformers, on synthetic pho
 megapixels. Everything is timed in turn, after a round that is not counted; medians. "forward" has its batches on the
 device already. "decode" is what all cores prepare up to 8-bit levels, in processes that hand nothing over. What both
 together allow is the limit: their smaller rate on a GPU, and on a CPU, where they share the cores, the rate of one
-after the other. fairgate and the DataLoader include the start of their workers.
+after the other. fairgate and the DataLoader include the start of their workers; "steady" is fairgate's rate after the
+first quarter.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from fairgate.models.contract import Request
 from fairgate.models.embeddings import BATCH_CPU, BATCH_CUDA, numbers_of_images
 
 TABLE = (
-    "| device | library | photographs | fairgate / forward | DataLoader / forward | fairgate / limit "
-    "| forward, images/s | decode | fairgate | DataLoader |",
-    "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    "| device | library | photographs | fairgate / forward | DataLoader / forward | fairgate / limit | steady / limit "
+    "| forward, images/s | decode | fairgate | steady | DataLoader |",
+    "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
 
 
@@ -59,9 +60,11 @@ class Row:
     fairgate_share: float
     dataloader_share: float
     fairgate_of_limit: float
+    steady_of_limit: float
     forward: float
     decode: float
     fairgate: float
+    steady: float
     dataloader: float
 
 
@@ -129,12 +132,15 @@ def by_dataloader(loaded: Loaded, files: Sequence[Path], device: Device, batch: 
         torch.cat([loaded.tower(pixels.to(device.name, non_blocking=True)) for pixels in loader]).float().cpu()
 
 
-def by_fairgate(loaded: Loaded, data: Dataset, device: Device) -> None:
-    """What a run of the gate calls, without a cache."""
-    request = Request("", "", data, device.name)
+def by_fairgate(loaded: Loaded, data: Dataset, device: Device, steady: list[float]) -> None:
+    """What a run of the gate calls, without a cache; adds the rate after the first quarter to `steady`."""
+    at = list[tuple[int, float]]()
+    request = Request("", "", data, device.name, progress=lambda done, _: at.append((done, time.perf_counter())))
     numbers_of_images(
         lambda: (loaded.encoder.prepare, loaded.encoder.encode_images), unit_or_error, request, device, ""
     )
+    (done, then), (every, now) = next(mark for mark in at if mark[0] >= len(data) / 4), at[-1]
+    steady.append((every - done) / (now - then) if now > then else float("nan"))
 
 
 _LEVELS: list[Callable[[Any], Any]] = []  # as forked processes see it
@@ -186,9 +192,14 @@ class Way:
 
 
 def ways(
-    loaded: Loaded, files: Sequence[Path], data: Dataset, device: Device, pool: ProcessPoolExecutor
+    loaded: Loaded,
+    files: Sequence[Path],
+    data: Dataset,
+    device: Device,
+    pool: ProcessPoolExecutor,
+    steady: list[float],
 ) -> dict[str, Way]:
-    """What is timed."""
+    """What is timed; `steady` gets fairgate's rates after the first quarter."""
     batch = BATCH_CUDA if device.is_cuda else BATCH_CPU
     batches = list(torch.randn(4, batch, 3, 224, 224, device=device.name))
     times = 40 if device.is_cuda else max(1, min(len(files) // batch, 4))
@@ -197,7 +208,7 @@ def ways(
     return {
         "forward": Way(times * batch, partial(forward, times), partial(forward, 1)),
         "decode": Way(len(files), partial(decoded_only, pool, files), partial(decoded_only, pool, some)),
-        "fairgate": Way(len(files), partial(by_fairgate, loaded, data, device), partial(forward, 1)),
+        "fairgate": Way(len(files), partial(by_fairgate, loaded, data, device, steady), partial(forward, 1)),
         "dataloader": Way(
             len(files),
             partial(by_dataloader, loaded, files, device, batch),
@@ -221,14 +232,15 @@ def row_of(named: Sequence[str], device: Device, images: int, rate: dict[str, fl
     """The shares."""
     one, other = rate["forward"], rate["decode"]
     limit = min(one, other) if device.is_cuda else 1 / (1 / one + 1 / other)
-    shares = (rate["fairgate"] / one, rate["dataloader"] / one, rate["fairgate"] / limit)
+    shares = (rate["fairgate"] / one, rate["dataloader"] / one, rate["fairgate"] / limit, rate["steady"] / limit)
     return Row(device.name, device.precision, named[0], named[1], images, *shares, **rate)
 
 
 def line_of(row: Row) -> str:
     """One line of the table."""
     shares = f"{row.fairgate_share:.3f} | {row.dataloader_share:.3f} | {row.fairgate_of_limit:.3f}"
-    rate = f"{row.forward:,.1f} | {row.decode:,.1f} | {row.fairgate:,.1f} | {row.dataloader:,.1f}"
+    shares += f" | {row.steady_of_limit:.3f}"
+    rate = f"{row.forward:,.1f} | {row.decode:,.1f} | {row.fairgate:,.1f} | {row.steady:,.1f} | {row.dataloader:,.1f}"
     return f"| {row.device} {row.precision} | {row.library} | {row.photographs} | {shares} | {rate} |"
 
 
@@ -268,7 +280,9 @@ def main() -> None:
                 pool = decoding_cores(loaded)
                 for precision in typed.precisions or [found.precision]:
                     device = replace(found, precision=precision)
-                    rate = rates(ways(loaded, files, data, device, pool), typed.repeats)
+                    steady = list[float]()
+                    rate = rates(ways(loaded, files, data, device, pool, steady), typed.repeats)
+                    rate["steady"] = statistics.median(steady)
                     rows.append(row_of((library, kind), device, images, rate))
                     print(line_of(rows[-1]), flush=True)
                     if typed.out:

@@ -29,7 +29,7 @@ from fairgate.models.contract import Request
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import RowParts
 from fairgate.models.known_images import Kept, KnownImages
-from fairgate.models.workers import dead_workers, decoded_by_processes
+from fairgate.models.workers import decoded_by_processes
 
 BATCH_CPU, BATCH_CUDA = 32, 512
 _DECODERS = min(16, os.cpu_count() or 1)
@@ -87,7 +87,7 @@ def numbers_of_images(
         with scoring(device):  # again: inference mode and autocast are a thread's own
             return halving(images)
 
-    with pieces as work, scoring(device), dead_workers():
+    with pieces as work, scoring(device):
         workers = processes_for(device, int((~work.has).sum())) if isinstance(prepare, EightBit) else 0
         batches: Batches
         if workers:

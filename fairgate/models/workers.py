@@ -1,45 +1,153 @@
-"""Images decoded by processes, for a GPU: Python's lock lets threads decode a twentieth of what one embeds."""
+"""Images decoded by processes, for a GPU: Python's lock lets threads decode a twentieth of what one embeds.
+
+The processes share memory with this one, which writes encoded images there, and they levels; two pipes carry the
+numbers of slots that are to be decoded, and that are. No thread and no pickle comes between them: those of a pool of
+Python's, or of torch's DataLoader, take the lock from the thread that runs the model.
+"""
 
 from __future__ import annotations
 
-import shutil
+import mmap
+import multiprocessing
+import os
+import pickle
+import select
+import signal
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
-from torch.utils.data import DataLoader
 
-from fairgate.ground.errors import DeviceError, FairgateError
+from fairgate.ground.errors import DeviceError
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Device
 
-_PIECE = 64  # images at most that a process is handed at once
-_PIECE_BYTES = 4 << 20  # of encoded images, about: two pieces wait for each process
-_SHARED = Path("/dev/shm")  # noqa: S108
-_SHARED_BYTES = 64 << 20  # that each process needs there; in Docker, all of them usually share as much
+_PIECE = 4 << 20  # bytes of decoded images, about, that a process is handed at once
+_ENCODED = 16 << 20  # bytes of encoded images of a piece at most: only what is used takes memory
+_MOST = 1024  # images of a piece
+_NUMBER = 4  # bytes of a slot's number in a pipe, which passes so few whole
+_RESTING = 2  # slots that are not filled at once: a GPU may still read them
+_PATIENCE = 300  # seconds in which some process must be done with a piece
 
+_CUDA: Any = torch.cuda
 Images = list[tuple[int, bytes]]
 
 
-class _Decoding:
-    """A data set of torch whose places are pieces of rows and encoded images, sent to whichever process is free."""
+class _Slots:
+    """Memory without a name, that forked processes share with this one: `levels` (slots, images, ...) of one shape, and
+    the encoded images, with their number, rows and lengths."""
 
-    def __init__(
-        self, decoded: Callable[[bytes, int], Any], stacked: Callable[[Sequence[Any]], torch.Tensor], shared: bool
-    ) -> None:
-        self._decoded, self._stacked, self._shared = decoded, stacked, shared
+    def __init__(self, slots: int, sample: torch.Tensor) -> None:
+        images = min(_MOST, max(1, _PIECE // sample.nbytes))
+        levels, encoded, heads = (
+            mmap.mmap(-1, slots * size) for size in (images * sample.nbytes, _ENCODED, 8 * (1 + 2 * _MOST))
+        )
+        self.levels = torch.frombuffer(levels, dtype=sample.dtype).reshape(slots, images, *sample.shape)
+        self._encoded = np.frombuffer(encoded, dtype=np.uint8).reshape(slots, _ENCODED)
+        self._heads = np.frombuffer(heads, dtype=np.int64).reshape(slots, 1 + 2 * _MOST)
 
-    def __getitem__(self, place: tuple[Images, bool]) -> tuple[list[int], Any, bool]:
-        piece, last = place
-        rows = [row for row, _ in piece]
+    def put(self, slot: int, images: Images) -> None:
+        """Write encoded images, of _ENCODED bytes at most."""
+        numbers = [len(images), *[number for row, data in images for number in (row, len(data))]]
+        self._heads[slot, : len(numbers)] = numbers
+        whole = b"".join(data for _, data in images)
+        self._encoded[slot, : len(whole)] = np.frombuffer(whole, dtype=np.uint8)
+
+    def get(self, slot: int) -> Images:
+        """The encoded images."""
+        count = int(self._heads[slot, 0])
+        pairs, start, images = self._heads[slot, 1 : 1 + 2 * count].reshape(-1, 2).tolist(), 0, []
+        for row, length in pairs:
+            images.append((row, self._encoded[slot, start : start + length].tobytes()))
+            start += length
+        return images
+
+    def put_error(self, slot: int, error: Exception) -> None:
+        """Write what a piece ended with in the place of its images."""
+        self.put(slot, [(-1, pickle.dumps(error))])
+
+    def error(self, slot: int) -> Exception | None:
+        """What a piece ended with."""
+        if int(self._heads[slot, 0]) == 0 or int(self._heads[slot, 1]) >= 0:
+            return None
+        error: Exception = pickle.loads(self.get(slot)[0][1])  # noqa: S301 (of a process of ours)
+        return error
+
+
+def _work(slots: _Slots, decode: Callable[[int, Images], None], todo: tuple[int, int], done: tuple[int, int]) -> None:
+    """What a process does until the pipe ends, which it does with the parent, too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its processes
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    torch.set_num_threads(1)
+    os.close(todo[1])
+    while number := os.read(todo[0], _NUMBER):
+        slot = int.from_bytes(number, "little")
         try:
-            levels = self._stacked([self._decoded(data, row) for row, data in piece])
-        except FairgateError as error:
-            return rows, error, last  # raised here, torch would wrap it in a traceback
-        return rows, levels if self._shared else levels.numpy(), last
+            decode(slot, slots.get(slot))
+        except Exception as error:  # of any type: it is raised in the parent
+            slots.put_error(slot, error)
+        os.write(done[1], number)
+
+
+class _Processes:
+    """Processes that decode what is in slots, in whatever order they are free."""
+
+    def __init__(self, slots: _Slots, decode: Callable[[int, Images], None]) -> None:
+        self._slots, self._decode = slots, decode
+        self._todo, self._done = os.pipe(), os.pipe()
+        self._ready = set[int]()
+        self._running: list[Any] = []
+        self._events = select.poll()
+        self._events.register(self._done[0], select.POLLIN)
+
+    def start(self, number: int) -> None:
+        """What was sent before is begun at once."""
+        fork = multiprocessing.get_context("fork")
+        given = (self._slots, self._decode, self._todo, self._done)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's, of forks beside threads: no thread of this process decodes
+            for _ in range(number):
+                self._running.append(fork.Process(target=_work, args=given, daemon=True))
+                self._running[-1].start()
+                self._events.register(self._running[-1].sentinel)
+
+    def send(self, slot: int, images: Images) -> None:
+        """Have images decoded into a slot; very large ones are decoded here."""
+        if sum(len(data) for _, data in images) > _ENCODED:
+            self._decode(slot, images)
+            self._slots.put(slot, [])
+            self._ready.add(slot)
+        else:
+            self._slots.put(slot, images)
+            os.write(self._todo[1], slot.to_bytes(_NUMBER, "little"))
+
+    def wait(self, slot: int) -> None:
+        """Until a slot is decoded. Raises what that raised, and DeviceError for a process that is gone."""
+        while slot not in self._ready:
+            if self._done[0] not in dict(self._events.poll(1000 * _PATIENCE)):
+                raise DeviceError(
+                    f"a process that decodes images ended early, or did nothing for {_PATIENCE} seconds.",
+                    remedy="free memory and run again: what is done is cached",
+                )
+            self._ready.update(np.frombuffer(os.read(self._done[0], 4096), dtype="<i4").tolist())
+        self._ready.remove(slot)
+        if (error := self._slots.error(slot)) is not None:
+            raise error
+
+    def close(self) -> None:
+        """End them, whatever they do."""
+        for process in self._running:
+            process.kill()
+        for process in self._running:
+            process.join()
+            process.close()
+        for end in (*self._todo, *self._done):
+            os.close(end)
 
 
 def decoded_by_processes(
@@ -51,58 +159,91 @@ def decoded_by_processes(
 ) -> Generator[tuple[list[int], torch.Tensor]]:
     """Rows of each batch, and their prepared images on the device.
 
-    Forked processes read no file and touch no GPU: they get bytes, and hand tensors back through shared memory, or
-    through pipes where there is little of it. Raises what `decoded` does, and DeviceError if one of them is killed.
+    Forked processes read no file and touch no GPU. Raises what `decoded` does, and DeviceError if one of them is
+    killed.
     """
-    shared = _SHARED.is_dir() and shutil.disk_usage(_SHARED).free >= workers * _SHARED_BYTES
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's, of forks beside threads: no thread of this process decodes
-        loader: Any = DataLoader(
-            _Decoding(decoded, stacked, shared),  # type: ignore[arg-type]
-            sampler=_pieces(batches),
-            batch_size=None,
-            num_workers=workers,
-            collate_fn=lambda piece: piece,
-            pin_memory=device.is_cuda,
-            multiprocessing_context="fork",
-            generator=torch.Generator(),  # not the process's own, which others draw from
-            timeout=300,
-        )
-        pieces = iter(loader)
-    rows, tensors = list[int](), list[torch.Tensor]()
+    pending = iter(batches)
+    if (first := next(pending, None)) is None:
+        return
+    sample = decoded(first[0][1], first[0][0])
+    # what each process has and waits for, and what it does while a batch is computed
+    slots = _Slots(2 * workers + min(2 * workers, -(-len(first) * sample.nbytes // _PIECE)), sample)
+
+    def decode(slot: int, images: Images) -> None:
+        target = slots.levels[slot]
+        for place, (row, data) in enumerate(images):
+            levels = decoded(data, row)
+            if levels.shape != sample.shape:
+                stacked([sample, levels])  # raises
+            target[place] = levels
+
+    processes = _Processes(slots, decode)
     try:
-        while True:
-            with span("wait"):
-                if (piece := next(pieces, None)) is None:
-                    return
-            some, levels, last = piece
-            if isinstance(levels, FairgateError):
-                raise levels
-            rows, tensors = rows + some, [*tensors, torch.as_tensor(levels).to(device.name, non_blocking=True)]
-            if last:
-                yield rows, torch.cat(tensors)
-                rows, tensors = [], []
+        yield from _arriving(chain([first], pending), slots, processes, workers, device)
     finally:
-        pieces._shutdown_workers()  # now, and not when a traceback that names it is forgotten
+        processes.close()
 
 
-def _pieces(batches: Iterable[Images]) -> Iterator[tuple[Images, bool]]:
-    """Pieces of each batch, and whether it is its last."""
-    for batch in batches:
-        step = min(_PIECE, max(1, _PIECE_BYTES // max(len(data) for _, data in batch)))
-        for start in range(0, len(batch), step):
-            yield batch[start : start + step], start + step >= len(batch)
+def _arriving(
+    batches: Iterable[Images], slots: _Slots, processes: _Processes, workers: int, device: Device
+) -> Iterator[tuple[list[int], torch.Tensor]]:
+    """As many pieces as there are slots are on their way; they arrive in order."""
+    pieces, sent = _pieces(batches, slots.levels.shape[1]), deque[tuple[int, Images, int, int]]()
+    free, copied = deque(range(len(slots.levels))), dict[int, Any]()
+
+    def send() -> None:
+        while len(free) > _RESTING and (coming := next(pieces, None)) is not None:
+            slot = free.popleft()
+            if slot in copied:
+                copied.pop(slot).synchronize()
+            processes.send(slot, coming[0])
+            sent.append((slot, *coming))
+
+    send()
+    processes.start(workers)
+    with _pinned(slots.levels, device) as stream:
+        rows, images = list[int](), slots.levels[0]
+        while sent:
+            slot, piece, start, total = sent.popleft()
+            with span("wait"):
+                processes.wait(slot)
+            with torch.cuda.stream(stream):
+                if start == 0:
+                    images = torch.empty((total, *images.shape[1:]), dtype=images.dtype, device=device.name)
+                images[start : start + len(piece)].copy_(slots.levels[slot, : len(piece)], non_blocking=True)
+                if stream is not None:
+                    copied[slot] = _CUDA.Event(blocking=True)
+                    copied[slot].record()
+            free.append(slot)
+            rows += [row for row, _ in piece]
+            send()
+            if len(rows) == total:
+                if stream is not None:
+                    computing = torch.cuda.default_stream(device.name)
+                    computing.wait_stream(stream)
+                    images.record_stream(computing)
+                yield rows, images
+                rows = []
 
 
 @contextmanager
-def dead_workers() -> Iterator[None]:
-    """Turns what torch raises for a process that is gone, wherever the main thread is then, into a DeviceError."""
+def _pinned(memory: torch.Tensor, device: Device) -> Iterator[torch.cuda.Stream | None]:
+    """A GPU reads the memory without the CPU, by a stream of its own: copies do not wait for the batch before."""
+    if not device.is_cuda:
+        yield None
+        return
+    runtime, stream = _CUDA.cudart(), _CUDA.Stream(device.name)
+    runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes, 0)  # copies are slower where it fails
     try:
-        yield
-    except RuntimeError as error:
-        if not str(error).startswith("DataLoader"):
-            raise
-        raise DeviceError(
-            f"a process that decodes images ended early ({str(error).splitlines()[0].rstrip('. ')}).",
-            remedy="free memory (a container needs some at /dev/shm, too) and run again: what is done is cached",
-        ) from error
+        yield stream
+    finally:
+        stream.synchronize()
+        runtime.cudaHostUnregister(memory.data_ptr())
+
+
+def _pieces(batches: Iterable[Images], most: int) -> Iterator[tuple[Images, int, int]]:
+    """Pieces of each batch, their places in it, and its size."""
+    for batch in batches:
+        step = min(most, max(1, _PIECE // max(len(data) for _, data in batch)))
+        for start in range(0, len(batch), step):
+            yield batch[start : start + step], start, len(batch)

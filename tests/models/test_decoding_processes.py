@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 import multiprocessing
 import os
-import shutil
 import signal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -95,16 +93,33 @@ def test_a_processor_that_scales_otherwise_is_not_split() -> None:
     assert not isinstance(of_processor(processor), EightBit)
 
 
-@pytest.mark.parametrize("shared_memory", [1 << 40, 64 << 20])
-def test_processes_give_the_numbers_of_threads(
-    shared_memory: int, two_processes: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=shared_memory))
-    monkeypatch.setattr("fairgate.models.workers._PIECE_BYTES", 3 * max(map(len, PICTURES)))
+def test_processes_give_the_numbers_of_threads(two_processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairgate.models.workers._PIECE", 3 * max(map(len, PICTURES)))
     state = torch.get_rng_state()
     found = numbers(PICTURES, of_chain(chain()))
     assert torch.equal(torch.get_rng_state(), state)
     np.testing.assert_array_equal(found, numbers(PICTURES, chain()))
+
+
+def test_more_pieces_than_slots_and_images_too_large_for_a_slot_give_them_too(
+    two_processes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = numbers(PICTURES, chain())
+    monkeypatch.setattr("fairgate.models.workers._PIECE", 1)  # one image
+    monkeypatch.setattr("fairgate.models.workers._ENCODED", sorted(map(len, PICTURES))[8])
+    np.testing.assert_array_equal(numbers(PICTURES, of_chain(chain()), 12), wanted)
+
+
+def test_an_error_of_the_code_is_raised_here(two_processes: None) -> None:
+    parent = os.getpid()
+
+    def wrong(_: Any) -> torch.Tensor:
+        if os.getpid() != parent:
+            raise ZeroDivisionError("there")
+        return torch.zeros(3, dtype=torch.uint8)
+
+    with pytest.raises(ZeroDivisionError, match="there"):
+        numbers(PICTURES, EightBit(wrong, torch.Tensor.float))
 
 
 def test_a_broken_image_is_named_by_a_process_as_by_a_thread(two_processes: None) -> None:
@@ -118,9 +133,12 @@ def test_a_broken_image_is_named_by_a_process_as_by_a_thread(two_processes: None
 
 
 def test_a_killed_process_is_an_error(two_processes: None) -> None:
+    parent = os.getpid()
+
     def killed(_: Any) -> torch.Tensor:
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError
+        if os.getpid() != parent:  # which decodes the first image, for its size
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch.zeros(3, dtype=torch.uint8)
 
     with pytest.raises(DeviceError, match="a process that decodes images ended early") as caught:
         numbers(PICTURES, EightBit(killed, torch.Tensor.float))
