@@ -15,7 +15,11 @@ from fairgate.data import write_dataset
 from fairgate.ground.randomness import stream
 
 KINDS = {"224 px": (224, 224), "12 megapixels": (4000, 3000)}
-_DISTINCT = {"224 px": 1024, "12 megapixels": 16}  # pictures: more would take minutes to make, and show nothing else
+_DISTINCT = {
+    "224 px": 1024,
+    "448 px": 128,
+    "12 megapixels": 16,
+}  # pictures: more would take minutes to make, and show nothing else
 
 
 def photograph(number: int, size: tuple[int, int]) -> bytes:

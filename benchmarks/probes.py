@@ -8,7 +8,6 @@ once needs 12 prompts; the decisions of two pictures must be the same to the las
 early is tuned on half of the sets (the smallest certainty with which no more than one decision in 400 differs from that
 of all samples) and counted on the other half; decisions of a picture, and pictures of a set, are not independent, so
 that the count bounds nothing. Evaluations of the UNet are counted, not timed. All are test instruments.
-After it, in the same run, what a language model that sees saves (benchmarks/vlm.py), which is timed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.vlm import main as language_models
 from fairgate.formulas.metrics import pair_choices
 from fairgate.models import Floats
 from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
@@ -41,7 +39,7 @@ Pairs = tuple[Sequence[int], Sequence[int]]
 
 
 def main() -> int:
-    """Print the tables; 1 where a decision differs under the same noise, or a prefix saves too little."""
+    """Print the tables; 1 where a decision differs under the same noise."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", type=Path, default=Path("build/portraits/classifiers/base"))
     parser.add_argument("--sets", type=int, default=8)
@@ -73,8 +71,7 @@ def main() -> int:
     print(f"  {spent:,.0f} evaluations a picture ({spent / plain:.1%} of pair by pair)")
     sets = len(errors[half:]) // len(GROUPS)
     print(f"  {(~agree).sum()} of {agree.size} decisions differ, on {len(agree)} pictures of {sets} sets (no bound)")
-    dear = language_models([])
-    return 1 if same or dear else 0
+    return 1 if same else 0
 
 
 def measured(engine: DenoisingErrors, prompts: Sequence[str], sets: int) -> Floats:

@@ -1,18 +1,25 @@
-"""What computing a picture's prefix once saves a language model that sees, against a forward pass a label.
+"""Language models that see: fairgate beside its library's own batches, pictures a second.
 
-    python -m benchmarks.vlm [--labels 10] [--pictures 6] [--side 112]
+    python -m benchmarks.vlm --out vlm.json    # on a GPU; --tiny shows on a CPU that it works
 
-One LLaVA with random weights, in realistic proportions of image to text tokens (8 x 8 patches, LENS's prompt), and the
-same labels both ways, in one process and in turn. The answers must be the same up to float32's rounding. It is the time
-on this machine's CPU, with one thread; no model's quality is measured.
+Random weights in the shapes of LLaVA-1.5-7B and Qwen2-VL-2B, JPEGs of 448 pixels, LENS's prompt. Likelihoods of 20
+labels and greedy answers of 20 tokens, each as the gate computes them, without a cache, and as transformers does in
+bfloat16, in batches of several sizes: a forward pass over every picture with every label, padded, that keeps the logits
+of the label alone; and `generate`. All begin with encoded images. The library prepares a picture once for all labels.
+"model alone" has its batches on the GPU already. Medians, in turn, after a round that is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
+import json
+import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,87 +28,287 @@ import torch
 import transformers as t
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "models"))
-from vlm_world import SPECIAL, _llama, tokenizer
-
-from fairgate.models import Floats
-from fairgate.models.checkpoints import Device
-from fairgate.models.vlm.asking import LENS
+from benchmarks._photographs import KINDS, photographs
+from benchmarks.embedding import machine
+from fairgate.data import Dataset, read_dataset
+from fairgate.models import checkpoints
+from fairgate.models.contract import Request
+from fairgate.models.vlm.asking import LENS, Asking
 from fairgate.models.vlm.engine import VisionLanguage
+from fairgate.models.vlm.family import ConversingModel
+from fairgate.models.vlm.judged import LabelLikelihoods
 from fairgate.models.vlm.layouts import LAYOUTS
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "models"))
+import vlm_world
+
 QUESTION = "Can you please identify the occupation that best represents the image?"
-LABELS = ["doctor", "nurse", "physician assistant", "veterinarian", "clinical laboratory technician", "pharmacist"]
-LABELS += ["emergency medical technician", "midwife", "chef", "line cook", "waiter", "dishwasher", "host", "server"]
-PATCH = 14
+LABELS = ["doctor", "nurse", "physician assistant", "chef", "line cook", "firefighter", "pilot", "male nurse"]
+LABELS += ["female doctor", "person with the image", "male chef", "female pilot", "occupation", "assistant cook"]
+LABELS += ["line assistant", "female chef", "male pilot", "photo assistant", "female cook", "male line cook"]
+LONGEST = 20
+LLAMA = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32}
+CLIP_L = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}
+QWEN = {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12}
+TINY = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2}
+_IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
 
-def model_of(side: int, width: int) -> VisionLanguage:
-    """A LLaVA for pictures of `side` pixels."""
-
-    torch.manual_seed(0)
-    words = tokenizer()
-    sizes = {"hidden_size": width, "intermediate_size": 3 * width, "num_hidden_layers": 6, "num_attention_heads": 8}
+def llava(words: Any, tiny: bool) -> tuple[Any, Any]:
+    """LLaVA-1.5-7B: 576 tokens of a picture of 336 pixels."""
+    side = 56 if tiny else 336
+    vision = {"model_type": "clip_vision_model", **(TINY if tiny else CLIP_L), "image_size": side, "patch_size": 14}
+    text = {"model_type": "llama", **(TINY if tiny else LLAMA), "vocab_size": 32064, "max_position_embeddings": 4096}
+    image = vlm_world.SPECIAL.index("<image>")
     config = t.LlavaConfig(
-        vision_config={"model_type": "clip_vision_model", **sizes, "image_size": side, "patch_size": PATCH},
-        text_config=_llama(len(words), **sizes),
-        image_token_index=SPECIAL.index("<image>"),
-        vision_feature_layer=-2,
+        vision_config=vision, text_config={**text, **_IDS}, image_token_index=image, vision_feature_layer=-2
     )
     images = t.CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
     options = {"vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
-    processor: Any = t.LlavaProcessor(images, words, patch_size=PATCH, **options)
+    return config, t.LlavaProcessor(images, words, patch_size=14, **options)
+
+
+def qwen(words: Any, tiny: bool) -> tuple[Any, Any]:
+    """Qwen2-VL-2B: 256 tokens of a picture of 448 pixels."""
+    text = {"model_type": "qwen2_vl_text", **(TINY if tiny else QWEN), "num_key_value_heads": 2, **_IDS}
+    text |= {"vocab_size": 151936, "max_position_embeddings": 32768, "tie_word_embeddings": True}
+    sections = [4, 6, 6] if tiny else [16, 24, 24]
+    text["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": sections}
+    place = vlm_world.SPECIAL.index
+    ids = {"image_token_id": place("<|image_pad|>"), "video_token_id": place("<|video_pad|>")}
+    ids |= {"vision_start_token_id": place("<|vision_start|>"), "vision_end_token_id": place("<|vision_end|>")}
+    vision = {"depth": 2, "embed_dim": 64, "num_heads": 2} if tiny else {"depth": 32, "embed_dim": 1280}
+    vision["hidden_size"] = text["hidden_size"]
+    config = t.Qwen2VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True, **ids, **_IDS)
+    pixels = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112 if tiny else 28 * 28 * 1280}
+    images, video = t.Qwen2VLImageProcessor(size=pixels), t.Qwen2VLVideoProcessor(size=pixels)
+    return config, t.Qwen2VLProcessor(images, words, video)
+
+
+MODELS = {"llava": ("LLaVA-1.5-7B", llava), "qwen2_vl": ("Qwen2-VL-2B", qwen)}
+
+
+class RandomModel(ConversingModel):
+    """A judged model whose network is in memory, and not in a folder."""
+
+    def __init__(self, engine: VisionLanguage, request: Request) -> None:
+        LabelLikelihoods.__init__(self, request, "sum", language=True)
+        self.engine, self.asking, self.unused = (
+            engine,
+            Asking(LENS.format(shown="{image}", question="{question}"), "sum"),
+            None,
+        )
+        self.fingerprint = self.preparation = self.tokenizer = self.preprocessing = "random"
+
+    def _load(self) -> VisionLanguage:
+        return self.engine
+
+
+def networks(kind: str, tiny: bool, device: checkpoints.Device) -> tuple[VisionLanguage, Any]:
+    """The same random weights as fairgate has them loaded, and as the library has them in bfloat16."""
+    config, processor = MODELS[kind][1](vlm_world.tokenizer(), tiny)
+    model_class = getattr(t, LAYOUTS[kind].model)
+    torch.manual_seed(0)
+    with torch.device(device.name):
+        model = model_class(config).eval()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device(device.name):
+            library = model_class(config).eval()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    library.load_state_dict(model.state_dict())
+    library.generation_config.update(do_sample=False, eos_token_id=2, pad_token_id=0)
+    cast = getattr(checkpoints, "cast_once", lambda model, _: model)  # none in versions before
     prompt = LENS.format(shown="{image}", question=QUESTION)
-    model = t.LlavaForConditionalGeneration(config).eval()
-    return VisionLanguage(model, processor, LAYOUTS["llava"], prompt, Device("cpu", "fp32"), "benchmark")
+    return VisionLanguage(cast(model, device), processor, LAYOUTS[kind], prompt, device, "benchmark"), library
 
 
-def a_pass_each(one: VisionLanguage, image: Image.Image, labels: list[list[int]]) -> Floats:
-    """A forward pass over picture, prompt and label for every label."""
-    found = []
+def joined(shown: Sequence[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Inputs of equal shapes as one batch, as processors make them of pictures of one size."""
+    return {name: torch.cat([one[name] for one in shown]) for name in shown[0]}
+
+
+def pairs_of(shown: dict[str, torch.Tensor], labels: Sequence[Sequence[int]]) -> list[dict[str, torch.Tensor]]:
+    """A picture's inputs with every label behind them, padded on the right."""
+    longest, made = max(map(len, labels)), []
     for label in labels:
-        inputs = one.inputs(image)
-        tokens = torch.tensor([label])
-        inputs["input_ids"] = torch.cat([inputs["input_ids"], tokens], dim=1)
-        inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        logits = one.model(**inputs, use_cache=False, logits_to_keep=len(label) + 1).logits[0, :-1].double()
-        found.append(float(torch.log_softmax(logits, dim=-1).gather(1, tokens.T).sum()))
-    return np.array(found)
+        more = torch.tensor([[*label, *[0] * (longest - len(label))]], device=shown["input_ids"].device)
+        there = torch.tensor([[1] * len(label) + [0] * (longest - len(label))], device=more.device)
+        mask = shown.get("attention_mask", torch.ones_like(shown["input_ids"]))
+        added = {"input_ids": (shown["input_ids"], more), "attention_mask": (mask, there)}
+        if "mm_token_type_ids" in shown:
+            added["mm_token_type_ids"] = (shown["mm_token_type_ids"], torch.zeros_like(more))
+        made.append({**shown, **{name: torch.cat(parts, dim=1) for name, parts in added.items()}})
+    return made
+
+
+def library_likelihoods(
+    model: Any, engine: VisionLanguage, blobs: Sequence[bytes], labels: Sequence[Sequence[int]], batch: int
+) -> np.ndarray:
+    """A forward pass over every picture and label: (pictures, labels)."""
+    pictures = [engine.inputs(opened(blob)) for blob in blobs]
+    rows = [pair for shown in pictures for pair in pairs_of(shown, labels)]
+    wanted, longest = [label for _ in pictures for label in labels], max(map(len, labels))
+    sums = []
+    for start in range(0, len(rows), batch):
+        inputs, some = joined(rows[start : start + batch]), wanted[start : start + batch]
+        logits = model(**inputs, use_cache=False, logits_to_keep=longest + 1).logits[:, :-1].float()
+        targets = inputs["input_ids"][:, -longest:, None]
+        chosen = torch.log_softmax(logits, dim=-1).gather(2, targets)[:, :, 0]
+        lengths = torch.tensor([len(label) for label in some], device=chosen.device)
+        sums.append((chosen * (torch.arange(longest, device=chosen.device) < lengths[:, None])).sum(dim=1))
+    return torch.cat(sums).reshape(len(pictures), -1).double().cpu().numpy()
+
+
+def opened(blob: bytes) -> Image.Image:
+    """A decoded picture."""
+    return Image.open(io.BytesIO(blob)).convert("RGB")
+
+
+def library_answers(model: Any, engine: VisionLanguage, blobs: Sequence[bytes], batch: int) -> list[str]:
+    """`generate` in batches, as the library's guides write it."""
+    said = []
+    for start in range(0, len(blobs), batch):
+        images = [opened(blob) for blob in blobs[start : start + batch]]
+        made = engine.processor(images=images, text=[engine.text] * len(images), padding=True, return_tensors="pt")
+        inputs = made.to(model.device, torch.bfloat16)
+        ids = model.generate(**inputs, do_sample=False, max_new_tokens=LONGEST)[:, inputs["input_ids"].shape[1] :]
+        said += engine.processor.batch_decode(ids, skip_special_tokens=True)
+    return said
+
+
+def answers_alone(model: Any, batches: Sequence[dict[str, torch.Tensor]]) -> torch.Tensor:
+    """`generate` on batches that are on the GPU."""
+    made = [model.generate(**inputs, do_sample=False, max_new_tokens=LONGEST) for inputs in batches]
+    return torch.cat([ids[:, -LONGEST:] for ids in made]).cpu()
+
+
+def seconds(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Wall time of a call whose result is in memory, and the result."""
+    started = time.perf_counter()
+    result = run()
+    return time.perf_counter() - started, result
+
+
+def measured(
+    ways: dict[str, tuple[int, Callable[[int], Any]]], repeats: int
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Pictures a second of each way, in turn, and what it gives; `ways` have how many pictures they are timed with."""
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    results: dict[str, Any] = {}
+    for repeat in range(repeats + 1):
+        for name, (pictures, run) in list(ways.items()):
+            try:
+                taken, results[name] = seconds(lambda run=run, pictures=pictures: run(pictures))
+            except torch.OutOfMemoryError:
+                ways.pop(name)
+                rates.pop(name)
+                torch.cuda.empty_cache()
+                continue
+            if repeat:
+                rates[name].append(pictures / taken)
+    return {name: statistics.median(rate) for name, rate in rates.items()}, results
+
+
+def measure(kind: str, data: Dataset, options: argparse.Namespace) -> dict[str, Any]:
+    """Both tasks of one model."""
+    device = checkpoints.find_device(options.device)
+    device = replace(device, precision="bf16" if device.precision == "amp_bf16" else device.precision)
+    engine, library = networks(kind, options.tiny, device)
+    blobs = [blob for _, batch in data.image_batches(64) for blob in batch]
+    tokens = engine.tokens(LABELS)
+    started = time.perf_counter()
+    shown = [engine.inputs(opened(blob)) for blob in blobs]
+    preparing = len(shown) / (time.perf_counter() - started)
+
+    def gate(pictures: int) -> RandomModel:
+        return RandomModel(engine, Request("vlm:random", "", Some(data, pictures), device.name))
+
+    every, few = len(shown), max(1, len(shown) // 8)
+    ways: dict[str, tuple[int, Callable[[int], Any]]] = {
+        "labels: fairgate": (every, lambda n: gate(n).log_likelihoods(LABELS)),
+        "answers: fairgate": (every, lambda n: gate(n).answer([QUESTION] * n, LONGEST)),
+    }
+    for size in options.batches:
+        ways[f"labels: library, {4 * size} pairs"] = (
+            few,
+            lambda n, size=size: library_likelihoods(library, engine, blobs[:n], tokens, 4 * size),
+        )
+        ways[f"answers: library, {size} pictures"] = (
+            every,
+            lambda n, size=size: library_answers(library, engine, blobs[:n], size),
+        )
+        batches = [joined(shown[start : start + size]) for start in range(0, every, size)]
+        ways[f"model alone: {size} pictures"] = (
+            every,
+            lambda _, batches=batches: answers_alone(library, batches),
+        )
+    with torch.inference_mode():
+        rates, results = measured(ways, options.repeats)
+    labels = [name for name in results if name.startswith("labels: library")]
+    apart = (
+        np.abs(results["labels: fairgate"][: len(results[labels[0]])] - results[labels[0]]) if labels else np.zeros(1)
+    )
+    best = {
+        task: max((rate for name, rate in rates.items() if name.startswith(f"{task}: library")), default=float("nan"))
+        for task in ("labels", "answers")
+    }
+    return {
+        "model": MODELS[kind][0],
+        "prefix": shown[0]["input_ids"].shape[1],
+        "labels": [min(map(len, tokens)), max(map(len, tokens))],
+        "ratio": {task: rates[f"{task}: fairgate"] / best[task] for task in best},
+        "rates": rates,
+        "preparing alone": preparing,
+        "apart": {"median": float(np.median(apart)), "most": float(apart.max())},
+        "GiB": torch.cuda.max_memory_allocated() / 2**30 if device.is_cuda else None,
+    }
+
+
+class Some:
+    """The first images of a release."""
+
+    def __init__(self, data: Dataset, images: int) -> None:
+        self.data, self.images = data, images
+        self.fingerprint, self.folder, self.index = data.fingerprint, data.folder, data.index
+
+    def __len__(self) -> int:
+        return self.images
+
+    def image_batches(self, batch_size: int) -> Any:
+        """As the release's, up to the last one."""
+        for rows, blobs in self.data.image_batches(batch_size):
+            if rows[0] < self.images:
+                yield rows[: self.images - rows[0]], blobs[: self.images - rows[0]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print both times; 1 where the answers differ or less than three times is saved."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--labels", type=int, default=10, choices=range(2, len(LABELS) + 1))
-    parser.add_argument("--pictures", type=int, default=6)
-    parser.add_argument("--side", type=int, default=112)
-    parser.add_argument("--width", type=int, default=256)
+    """Measure and print; `--out` writes JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--pictures", type=int, default=128)
+    parser.add_argument("--batches", type=int, nargs="*", default=[8, 16, 32])
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    one = model_of(options.side, options.width)
-    labels = one.tokens(LABELS[: options.labels])
-    draws = np.random.default_rng(0)
-    side = options.side
-    pictures = [Image.fromarray(draws.integers(0, 256, (side, side, 3), np.uint8)) for _ in range(options.pictures + 1)]
-    spent, worst = {"a pass a label": 0.0, "one prefix": 0.0}, 0.0
-    with torch.inference_mode():
-        for number, picture in enumerate(pictures):
-            found = []
-            for name, way in (
-                ("a pass a label", lambda *given: a_pass_each(one, *given)),
-                ("one prefix", one.log_likelihoods),
-            ):
-                start = time.perf_counter()
-                found.append(way(picture, labels))
-                spent[name] += (time.perf_counter() - start) * (number > 0)  # the first picture warms up
-            worst = max(worst, float(np.abs(found[0] - found[1]).max()))
-    tokens = one.inputs(pictures[0])["input_ids"].shape[1]
-    print(f"{options.labels} labels of {min(map(len, labels))} to {max(map(len, labels))} tokens, prefix of {tokens}")
-    for name, seconds in spent.items():
-        print(f"  {name}: {1000 * seconds / options.pictures:.0f} ms a picture")
-    times = spent["a pass a label"] / spent["one prefix"]
-    print(f"  {times:.1f} times as fast; largest difference of a log-likelihood {worst:.1e}")
-    return 0 if times >= 3 and worst < 1e-3 else 1
+    if options.tiny:
+        options.device, options.pictures, options.batches = "cpu", 8, [2]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        KINDS["448 px"] = (448, 448)
+        _, release = photographs(Path(folder), "448 px", options.pictures)
+        for kind in options.models:
+            rows.append(measure(kind, read_dataset(release), options))
+            print(json.dumps(rows[-1], indent=1), flush=True)
+            if options.out:
+                options.out.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+    return 0
 
 
 if __name__ == "__main__":

@@ -75,8 +75,8 @@ class Model(Capable, Protocol):
     """A model that is judged, bound to the items of one source, so that answers can be cached and streamed.
 
     `fingerprint` is a digest over the checkpoint's files, taken before they are loaded. `precision` says how numbers
-    were computed ("fp32", "amp_bf16", PRECOMPUTED), `device` where, `preparation` which code prepared images and
-    prompts ("open_clip/1"): other numbers of the same files are not compared where it changed. `tokenizer` and
+    were computed ("fp32", "amp_bf16", "bf16", PRECOMPUTED), `device` where, `preparation` which code prepared images
+    and prompts ("open_clip/1"): other numbers of the same files are not compared where it changed. `tokenizer` and
     `preprocessing` are digests of how texts and pictures are read, None where nothing is; `texts_read_by`, where a
     model has it, is what messages call the first ("labels" of a classifier).
     """

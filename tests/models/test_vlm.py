@@ -80,15 +80,15 @@ def whole_pass(one: VisionLanguage, image: Image.Image, label: list[int]) -> flo
 
 @pytest.mark.parametrize("kind", some(KINDS, 3))
 def test_likelihoods_from_one_prefix_are_those_of_a_forward_pass_a_label(kind: str, folders: Folders) -> None:
-    one, image = engine(folders(kind)), picture()
+    """Of pictures in one batch, too, two of which are of one shape."""
+    one, pictures = engine(folders(kind)), [picture(), picture(2, 90), picture(1)]
     with torch.inference_mode():
         tokens = one.tokens(LABELS)
         assert max(map(len, tokens)) > 3
-        found = one.log_likelihoods(image, tokens)
-        expected = [whole_pass(one, image, label) for label in tokens]
-        other = one.log_likelihoods(picture(1), tokens)
+        found = one.log_likelihoods([one.inputs(each) for each in pictures], tokens)
+        expected = [[whole_pass(one, each, label) for label in tokens] for each in pictures]
     np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE)
-    assert np.abs(other - found).max() > 100 * CLOSE, "the picture makes a difference"
+    assert np.abs(found[2] - found[0]).max() > 100 * CLOSE, "the picture makes a difference"
 
 
 @pytest.mark.parametrize(

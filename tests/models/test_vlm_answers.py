@@ -146,9 +146,9 @@ def _ending(folder: Path, **ids: Any) -> Path:
 def test_an_answer_ends_where_the_deployed_model_ends_it(tmp_path: Path, pictures: Pictures) -> None:
     folder = _ending(save_vlm("llava", tmp_path / "m"), generation_config=2)
     plain = opened(folder, pictures)
-    asked = [(decode_rgb(pictures.blobs[0], pictures, 0), CHAT.replace("{question}", ASKED))]
     engine = plain._engine()
-    second = int(engine.model.generate(**engine.inputs(*asked[0]), do_sample=False, max_new_tokens=2)[0, -1])
+    asked = [engine.inputs(decode_rgb(pictures.blobs[0], pictures, 0), CHAT.replace("{question}", ASKED))]
+    second = int(engine.model.generate(**asked[0], do_sample=False, max_new_tokens=2)[0, -1])
     ended = opened(_ending(folder, generation_config=[2, second]), pictures)
     assert ended._engine().answers(asked, 6) == engine.answers(asked, 2), "an end that is a word is one of the answer's"
     assert engine.answers(asked, 6) != engine.answers(asked, 2)

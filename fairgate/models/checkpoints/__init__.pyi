@@ -66,6 +66,7 @@ from .roots import is_rooted as is_rooted
 from .roots import judging as judging
 from .roots import repositories_of as repositories_of
 from .torch_runtime import Halving as Halving
+from .torch_runtime import cast_once as cast_once
 from .torch_runtime import encoder_of as encoder_of
 from .torch_runtime import on_device as on_device
 from .torch_runtime import one_thread as one_thread

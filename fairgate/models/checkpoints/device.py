@@ -16,7 +16,8 @@ _AMPERE = 8  # first generation with bfloat16 units
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where numbers are computed, and how: `precision` is "fp32" on a CPU, "amp_bf16" or "amp_fp16" on a GPU.
+    """Where numbers are computed, and how: `precision` is "fp32" on a CPU, "amp_bf16" or "amp_fp16" on a GPU, where
+    some models take "bf16": without float32 between the layers.
     `remedy` is for a GPU that is not there."""
 
     name: str

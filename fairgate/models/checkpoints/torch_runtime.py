@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fairgate.ground.errors import DeviceError
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints.device import Device, no_cuda
 from fairgate.models.checkpoints.encoder import Embeddings, Encoder, diverged
 
+_CUDA: Any = torch.cuda
 _AUTOCAST = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
 
 
@@ -58,6 +60,25 @@ def scoring(device: Device) -> Iterator[None]:
         torch.use_deterministic_algorithms(deterministic)
 
 
+def cast_once(model: Any, device: Device) -> Any:
+    """The model with all weights in bfloat16 for that precision (buffers stay, as in the library), and under autocast
+    with those of its linear layers as autocast casts them, which it does at every call again: equal numbers, from half
+    of the memory. Weights that another layer has too, as word embeddings, stay as they are then.
+    """
+    if device.precision == "bf16":
+        for own in model.parameters():
+            own.data = own.data.to(torch.bfloat16)
+    if (dtype := _AUTOCAST.get(device.precision)) is None:
+        return model
+    layers = list(model.modules())
+    others = {id(own) for layer in layers if type(layer) is not torch.nn.Linear for own in layer.parameters(False)}
+    for layer in layers:
+        for own in layer.parameters(False) if type(layer) is torch.nn.Linear else ():
+            if id(own) not in others:
+                own.data = own.data.to(dtype)
+    return model
+
+
 def encoder_of(
     model: Any,
     device: Device,
@@ -78,6 +99,10 @@ def encoder_of(
     bias = getattr(model, "logit_bias", None)
 
     def array(features: torch.Tensor) -> Embeddings:
+        if features.is_cuda:  # waiting would else take a core from those that decode
+            done = _CUDA.Event(blocking=True)
+            done.record(_CUDA.current_stream(features.device))
+            done.synchronize()
         return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
 
     def features(found: Mapping[str, Any]) -> torch.Tensor:
@@ -104,14 +129,14 @@ def on_device(prepared: Any, device: Device) -> torch.Tensor:
 class Halving:
     """Encodes a batch in pieces that fit: an out-of-memory error halves the pieces, and the limit stays."""
 
-    def __init__(self, encode: Callable[[Sequence[Any]], Embeddings], device: str) -> None:
+    def __init__(self, encode: Callable[[Sequence[Any]], NDArray[Any]], device: str) -> None:
         self._encode = encode
         self._device = device
         self._limit: int | None = None
 
-    def __call__(self, items: Sequence[Any]) -> Embeddings:
-        """Embeddings of all items, (items, dim) float32. Raises DeviceError when a single item does not fit."""
-        done: list[Embeddings] = []
+    def __call__(self, items: Sequence[Any]) -> NDArray[Any]:
+        """What is made of all items, (items, ...). Raises DeviceError when a single item does not fit."""
+        done: list[NDArray[Any]] = []
         start = 0
         while start < len(items):
             size = min(self._limit or len(items), len(items) - start)

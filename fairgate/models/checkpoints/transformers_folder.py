@@ -273,17 +273,22 @@ def load_parts(
     images: bool = True,
     texts: bool = True,
     unused: tuple[str, ...] = (),
+    casting: bool = False,
     **parts: Any,
 ) -> tuple[Any, Any, Any]:
     """The model of a class of transformers on a device, as `load_model` loads it, its image processor and its
-    tokenizer; None for one that it does without. Raises ModelError."""
+    tokenizer; None for one that it does without. With `casting`, it runs in the device's precision alone, and its
+    weights are cast once. Raises ModelError."""
     import transformers
+
+    from fairgate.models.checkpoints.torch_runtime import cast_once
 
     model_class = getattr(transformers, class_name, None)
     if model_class is None:
         raise not_known(found)
     found.files.require_unchanged()
-    model = load_model(model_class, found, unused=unused, **parts).to(device.name)
+    model = load_model(model_class, found, unused=unused, **parts)
+    model = (cast_once(model, device) if casting else model).to(device.name)
     with loading(found) as folder:
         processor = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL) if images else None
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL) if texts else None

@@ -118,14 +118,22 @@ class IsolatedSeeing:
         _, arrays = self._model.ask("tokens", {}, labels=list(labels))
         return [arrays[str(place)].astype(np.int64).tolist() for place in range(len(labels))]
 
-    def log_likelihoods(self, shown: Any, labels: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """Summed log-probabilities of labels, given by their tokens, on a picture: (labels,)."""
-        _, arrays = self._model.ask("likelihoods", _numbered([np.asarray(shown)]), labels=[list(ids) for ids in labels])
-        return np.asarray(arrays["likelihoods"], dtype=np.float64).reshape(len(labels))
+    def inputs(self, shown: Any, message: str = "") -> tuple[Any, str]:
+        """A picture's levels, and a message."""
+        return np.asarray(shown), message
+
+    def log_likelihoods(self, shown: Sequence[tuple[Any, str]], labels: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """Summed log-probabilities of labels, given by their tokens, on pictures, given as `inputs`: (pictures,
+        labels)."""
+        texts, sums = [list(ids) for ids in labels], []
+        for levels, _ in shown:
+            _, arrays = self._model.ask("likelihoods", _numbered([levels]), labels=texts)
+            sums.append(np.asarray(arrays["likelihoods"], dtype=np.float64).reshape(len(labels)))
+        return np.stack(sums)
 
     def answers(self, shown: Sequence[tuple[Any, str]], longest: int) -> list[str]:
-        """What is answered to each picture and message."""
-        pictures = _numbered(np.asarray(picture) for picture, _ in shown)
+        """What is answered to each picture and message, given as `inputs`."""
+        pictures = _numbered(levels for levels, _ in shown)
         _, arrays = self._model.ask("answers", pictures, messages=[message for _, message in shown], longest=longest)
         return [clean(arrays[str(place)].tobytes().decode(errors="replace")) for place in range(len(shown))]
 

@@ -115,10 +115,17 @@ class PairMatcher:
         joined: list[list[int]] = torch.cat([made["ids"], made["mask"]], dim=1).tolist()
         return joined
 
-    def log_likelihoods(self, shown: Image.Image, labels: Sequence[Sequence[int]]) -> Floats:
-        """Log-odds of a match with each text, given by its tokens: (labels,) float64."""
-        seen = self._network.seen(prepared(self._processor, shown)[None].to(self._device))
+    def inputs(self, shown: Image.Image) -> torch.Tensor:
+        """A picture as the vision model takes it, (1, 3, height, width) on its device."""
+        return prepared(self._processor, shown)[None].to(self._device)
+
+    def log_likelihoods(self, shown: Sequence[torch.Tensor], labels: Sequence[Sequence[int]]) -> Floats:
+        """Log-odds of a match of pictures, given as `inputs`, with texts, given by their tokens: (pictures, labels)
+        float64."""
         ids, mask = torch.tensor(labels, device=self._device).chunk(2, dim=1)
+        return np.stack([self._odds(self._network.seen(pixels), ids, mask) for pixels in shown])
+
+    def _odds(self, seen: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> Floats:
         parts = [
             self._network.match_logits(seen, ids[start : start + _AT_ONCE], mask[start : start + _AT_ONCE])
             for start in range(0, len(ids), _AT_ONCE)

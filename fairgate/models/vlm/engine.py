@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,22 +20,25 @@ from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from fairgate.ground.errors import ModelError
-from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Device
 from fairgate.models.contract import Floats
 from fairgate.models.vlm.asking import CAPTION, IMAGE
 from fairgate.models.vlm.layouts import Layout
 
-_CACHE_BYTES = {"cpu": 1 << 29, "cuda": 1 << 32}
-"""Memory for copies of the prefix's keys and values, one a label: 600 tokens of a model with 7 billion parameters take
-0.6 GB in float32."""
+_CACHE_BYTES = 1 << 29
+"""Memory of a CPU for copies of the prefix's keys and values, one a label: 600 tokens of a model with 7 billion
+parameters take 0.6 GB in float32. On a GPU it is a quarter of what is free."""
+_DOUBLE_BYTES = 1 << 28
+"""Memory for logits in float64."""
 
 Tokens = Sequence[int]
+Inputs = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What a decoder computed of a picture and a prompt: its keys and values, and the logits of the next token (1, V).
+    """What a decoder computed of pictures and prompts of one length: its keys and values, and the logits of the next
+    token (pictures, V).
 
     `language` is the model of transformers that reads the tokens that follow.
     """
@@ -45,24 +48,37 @@ class Prefix:
     language: Any
 
     def log_likelihoods(self, labels: Sequence[Tokens]) -> Floats:
-        """Summed log-probabilities of each label's tokens, (labels,) float64."""
-        first = torch.log_softmax(self.logits[0].double(), dim=-1).cpu()
-        found = np.array([float(first[label[0]]) for label in labels])
+        """Summed log-probabilities of each label's tokens, (pictures, labels) float64."""
+        first = torch.log_softmax(self.logits.double(), dim=-1)
+        sums = first[:, [label[0] for label in labels]].cpu().numpy()
         longer = [place for place, label in enumerate(labels) if len(label) > 1]
-        device = self.logits.device
-        cached = sum(layer.keys.numel() + layer.values.numel() for layer in self.cache.layers)
-        cached *= self.cache.layers[0].keys.element_size()
-        size = max(1, _CACHE_BYTES[device.type] // cached)
+        cached = sum(layer.keys.nbytes + layer.values.nbytes for layer in self.cache.layers)
+        size = max(1, _room(self.logits.device) // cached)
         for start in range(0, len(longer), size):
             chosen = longer[start : start + size]
-            cache = copy.deepcopy(self.cache)
-            cache.batch_repeat_interleave(len(chosen))
             # padded on the right, where a causal model's earlier tokens do not look
-            ids = _padded([labels[place][:-1] for place in chosen]).to(device)
-            rest = [labels[place][1:] for place in chosen]
+            ids = _padded([labels[place][:-1] for place in chosen]).repeat(len(sums), 1).to(self.logits.device)
+            cache = _repeated(self.cache, len(chosen))
             logits = self.language(input_ids=ids, past_key_values=cache, use_cache=True).logits
-            found[chosen] += _gathered(logits, rest)
-        return found
+            rest = [labels[place][1:] for place in chosen] * len(sums)
+            sums[:, chosen] += _gathered(logits, rest).reshape(len(sums), -1)
+        return sums
+
+
+def _room(device: torch.device) -> int:
+    """Bytes for copies of a prefix; the model needs as many again while it adds to them."""
+    if device.type != "cuda":
+        return _CACHE_BYTES
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return (int(torch.cuda.mem_get_info(device)[0]) + unused) // 4
+
+
+def _repeated(cache: Any, times: int) -> Any:
+    """A cache that has each picture's keys and values so many times, one after the other; the first stays as it is."""
+    repeated = copy.copy(cache)
+    repeated.layers = [copy.copy(layer) for layer in cache.layers]
+    repeated.batch_repeat_interleave(times)
+    return repeated
 
 
 def decoded(language: Any, states: torch.Tensor, start: int, labels: Sequence[Tokens], **more: torch.Tensor) -> Floats:
@@ -76,7 +92,11 @@ def decoded(language: Any, states: torch.Tensor, start: int, labels: Sequence[To
 def _gathered(logits: torch.Tensor, labels: Sequence[Tokens]) -> Floats:
     """Sums of the log-probabilities of each label's tokens, of logits (labels, length, V): (labels,)."""
     targets = _padded(labels).to(logits.device)
-    chosen = torch.log_softmax(logits.double(), dim=-1).gather(2, targets[:, :, None])[:, :, 0]
+    rows = max(1, _DOUBLE_BYTES // (8 * logits[0].numel()))
+    pieces = zip(torch.split(logits, rows), torch.split(targets, rows), strict=True)
+    chosen = torch.cat(
+        [torch.log_softmax(piece.double(), dim=-1).gather(2, ids[:, :, None])[:, :, 0] for piece, ids in pieces]
+    )
     lengths = torch.tensor([len(label) for label in labels], device=logits.device)
     there = torch.arange(targets.shape[1], device=logits.device)[None] < lengths[:, None]
     return np.asarray(chosen.where(there, 0.0).sum(dim=1).cpu().numpy(), dtype=np.float64)
@@ -152,7 +172,7 @@ class VisionLanguage(_Continuing):
         self.model, self.processor, self.layout, self.where = model, processor, layout, where
         self.tokenizer = processor.tokenizer
         decode_plainly(model)
-        self._device = torch.device(device.name)
+        self._device, self._dtype = torch.device(device.name), torch.bfloat16 if device.precision == "bf16" else None
         self.text, after = self._marked(prompt)
         self._end = "" if layout.line_ends else after
         self._seq2seq = bool(getattr(model.config.get_text_config(), "is_encoder_decoder", False))
@@ -196,42 +216,43 @@ class VisionLanguage(_Continuing):
             )
         end = [] if self._seq2seq or self.layout.line_ends else self._read(end_text)
         require_end(ids.tolist(), end, self.where)
-        return {name: value.to(self._device) for name, value in inputs.items()}
+        return {
+            name: value.to(self._device, self._dtype if value.is_floating_point() else None)
+            for name, value in inputs.items()
+        }
 
-    def log_likelihoods(self, shown: Image.Image, labels: Sequence[Sequence[int]]) -> Floats:
-        """Summed log-probabilities of labels, given by their tokens, on a picture: (labels,)."""
-        inputs = self.inputs(shown)
-        with span("forward"):
-            return self._of_encoder(inputs, labels) if self._seq2seq else self._of_decoder(inputs, labels)
+    def log_likelihoods(self, shown: Sequence[Inputs], labels: Sequence[Tokens]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, on pictures, given as `inputs`: (pictures, labels)
+        float64."""
+        sums = np.empty((len(shown), len(labels)))
+        for places, joined in _alike(shown):
+            sums[places] = (self._of_encoder if self._seq2seq else self._of_decoder)(joined, labels)
+        return sums
 
-    def _of_decoder(self, inputs: dict[str, Any], labels: Sequence[Sequence[int]]) -> Floats:
+    def _of_decoder(self, inputs: Inputs, labels: Sequence[Tokens]) -> Floats:
         out = self.model(**inputs, use_cache=True, logits_to_keep=1)
         inner = getattr(out, "language_model_outputs", None)
         language = self.model if inner is None else self.model.language_model  # BLIP-2's takes no text without pixels
         cache = (out if inner is None else inner).past_key_values
         return Prefix(cache, out.logits[:, -1], language).log_likelihoods(labels)
 
-    def _of_encoder(self, inputs: dict[str, Any], labels: Sequence[Sequence[int]]) -> Floats:
+    def _of_encoder(self, inputs: Inputs, labels: Sequence[Tokens]) -> Floats:
         language, start = self.model.language_model, self.model.config.get_text_config().decoder_start_token_id
-        first = torch.tensor([[start]], device=self._device)
+        mask = inputs["attention_mask"]
+        first = torch.full((len(mask), 1), start, device=self._device)
         states = self.model(**inputs, decoder_input_ids=first).language_model_outputs.encoder_last_hidden_state
-        return decoded(language, states, start, labels, attention_mask=inputs["attention_mask"])
+        rows = zip(states[:, None], mask[:, None], strict=True)
+        return np.stack([decoded(language, row, start, labels, attention_mask=seen) for row, seen in rows])
 
-    def answers(self, shown: Sequence[tuple[Image.Image, str]], longest: int) -> list[str]:
-        """What is answered to each picture and prompt, each token the likeliest, at most `longest` of them.
+    def answers(self, shown: Sequence[Inputs], longest: int) -> list[str]:
+        """What is answered to pictures and prompts, given as `inputs`, each token the likeliest, at most `longest`.
 
         Pictures whose inputs have the same shapes are one batch, so that nothing is padded, and no answer depends on
         what it is computed with, but for rounding.
         """
-        batches: dict[tuple[Any, ...], list[int]] = {}
-        inputs = [self.inputs(image, prompt) for image, prompt in shown]
-        for place, entry in enumerate(inputs):
-            batches.setdefault(tuple((name, tuple(value.shape)) for name, value in entry.items()), []).append(place)
         replies = [""] * len(shown)
-        for places in batches.values():
-            joined = {name: torch.cat([inputs[place][name] for place in places]) for name in inputs[places[0]]}
-            with span("forward"):
-                made = self.model.generate(**joined, do_sample=False, num_beams=1, max_new_tokens=longest)
+        for places, joined in _alike(shown):
+            made = self.model.generate(**joined, do_sample=False, num_beams=1, max_new_tokens=longest)
             given = joined["input_ids"]
             own = made[:, given.shape[1] :] if torch.equal(made[:, : given.shape[1]], given) else made
             for place, ids in zip(places, own.tolist(), strict=True):
@@ -259,15 +280,35 @@ class LanguageReader(_Continuing):
         self._device = torch.device(device.name)
         self._seq2seq = bool(model.config.is_encoder_decoder)
 
-    def log_likelihoods(self, shown: str, labels: Sequence[Sequence[int]]) -> Floats:
-        """Summed log-probabilities of labels, given by their tokens, after the prompt with a caption: (labels,)."""
+    def inputs(self, shown: str) -> dict[str, torch.Tensor]:
+        """The prompt with a caption as the model takes it. Raises ModelError where a label could not follow it."""
         ids = self.tokenizer(self._before + shown + self._end, return_tensors="pt")["input_ids"].to(self._device)
-        if self._seq2seq:
-            states = self.model.get_encoder()(input_ids=ids).last_hidden_state
-            return decoded(self.model, states, self.model.config.decoder_start_token_id, labels)
-        require_end(ids[0].tolist(), self._read(self._end), self.where)
-        out = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
-        return Prefix(out.past_key_values, out.logits[:, -1], self.model).log_likelihoods(labels)
+        if not self._seq2seq:
+            require_end(ids[0].tolist(), self._read(self._end), self.where)
+        return {"input_ids": ids}
+
+    def log_likelihoods(self, shown: Sequence[Inputs], labels: Sequence[Tokens]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, after prompts, given as `inputs`: (prompts,
+        labels) float64."""
+        sums = np.empty((len(shown), len(labels)))
+        for places, joined in _alike(shown):
+            if self._seq2seq:
+                start, states = self.model.config.decoder_start_token_id, self.model.get_encoder()(**joined)
+                rows = states.last_hidden_state[:, None]
+                sums[places] = np.stack([decoded(self.model, row, start, labels) for row in rows])
+            else:
+                out = self.model(**joined, use_cache=True, logits_to_keep=1)
+                sums[places] = Prefix(out.past_key_values, out.logits[:, -1], self.model).log_likelihoods(labels)
+        return sums
+
+
+def _alike(shown: Sequence[Inputs]) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """Places of inputs that have the same shapes, and these as one batch."""
+    batches: dict[tuple[Any, ...], list[int]] = {}
+    for place, entry in enumerate(shown):
+        batches.setdefault(tuple((name, tuple(value.shape)) for name, value in entry.items()), []).append(place)
+    for places in batches.values():
+        yield places, {name: torch.cat([shown[place][name] for place in places]) for name in shown[places[0]]}
 
 
 def decode_plainly(model: Any) -> None:

@@ -12,9 +12,9 @@ used; of a type without a layout here, it has the message of the user, which the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -46,7 +46,7 @@ from fairgate.models.vlm.asking import (
     read_chat,
     unused_decoding,
 )
-from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
+from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods, Pieces
 from fairgate.models.vlm.layouts import LAYOUTS, load, require_one_context, require_processor
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ OPTIONS = ("question", "prompt", "average")
 CAPTIONS_VERSION = 1  # the same of `captions:`
 LONGEST_CAPTION = 30
 """Tokens of a caption at most."""
-_AT_ONCE = 8  # pictures of a batch
+_AT_ONCE = 8  # pictures that a CPU answers about at once
+_AT_ONCE_CUDA = 32  # the same of a GPU: a step of decoding takes about as long for one
 _SAVED_EVERY = 256  # texts
 
 
@@ -87,11 +88,17 @@ class VisionLanguageFamily(FolderFamily):
         return SeeingModel(found, asking, request) if chat is None else ConversingModel(found, asking, request)
 
 
+def _is_t5(found: TransformersFolder) -> bool:
+    """Whether a T5 writes, whose sums lose five times as much in bfloat16 as under autocast; others lose the same."""
+    text = found.config.get("text_config")
+    return "t5" in (found.kind, text.get("model_type") if isinstance(text, Mapping) else None)
+
+
 class SeeingModel(LabelLikelihoods):
     """A judged image-text-to-text model, loaded when a likelihood is not in the cache."""
 
     def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
-        super().__init__(request, asking.average)
+        super().__init__(request, asking.average, language=not (found.plain or _is_t5(found)))
         if not found.plain:
             require_processor(found)
         self.asking = asking
@@ -123,9 +130,9 @@ class SeeingModel(LabelLikelihoods):
         return self._written(f"captions/{self._key()}/{longest}", prompts, longest, "describe a picture", 1)
 
     def _written(self, name: str, prompts: Mapping[int, str], longest: int, what: str, at_once: int) -> dict[int, str]:
-        """What is answered to prompts about pictures, by row: `at_once` of them, cached under a name, and saved when
-        the run is interrupted."""
-        from fairgate.models.checkpoints import require_device, scoring
+        """What is answered to prompts about pictures, by row, `at_once` of them on a CPU: cached under a name, and
+        saved when the run is interrupted."""
+        from fairgate.models.checkpoints import Halving, require_device, scoring
 
         cache, kind = self._request.cache, name.partition("/")[0]
         entry = cache.read(name) if cache else None
@@ -142,15 +149,22 @@ class SeeingModel(LabelLikelihoods):
         require_device(self._device)
         with naming(self.uri, "be loaded"):
             engine = self._load()  # anew, and not kept: the memory is needed by who reads the texts
+
+        def answers(shown: Sequence[Any]) -> NDArray[np.object_]:
+            return np.array(engine.answers(shown, longest), dtype=object)
+
+        halving, unsaved = Halving(answers, self._device.name), 0
+        shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else at_once)
+        prepared = self._prepared(shown, lambda row, image: engine.inputs(image, prompts[row]), what)
         try:
-            with scoring(self._device), naming(self.uri, what):
-                pictures = self._rows(todo)
-                while some := list(islice(pictures, at_once)):
-                    replies = engine.answers([(image, prompts[row]) for row, image in some], longest)
-                    texts.update(zip([row for row, _ in some], replies, strict=True))
-                    self.pictures_read += len(some)
-                    if len(texts) % _SAVED_EVERY == 0:
+            with scoring(self._device), naming(self.uri, what), closing(prepared):
+                for rows, inputs in prepared:
+                    texts.update(zip(rows, halving(inputs), strict=True))
+                    self.pictures_read += len(rows)
+                    unsaved += len(rows)
+                    if unsaved >= _SAVED_EVERY:
                         save()
+                        unsaved = 0
         finally:  # also after Ctrl-C or an unreadable picture
             save()
         return texts
@@ -224,7 +238,7 @@ class DescribedModel(LabelLikelihoods):
     """A judged pair of models, loaded when a caption or a likelihood is not in the cache."""
 
     def __init__(self, found: TransformersFolder, seeing: SeeingModel, asking: Asking, request: Request) -> None:
-        super().__init__(request, asking.average)
+        super().__init__(request, asking.average, language=not _is_t5(found))
         self.asking, self.captioner = asking, seeing
         self.fingerprint = digest({"files": found.fingerprint, "captioner": seeing.fingerprint, **asdict(asking)})
         self.preparation = f"captions/{CAPTIONS_VERSION} {seeing.preparation}"
@@ -234,14 +248,17 @@ class DescribedModel(LabelLikelihoods):
         )
         self.note, self._found = seeing.unused, found
 
-    def _rows(self, todo: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    def _pieces(self, todo: Sequence[int], at_once: int) -> Pieces:
         captions = self.captioner.captions(LONGEST_CAPTION)
-        return ((row, captions[row]) for row in todo if row in captions)
+        mine = [row for row in todo if row in captions]
+        for start in range(0, len(mine), at_once):
+            rows = mine[start : start + at_once]
+            yield rows, [captions[row] for row in rows]
 
     def _load(self) -> LabelEngine:
         from fairgate.models.vlm.engine import LanguageReader
 
         found, where = self._found, str(self._found.path)
-        model, _, tokenizer = load_parts(LANGUAGE_MODELS[found.kind], found, self._device, images=False)
+        model, _, tokenizer = load_parts(LANGUAGE_MODELS[found.kind], found, self._device, images=False, casting=True)
         require_one_context(model.config, where)
         return LanguageReader(model, tokenizer, self.asking.prompt, self._device, where)

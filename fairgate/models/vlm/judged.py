@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import diverged, naming
+from fairgate.models.checkpoints import diverged, find_device, naming
 from fairgate.models.contract import Capability, Floats, Request, log_softmax
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import JudgedByText, Numbers, RowParts
 
 Average = Literal["sum", "mean"]
-SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1}
+Item = TypeVar("Item")
+Pieces = Generator[tuple[list[int], list[Any]]]
+"""Row numbers, and as many pictures or texts."""
+SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1, "bf16": 1e-1}
 """Nats by which two labels' log-likelihoods differ at most, on every picture, where they are one text to the model:
 equal tokens differ by the order of sums alone."""
-_BATCH = 16  # pictures read at once
+_READ = 16  # pictures at least that are read from the source at once
+_AT_ONCE_CUDA = 16  # pictures that a GPU is shown at once; a CPU gains nothing by more than one
 
 
 class LabelEngine(Protocol):
@@ -28,9 +34,23 @@ class LabelEngine(Protocol):
         """The tokens of each label. Raises ModelError for a label that cannot be scored."""
         ...
 
-    def log_likelihoods(self, shown: Any, labels: Sequence[Sequence[int]]) -> Floats:
-        """Summed log-probabilities of labels, given by their tokens, after what is shown: (labels,)."""
+    def inputs(self, shown: Any) -> Any:
+        """What is shown, as the model takes it. May be called in another thread than the rest."""
         ...
+
+    def log_likelihoods(self, shown: Sequence[Any], labels: Sequence[Sequence[int]]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, after each of what is shown, given as `inputs`:
+        (shown, labels)."""
+        ...
+
+
+def one_ahead(items: Iterator[Item]) -> Generator[Item]:
+    """The items, each made by a thread while the one before it is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="prepare") as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item
 
 
 class LabelLikelihoods(JudgedByText[LabelEngine]):
@@ -40,8 +60,11 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
     tokenizer: str
     preprocessing: str
 
-    def __init__(self, request: Request, average: Average) -> None:
-        super().__init__(request)
+    def __init__(self, request: Request, average: Average, *, language: bool = False) -> None:
+        """A `language` model computes in bfloat16 throughout on a GPU that can, as it is trained and deployed: with
+        float32 between its layers, as under autocast, a token takes up to 1.7 times as long."""
+        can = find_device(request.device).precision == "amp_bf16"
+        super().__init__(request, "bf16" if language and can else None)
         self.average = average
         self.pictures_read = 0
         """Pictures that the language model was shown so far, in this process."""
@@ -74,17 +97,31 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
             and np.abs(found[:, one] - found[:, other]).max() <= SAME_LABEL[self.precision]
         ]
 
-    def _rows(self, todo: Sequence[int]) -> Iterator[tuple[int, Any]]:
-        """Row numbers of pictures, and what the engine is shown of each: the picture."""
+    def _pieces(self, todo: Sequence[int], at_once: int) -> Pieces:
+        """Row numbers of so many pictures, fewer at a batch's end, and what the engine is shown of each: the picture.
+
+        A piece is a part of one batch of the source, so that a shard's pieces are those of a whole run."""
         source, wanted = self._request.source, set(todo)
-        for rows, blobs in source.image_batches(_BATCH):
-            for row, data in zip(rows, blobs, strict=True):
-                if int(row) in wanted:
-                    yield int(row), decode_rgb(data, source, int(row))
+        for rows, blobs in source.image_batches(max(_READ, at_once)):
+            asked = [(int(row), data) for row, data in zip(rows, blobs, strict=True) if int(row) in wanted]
+            for start in range(0, len(asked), at_once):
+                piece = asked[start : start + at_once]
+                yield [row for row, _ in piece], [decode_rgb(data, source, row) for row, data in piece]
+
+    def _prepared(self, pieces: Pieces, prepare: Callable[[int, Any], Any], what: str) -> Pieces:
+        """Row numbers, and what is shown as the model takes it; on a GPU, made while it computes the piece before."""
+
+        def made() -> Pieces:
+            for rows, shown in pieces:
+                with naming(self.uri, what):
+                    inputs = [prepare(row, each) for row, each in zip(rows, shown, strict=True)]
+                yield rows, inputs
+
+        return one_ahead(made()) if self._device.is_cuda else made()
 
     def _table(self, parts: str, labels: Sequence[str]) -> Numbers:
         """Likelihoods of labels on every picture, (images, labels) float32; done pieces are cached below `parts`."""
-        from fairgate.models.checkpoints import scoring
+        from fairgate.models.checkpoints import Halving, scoring
 
         if (pieces := RowParts(self._request, parts)).has.all():
             return pieces.merged()
@@ -92,15 +129,19 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
         with naming(self.uri, "read the labels"):
             tokens = engine.tokens(labels)
         lengths = np.array([len(label) for label in tokens]) if self.average == "mean" else 1
-        with pieces as work, scoring(self._device):
-            for row, shown in self._rows(np.flatnonzero(~work.has).tolist()):
+        halving = Halving(lambda shown: engine.log_likelihoods(shown, tokens), self._device.name)
+        todo = np.flatnonzero(~pieces.has).tolist()
+        shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else 1)
+        prepared = self._prepared(shown, lambda _, each: engine.inputs(each), "score labels")
+        with pieces as work, scoring(self._device), closing(prepared):
+            for rows, inputs in prepared:
                 with naming(self.uri, "score labels"), np.errstate(over="ignore"):
-                    table = (engine.log_likelihoods(shown, tokens) / lengths).astype(np.float32)
-                if not np.isfinite(table).all():
-                    where = f"{self.uri}: {name_of(self._request.source, row)}"
+                    table = (halving(inputs) / lengths).astype(np.float32)
+                if (bad := ~np.isfinite(table).all(axis=1)).any():
+                    where = f"{self.uri}: {name_of(self._request.source, rows[int(bad.argmax())])}"
                     raise diverged("the model's likelihood of a label is NaN or infinite.", where)
-                self.pictures_read += 1
-                work.add(np.array([row]), table[None])
+                self.pictures_read += len(rows)
+                work.add(np.array(rows), table)
         return work.merged()
 
     def _key(self) -> str:

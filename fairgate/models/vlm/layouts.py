@@ -64,7 +64,7 @@ def load(folder: TransformersFolder, device: Device) -> tuple[Any, Any]:
     processor_class = getattr(transformers, layout.processor, None)
     if processor_class is None:
         raise not_known(folder)
-    model, images, tokenizer = load_parts(layout.model, folder, device)
+    model, images, tokenizer = load_parts(layout.model, folder, device, casting=True)
     require_one_context(model.config, str(folder.path))
     with naming_folder(folder.path):
         options = processor_options(folder, model.config)
