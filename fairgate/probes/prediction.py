@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fairgate.ground.errors import ModelError, did_you_mean, listed
+from fairgate.ground.errors import ModelError, listed, nearest
 from fairgate.models import Capability, PredictingModel, folded
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import DatasetFacts, OpenInstrument, Probe, dataset_has, register
@@ -100,12 +100,15 @@ class PredictionProbe(Probe):
         unknown = sorted({str(text) for text in given if text and folded(text) not in written})
         if unknown:
             known = list(written.values())
-            near = did_you_mean(unknown[0], known) or f"known: {listed(known)}"
+            near = nearest(unknown[0], known)
+            hint = f"known: {listed(known)}; " if near is None else f"it may mean '{near}': "
+            if near in (*self.words.values(), *self.others):  # the suite's own, which may be mistyped
+                hint = f"write '{unknown[0]}' instead of '{near}' in the suite, or "
             raise ModelError(
                 f"the model gives labels that are no '{self.attribute}' of the dataset: "
                 f"{listed([repr(x) for x in unknown])}.",
                 where=f"probe '{name}'",
-                remedy=f"{near}; say in the probe's `words` what the model calls a group, and in `others` which labels "
+                remedy=f"{hint}say in the probe's `words` what the model calls a group, and in `others` which labels "
                 "are no group",
             )
         predicted = np.array([written[folded(text)] if text else "" for text in given], dtype=object)

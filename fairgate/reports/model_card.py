@@ -55,6 +55,7 @@ _TASKS = {
     "prediction": "image-classification",
     "detection": "object-detection",
     "question": "visual-question-answering",
+    "generation": "text-to-image",
     "image_editing": "image-to-image",
 }
 """Kinds of probe by the hub's names of tasks; other kinds have none there."""

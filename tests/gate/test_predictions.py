@@ -104,6 +104,13 @@ def test_a_group_whose_labels_got_worse_is_found_and_named(repository: Path) -> 
     assert {g.group: g.value for g in found["f1-women"].groups}["south"] == pytest.approx(2 * hits / (hits + 15 + 150))
 
 
+def test_a_word_of_the_suite_that_is_mistyped_is_not_offered_for_the_models_own(repository: Path) -> None:
+    suite(repository, SUITE.replace("female: Woman", "female: Womann").replace("label: Woman", "label: Womann"))
+    reason = checks(run(repository, "base", baseline=None))["right"].reason
+    assert "write 'woman' instead of 'Womann' in the suite" in reason
+    assert "did you mean" not in reason
+
+
 def test_a_row_of_a_table_of_labels_that_is_listed_again_counts_once(repository: Path) -> None:
     path = repository / "base.csv"
     once = checks(run(repository, "base", baseline=None))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairgate.gate.selftest.finding import Finding, ok, trouble, warning
+from fairgate.ground.errors import clean, listed
 
 AREA: Final = "workflows"
 _FOLDER: Final = Path(".github/workflows")
@@ -74,7 +75,11 @@ def look_at_workflows(root: Path) -> list[Finding]:
         remedy = "copy a workflow from docs/use/pull-requests.md, and make its check required for the main branch"
         findings.append(warning(AREA, "no workflow runs the gate.", where=str(_FOLDER), remedy=remedy))
     if gates and not findings:
-        findings.append(ok(AREA, f"{len(gates)} step(s) run the gate, and its exit code gets through"))
+        actions = listed(
+            list(dict.fromkeys(clean(step.action, 120) for step in gates if "/" in step.action.removeprefix("./")))
+        )
+        unknown = f"; whether GitHub has {actions} is not looked up" if actions else ""
+        findings.append(ok(AREA, f"{len(gates)} step(s) run the gate, and its exit code gets through{unknown}"))
     return findings
 
 

@@ -138,6 +138,12 @@ def test_a_job_of_its_own_may_run_dvc_and_hand_over_an_artifact(tmp_path: Path) 
     assert look_at_workflows(tmp_path)[0].level == "ok"
 
 
+def test_an_action_of_another_repository_is_named_as_not_looked_up(tmp_path: Path) -> None:
+    workflow(tmp_path, job("      - uses: acme/fairgate@abc\n        with: {suite: jobs}\n"))
+    (finding,) = look_at_workflows(tmp_path)
+    assert (finding.level, "acme/fairgate@abc is not looked up" in finding.what) == ("ok", True)
+
+
 def test_workflows_without_a_gate_and_unreadable_ones_are_told(tmp_path: Path) -> None:
     assert look_at_workflows(tmp_path) == []
     (tmp_path / ".git").mkdir()
