@@ -25,7 +25,7 @@ from fairgate.models.onnx.session import OnnxSession
 
 pytestmark = pytest.mark.usefixtures("sessions_here")
 SECRET = np.array([[7, 8, 9]], dtype=np.float32)
-OWN_PROCESS, HOST = OnnxSession, "fairgate.models.onnx.host"
+OWN_PROCESS, HOST = OnnxSession, "fairgate.models.onnx"
 MEMORY = "*/_ORT_MEM_ADDR_/*"
 """The name by which onnxruntime means an address in its own memory."""
 

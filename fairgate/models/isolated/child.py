@@ -37,13 +37,13 @@ _PASSED_ON = (
 )
 """Environment variables that the process gets: none with a secret."""
 _SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-_HOST = "fairgate.models.isolated.host"
+_HOST = "fairgate.models.isolated"
 _SHOWN = 1500  # characters of an error
 
 
 class IsolatedModel:
-    """A model that is opened in a process of its own, with the files that it may read. `task` is what the module `host`
-    opens.
+    """A model that is opened in a process of its own, with the files that it may read. `task` is what the
+    module `host` of the package `host` opens.
 
     Raises ModelError where it cannot be opened, where the process ends, and, in CI, where the machine cannot isolate
     it; DeviceError for a device without memory. Questions may come from several threads, and wait for each other.
@@ -67,7 +67,7 @@ class IsolatedModel:
         package = Path(__file__).parents[2]
         paths = [path.resolve() for path in readable]
         settings = {
-            "host": host,
+            "host": f"{host}.host",
             "task": dict(task),
             "readable": [str(package), *_installed(), *map(str, paths)],
             "writable": str(home),

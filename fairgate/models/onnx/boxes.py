@@ -17,7 +17,8 @@ from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES, Request
 from fairgate.models.detection.judged import JudgedDetector
 from fairgate.models.onnx.inputs import PictureInput
 from fairgate.models.onnx.pictures import PicturePreparation
-from fairgate.models.onnx.session import MODEL, open_session, rows_of
+from fairgate.models.onnx.runtime import MODEL
+from fairgate.models.onnx.session import open_session, rows_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -38,7 +38,7 @@ from fairgate.models.onnx.classifier import SCORES, OnnxClassifier, Outputs
 from fairgate.models.onnx.inputs import LAYOUTS
 from fairgate.models.onnx.pictures import OPTIONS as PICTURES
 from fairgate.models.onnx.pictures import PicturePreparation, processor_files, processor_of
-from fairgate.models.onnx.session import DATA, MODEL
+from fairgate.models.onnx.runtime import DATA, MODEL
 from fairgate.models.onnx.towers import LONGEST, TEXT, TEXT_DATA, OnnxTowers, TowerOptions, tokenizer_files
 from fairgate.models.two_towers import TwoTowers
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fairgate.models.isolated.messages import KINDS, receive, reply
-from fairgate.models.onnx.session import session_here
+from fairgate.models.onnx.runtime import session_here
 
 
 def serve(task: Mapping[str, Any], missing: Sequence[str], questions: BinaryIO, answers: BinaryIO) -> None:
