@@ -10,7 +10,7 @@ from fairgate.ground.errors import clean
 from fairgate.ground.number_format import number, share_words, signed, with_interval
 from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports.data_table import fold_name, text_table
-from fairgate.reports.formatting import at_most, grouped, metric_words
+from fairgate.reports.formatting import at_most, grouped, metric_words, spec_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,10 +62,15 @@ def measured(point: Point) -> str:
 
 
 def side(series: Series, move: Move) -> str:
-    """Whether a move is for the better or the worse; nothing where the metric has no good side."""
-    if series.question.better is None:
+    """Whether a move is for the better or the worse, of a number that counts by its size by that; nothing where the
+    metric has no good side, the size is the same, or a group is less far ahead of the others."""
+    spec, change, now = spec_of(series.question), move.delta, move.after.value
+    if spec is not None and spec.group_bound == "size":
+        change = abs(now) - abs(now - move.delta)
+    ahead = spec is not None and spec.relative and now >= 0 > change
+    if series.question.better is None or change == 0 or ahead:
         return ""
-    return "better" if (move.delta > 0) == (series.question.better == "higher") else "worse"
+    return "better" if (change > 0) == (series.question.better == "higher") else "worse"
 
 
 def place_words(move: Move) -> str:

@@ -231,6 +231,9 @@ def verdict_notes(check: CheckResult, record: RunRecord) -> list[str]:
     """What every report shows next to a verdict: whose definition decided it, and its waiver."""
     notes = [decider_words(check), excuse_words(check)]
     if check.verdict in ("fail", "inconclusive") and not check.excused and unmerged_waiver(check, record):
+        changes = [] if record.definition is None else record.definition.changes
+        if all(change.what.startswith("waivers.") for change in changes):  # no check is defined otherwise
+            notes.pop(0)
         notes.append("this change's waiver of it does not count yet: merge the waiver first")
     return [words for words in notes if words]
 

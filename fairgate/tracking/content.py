@@ -58,6 +58,7 @@ LONGEST_NAME = 200
 LONGEST_GROUP = 28
 """Characters of a group's name: with its stem, `/group/` and `/delta` it stays under 250."""
 
+_NOT_COMPARED = ("no_worse_than", "inconclusive", None)
 _REFUSED = re.compile(r"[^A-Za-z0-9_\-. :]+")
 
 
@@ -84,13 +85,22 @@ def run_name(record: RunRecord) -> str:
     where = [place.git_commit[:7] if place.git_commit else "nogit", number, branch]
     worst = max(record.closing, key=lambda check: (STRICTNESS[check.verdict], bool(check.failing_groups)), default=None)
     words = record.verdict if worst is None else f"{worst.verdict} {_whom_first(worst)},"
+    words = "measured" if _lacks_a_baseline(record) else words
     return " ".join([words, *(part for part in where if part is not None), f"({clean(record.suite, 80)})"])
 
 
 def status(record: RunRecord) -> str:
     """MLflow's status of a complete run: FAILED where the gate was closed, so that its pages show it in red. A trial of
-    another architecture is no failure of the product."""
-    return "FINISHED" if record.ok or record.other_architecture else "FAILED"
+    another architecture is no failure of the product, nor is a first run, which only lacks a baseline."""
+    finished = record.ok or record.other_architecture or _lacks_a_baseline(record)
+    return "FINISHED" if finished else "FAILED"
+
+
+def _lacks_a_baseline(record: RunRecord) -> bool:
+    """Whether the gate is closed for want of a baseline alone."""
+    closing = record.closing
+    lacking = [check for check in closing if (check.rule, check.verdict, check.delta) == _NOT_COMPARED]
+    return record.baseline is None and len(lacking) == len(closing) > 0
 
 
 def started_at(record: RunRecord) -> datetime | None:

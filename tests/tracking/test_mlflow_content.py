@@ -131,6 +131,16 @@ def test_a_run_has_failed_where_its_gate_is_closed(verdict: Verdict, allowed: bo
     assert ("fairgate.failing" in content.tags(record)) == (status == "FAILED")
 
 
+@pytest.mark.parametrize(("rule", "status"), [("no_worse_than", "FINISHED"), ("at_least", "FAILED")])
+def test_a_first_run_that_only_lacks_a_baseline_is_no_failed_run(rule: str, status: str) -> None:
+    check = a_check("a", None, verdict="inconclusive").model_copy(update={"rule": rule, "delta": None})
+    record = a_record(verdict="inconclusive", checks=[check]).model_copy(update={"baseline": None})
+    assert content.status(record) == status
+    assert content.run_name(record).startswith("measured ") == (status == "FINISHED")
+    failed = record.model_copy(update={"checks": [check.model_copy(update={"verdict": "fail"})], "verdict": "fail"})
+    assert content.status(failed) == "FAILED"
+
+
 def test_groups_whose_names_would_be_one_or_too_long_are_told_apart() -> None:
     names = [
         "医者",

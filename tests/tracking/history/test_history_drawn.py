@@ -9,7 +9,7 @@ from PIL import Image
 
 from fairgate.records.history import History, PastRun, Question
 from fairgate.reports.history_page import draw, history_html
-from fairgate.reports.history_text import history_table, sparkline, terminal_lines
+from fairgate.reports.history_text import history_table, side, sparkline, terminal_lines
 from fairgate.tracking import suite_history
 
 
@@ -244,6 +244,31 @@ def test_the_picture_is_a_png_whatever_the_names(story: History, tmp_path: Path)
             sizes.append(picture.size)
     assert sizes[0][0] < sizes[1][0]
     assert all(width > 800 and height > 400 for width, height in sizes)
+
+
+@pytest.mark.parametrize(
+    ("metric", "better", "before", "now", "expected"),
+    [
+        ("answer_gap", "lower", -0.3, 0.1, "better"),
+        ("answer_gap", "lower", 0.1, -0.3, "worse"),
+        ("answer_gap", "lower", -0.3, 0.3, ""),
+        ("group_gap", "higher", 0.3, 0.1, ""),
+        ("group_gap", "higher", 0.1, -0.1, "worse"),
+        ("accuracy", "higher", 0.9, 0.5, "worse"),
+    ],
+)
+def test_a_move_is_worse_only_if_the_size_grew_or_a_group_is_behind(
+    metric: str, better: str, before: float, now: float, expected: str
+) -> None:
+    asked = {"gap": Question(metric, better, "no_worse_than", "baseline", "q")}
+    runs = [
+        a_run(at, more={f"gap/all{end}": value + add for end, add in (("", 0.0), ("/lo", -0.02), ("/hi", 0.02))},
+              asked=asked)
+        for at, value in ((1, before), (2, now))
+    ]  # fmt: skip
+    (series,) = history(*runs, check="gap").series
+    (move,) = series.moves
+    assert side(series, move) == expected
 
 
 @pytest.mark.parametrize("width", [80, 140])
