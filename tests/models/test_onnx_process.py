@@ -19,7 +19,8 @@ from fairgate.ground.errors import ModelError
 from fairgate.models import open_scorer
 from fairgate.models.isolated import child
 from fairgate.models.onnx import session
-from fairgate.models.onnx.session import OnnxSession, session_here
+from fairgate.models.onnx.runtime import session_here
+from fairgate.models.onnx.session import OnnxSession
 
 
 def opened(pictures: Pictures, base: Path) -> Any:
