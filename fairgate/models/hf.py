@@ -19,6 +19,7 @@ from fairgate.models.checkpoints import (
     Device,
     Encoder,
     TransformersFolder,
+    code_of,
     find_folder,
     load_parts,
     plain_note,
@@ -91,7 +92,7 @@ def checkpoint_to_use(folder: Path) -> Checkpoint:
 def _checkpoint(found: TransformersFolder) -> Checkpoint:
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     lower = _lower_cased(found)
-    code = f"{CODE_VERSION} lower-cased" if lower else CODE_VERSION
+    code = f"{CODE_VERSION} lower-cased" if lower else code_of(found, CODE_VERSION)
     identity = {"adapter": "hf", "code": code, "libraries": libraries}
     text = found.config.get("text_config")
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None

@@ -28,6 +28,11 @@ _NOTES = frozenset(
 Deeper, and in other files, the same words are tokens: `version` in a vocabulary or in `extra_special_tokens`.
 """
 
+_PLAINLY = frozenset(
+    {"chat_template", "processor_class", "model_max_length", "clean_up_tokenization_spaces", "model_input_names"}
+)
+"""Of these, what the library itself acts on where it alone reads texts."""
+
 _NOTED = ("tokenizer_config.json", "preprocessor_config.json", "processor_config.json")
 _OFF = ("byte_fallback", "fuse_unk", "ignore_merges")  # newer versions write that they are off
 # tokenizer.json keeps the padding and truncation of the last call. Every call gives lengths and strategies anew;
@@ -69,7 +74,15 @@ def preprocessing_digest(files: Iterable[Path] = (), **settings: Any) -> str:
 def folder_tokenizer(found: TransformersFolder, **settings: Any) -> str:
     """Digest of a folder's tokenizer, of what decides its class, and of settings that it is called with."""
     decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
+    if found.plain:
+        decided |= _acted_on(found)
     return tokenizer_digest(found.tokenizer_files, kind=found.kind, **decided, **settings)
+
+
+def _acted_on(found: TransformersFolder) -> dict[str, Any]:
+    """What is a note elsewhere, and decides how a plain folder reads: a chat template, a processor, a longest text."""
+    configs = {path.name: _plain(json.loads(path.read_text(encoding="utf-8"))) for path in found.named(_NOTED)}
+    return {f"{file}/{key}": config[key] for file, config in configs.items() for key in _PLAINLY & config.keys()}
 
 
 def folder_preprocessing(found: TransformersFolder, adapter: str, **settings: Any) -> str:

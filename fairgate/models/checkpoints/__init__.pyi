@@ -59,6 +59,7 @@ from .low_rank import is_adaptable as is_adaptable
 from .low_rank import merge_low_rank as merge_low_rank
 from .other_formats import converted as converted
 from .plain_folder import class_of_task as class_of_task
+from .plain_folder import code_of as code_of
 from .plain_folder import find_plain as find_plain
 from .plain_folder import is_plain as is_plain
 from .plain_folder import plain_note as plain_note

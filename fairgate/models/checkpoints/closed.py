@@ -89,19 +89,25 @@ def require_closed(config: Any, where: str, named: Collection[str] = ()) -> None
                 remedy="save the model's own processor (CLIPImageProcessor, SiglipImageProcessor) into the folder",
             )
         if key == "quantization_config":
-            raise ModelError(
-                "the weights are quantized ('quantization_config'), and the code for that may come from a hub.",
-                where=where,
-                remedy="save the model dequantized, without the key",
-            )
+            raise _quantized(where)
 
 
 def require_no_code(config: Any, where: str, _: Collection[str] = ()) -> None:
-    """Raises ModelError for a config that, at any depth, names code that ships with the model: all that has to be
-    refused of a model which an isolated process opens."""
+    """Raises ModelError for a config that, at any depth, names code that ships with the model, or has a library round
+    the weights as the device can: all that has to be refused of a model which an isolated process opens."""
     for key, value in entries(config):
         if value and key in _CODE:
             raise _own_code(key, where)
+        if value and key == "quantization_config":
+            raise _quantized(where)
+
+
+def _quantized(where: str) -> ModelError:
+    return ModelError(
+        "the weights are quantized ('quantization_config'), and the code for that may come from a hub.",
+        where=where,
+        remedy="save the model dequantized, without the key",
+    )
 
 
 def _own_code(key: str, where: str) -> ModelError:

@@ -9,11 +9,15 @@ from typing import Any
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints.advice import TYPES, home_of, read_small_config
 from fairgate.models.checkpoints.closed import require_no_code
-from fairgate.models.checkpoints.files import HashedFiles, read_config
+from fairgate.models.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config
 from fairgate.models.checkpoints.transformers_folder import (
+    GENERATION_CONFIG,
+    IMAGE_CONFIGS,
+    SHARDS,
     TransformersFolder,
     companions_in,
     configs_of,
+    refuse_other_weights,
     require_image_config,
     weights_in,
 )
@@ -23,6 +27,9 @@ _NOT_READ = frozenset(
     {*("all_results.json", "train_results.json", "eval_results.json", "trainer_state.json"), "requirements.txt"}
 )
 """What a training leaves next to a model, and no library opens."""
+_OF_THE_MODEL = ("config.json", GENERATION_CONFIG, SHARDS)
+_ELSEWHERE = _NOT_READ | TOKENIZER_FILES | {*_OF_THE_MODEL, *IMAGE_CONFIGS}
+PLAIN_VERSION = 1  # raise it when the isolated process, or what it calls, gives other numbers for the same files
 
 
 def is_plain(folder: Path, ending: str, scheme: str, parts: Collection[str] = ()) -> bool:
@@ -39,23 +46,32 @@ def find_plain(folder: Path, processor: Path | None, scheme: str) -> Transformer
     """Hash what a library may read of a folder, in which any type and any name will do: the process that opens it
     reaches nothing else. Safetensors alone. Raises ModelError, also for a model with code of its own."""
     config = read_config(folder / "config.json", closed=require_no_code)
+    refuse_other_weights(folder, config)
     companions = companions_in(folder, None, processor)
     for path in configs_of(companions):
         read_config(path, closed=require_no_code)
     require_image_config(folder, companions, f"{scheme}:FOLDER?processor=FOLDER")
     weights = weights_in(folder, False, scheme)
-    own = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in _READ and path.is_file()}
-    own = {name: path for name, path in own.items() if name not in _NOT_READ}
+    own = {name: folder / name for name in _OF_THE_MODEL if (folder / name).is_file()}
+    reading = processor if processor and any((processor / name).is_file() for name in TOKENIZER_FILES) else folder
+    for path in reading.iterdir():
+        if path.suffix in _READ and path.is_file() and path.name not in _ELSEWHERE:
+            own[path.name] = path
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}
     files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
     return TransformersFolder(folder, str(config.get("model_type")), config, tuple(weights), files, plain=True)
+
+
+def code_of(found: TransformersFolder, version: int) -> int | str:
+    """Which code gives a folder's numbers: an adapter's version, and for a plain folder that of its way."""
+    return f"{version} plain {PLAIN_VERSION}" if found.plain else version
 
 
 def plain_note(found: TransformersFolder) -> str | None:
     """What a record says of a plain folder's model; None for another."""
     if not found.plain:
         return None
-    return f"opened by transformers' own class for {found.kind[:80]}, in a process without network and other files"
+    return f"opened by transformers' own class for {found.kind[:80]}, in a process of its own"
 
 
 def class_of_task(found: TransformersFolder, mapping: str) -> str:

@@ -17,7 +17,7 @@ from fairgate.models.checkpoints.device import Device
 from fairgate.models.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config, require_weights
 
 _WEIGHTS = "model.safetensors"
-_SHARDS = "model.safetensors.index.json"
+SHARDS = "model.safetensors.index.json"
 GENERATION_CONFIG = "generation_config.json"
 IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
@@ -51,7 +51,7 @@ class TransformersFolder:
         """Those that decide how text is cut; of a plain folder all that may, whatever they are called."""
         if not self.plain:
             return self.named(TOKENIZER_FILES)
-        others = {"config.json", _SHARDS, *IMAGE_CONFIGS}
+        others = {"config.json", SHARDS, *IMAGE_CONFIGS}
         return [path for role, path in self.files.paths.items() if role not in others and path not in self.weights]
 
     def named(self, names: Collection[str]) -> list[Path]:
@@ -93,7 +93,7 @@ def find_folder(
     weights = weights_in(folder, pickled, scheme)
     if generates and (folder / GENERATION_CONFIG).is_file():
         read_config(folder / GENERATION_CONFIG)
-    names = ("config.json", _SHARDS, *([GENERATION_CONFIG] if generates else []))
+    names = ("config.json", SHARDS, *([GENERATION_CONFIG] if generates else []))
     own = {name: folder / name for name in names if (folder / name).is_file()}
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}
     files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
@@ -183,8 +183,8 @@ def weights_in(folder: Path, pickled: bool, scheme: str) -> list[Path]:
     found = []
     if (folder / _WEIGHTS).is_file():
         found = [folder / _WEIGHTS]
-    elif (folder / _SHARDS).is_file():
-        found = shards_of(folder / _SHARDS)
+    elif (folder / SHARDS).is_file():
+        found = shards_of(folder / SHARDS)
     elif pickled and (folder / "pytorch_model.bin").is_file():
         found = [folder / "pytorch_model.bin"]
     if not found:

@@ -13,6 +13,7 @@ from fairgate.models.checkpoints import (
     Device,
     TransformersFolder,
     class_of_task,
+    code_of,
     load_parts,
     plain_note,
     split_options,
@@ -51,7 +52,7 @@ class TransformersClassifiers(FolderFamily):
         names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, where)
         files = FixedLabelFiles(
             fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
-            identity={"adapter": "classifier", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
+            identity={"adapter": "classifier", "code": code_of(found, CODE_VERSION), "libraries": versions(*LIBRARIES)},
             heads={"": names},
             load=partial(isolated_classifier if found.plain else load, found),
             preprocessing=folder_preprocessing(found, "classifier"),

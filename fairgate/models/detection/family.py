@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import DETECTORS, READ_TEXTS, TransformersFolder, plain_note, split_options
+from fairgate.models.checkpoints import DETECTORS, READ_TEXTS, TransformersFolder, code_of, plain_note, split_options
 from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.detection.judged import JudgedDetector
@@ -41,11 +41,10 @@ class DetectorFamily(FolderFamily):
 class DetectorModel(JudgedDetector):
     """A judged detector of transformers."""
 
-    preparation = f"detector/{CODE_VERSION}"
-
     def __init__(self, found: TransformersFolder, request: Request) -> None:
         super().__init__(request, "fp32")
         self.fingerprint, self._found = found.fingerprint, found
+        self.preparation = f"detector/{code_of(found, CODE_VERSION)}"
         self.note = plain_note(found)
         self.preprocessing = folder_preprocessing(found, "detector")
         if found.kind in READ_TEXTS:

@@ -6,11 +6,13 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -39,6 +41,7 @@ _PASSED_ON = (
 _SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _HOST = "fairgate.models.isolated"
 _SHOWN = 1500  # characters of an error
+_LAST = 5  # seconds between its last word and its end
 
 
 class IsolatedModel:
@@ -51,9 +54,8 @@ class IsolatedModel:
 
     def __init__(self, uri: str, task: Mapping[str, Any], readable: Iterable[Path], host: str = _HOST) -> None:
         self.uri, self._lock = uri, threading.Lock()
-        self._home = tempfile.TemporaryDirectory(prefix="fairgate-isolated-")
+        home = Path(tempfile.mkdtemp(prefix="fairgate-isolated-")).resolve()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        home = Path(self._home.name).resolve()
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         self._process = subprocess.Popen(  # noqa: S603 - this Python, and a file of this package
             [sys.executable, "-I", "-B", "-X", "utf8", str(_SCRIPT)],
@@ -63,7 +65,7 @@ class IsolatedModel:
             cwd=home,
             env={**environment, **_SET, "HOME": str(home), "TMPDIR": str(home)},
         )
-        self._end = weakref.finalize(self, _ended, self._process, self._home, self._errors)
+        self._end = weakref.finalize(self, _ended, self._process, home, self._errors)
         package = Path(__file__).parents[2]
         paths = [path.resolve() for path in readable]
         settings = {
@@ -72,6 +74,9 @@ class IsolatedModel:
             "readable": [str(package), *_installed(), *map(str, paths)],
             "writable": str(home),
             "path": [*_installed(), str(package.parent)],
+            "strict": in_ci(os.environ),
+            # Linux ends it with the thread that started it, which may be a short one
+            "parent": os.getpid() if threading.current_thread() is threading.main_thread() else None,
         }
         opened, _ = self._answered(lambda stream: _begin(stream, settings))
         self.facts: dict[str, Any] = opened
@@ -91,7 +96,7 @@ class IsolatedModel:
             try:
                 write(self._process.stdin)
                 content, arrays = receive(self._process.stdout)  # type: ignore[arg-type]
-            except (OSError, EOFError, ValueError, TypeError, KeyError) as error:
+            except Exception as error:  # of any type: what it answers may be anything
                 broken = self._broken(error)
                 self._end()
                 raise broken from error
@@ -105,13 +110,15 @@ class IsolatedModel:
     def _broken(self, error: Exception) -> ModelError:
         if not self._end.alive:
             return ModelError("the process that opened the model has ended.", where=self.uri, remedy="run again")
-        if isinstance(error, ValueError | TypeError | KeyError):  # it answers nonsense, and may live on
-            self._process.kill()
+        nonsense = not isinstance(error, OSError | EOFError)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0 if nonsense else _LAST)
+        self._process.kill()  # it may live on
         code = self._process.wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _SHOWN))
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         last = f": {clean(lines[-1], 200)}" if lines else ""
-        how = f"signal {-code}" if code < 0 and not isinstance(error, ValueError) else type(error).__name__
+        how = f"signal {-code}" if code < 0 and not nonsense else type(error).__name__
         return ModelError(
             f"the process that opened the model ended early ({how}{last}).",
             where=self.uri,
@@ -128,7 +135,7 @@ class IsolatedModel:
             return DeviceError(words, where=self.uri, remedy="run with --device cpu")
         remedy = content.get("remedy")
         return ModelError(
-            words if remedy else f"{content.get('doing', 'the model failed')} ({kind}: {words}).",
+            words if remedy else f"{clean(str(content.get('doing')), 80)} ({kind}: {words}).",
             where=clean(str(content.get("where") or self.uri), 300),
             remedy=clean(str(remedy or _REMEDY), 400),
         )
@@ -142,7 +149,7 @@ class IsolatedModel:
                 where=self.uri,
                 remedy="run on Linux 5.13 or newer with Landlock and seccomp, or judge a table of its answers",
             )
-        self.facts["note"] = f"{problem}: judge files only of authors that you trust."
+        warnings.warn(f"{problem}: judge files only of authors that you trust.", stacklevel=2)
 
 
 _REMEDY = "check the folder's files; a table always works: answers:, labels:, detections: or scores:FILE"
@@ -165,11 +172,12 @@ def _installed() -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _ended(process: subprocess.Popen[bytes], home: tempfile.TemporaryDirectory[str], errors: IO[bytes]) -> None:
+def _ended(process: subprocess.Popen[bytes], home: Path, errors: IO[bytes]) -> None:
     process.kill()
     for stream in (process.stdin, process.stdout, errors):
         if stream is not None:
             with contextlib.suppress(OSError):
                 stream.close()
     process.wait()
-    home.cleanup()
+    with contextlib.suppress(RecursionError):  # folders in folders without end stay
+        shutil.rmtree(home, ignore_errors=True)  # changes no file's mode, as TemporaryDirectory does

@@ -46,7 +46,7 @@ def _of(
             _, arrays = model.ask("pictures", _numbered(picture.levels for picture in pictures))
         else:
             _, arrays = model.ask("prepared", prepared(pictures), count=len(pictures))
-        return np.asarray(arrays["outputs"], dtype=np.float32)
+        return _rows(arrays, len(pictures))
 
     return lambda image: UnpreparedPicture(np.asarray(image, dtype=np.uint8), model), outputs
 
@@ -55,6 +55,14 @@ def prepared(pictures: Sequence[UnpreparedPicture]) -> dict[str, Any]:
     """Arrays of pictures as their own process prepares them, by `PLACE/NAME`."""
     _, arrays = pictures[0].by.ask("prepare", _numbered(picture.levels for picture in pictures))
     return arrays
+
+
+def _rows(arrays: Mapping[str, Any], count: int) -> Embeddings:
+    """Outputs of so many pictures or texts, (count, width) float32. Raises ModelError for other ones."""
+    outputs = np.asarray(arrays["outputs"], dtype=np.float32)
+    if outputs.ndim != 2 or len(outputs) != count:  # a single row would be taken for every picture's
+        raise ModelError(f"the model answered {count:,} questions with numbers of shape {outputs.shape}.")
+    return outputs
 
 
 def _numbered(levels: Any) -> dict[str, Any]:
@@ -81,7 +89,7 @@ def isolated_towers(found: TransformersFolder, device: Device) -> Encoder:
 
     def encode_tokens(tokens: Mapping[str, Any]) -> Embeddings:
         _, arrays = model.ask("texts", {name: np.asarray(ids) for name, ids in tokens.items()})
-        return np.asarray(arrays["outputs"], dtype=np.float32)
+        return _rows(arrays, len(tokens["ids"]))
 
     def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
         return model.ask("tokens", {}, prompts=list(prompts))[1]
@@ -102,8 +110,8 @@ class IsolatedDetector:
         """As of the detectors that fairgate runs itself: (MOST_BOXES, 5) of each picture."""
         _, arrays = self._model.ask("boxes", _numbered(np.asarray(picture) for picture in pictures), name=what)
         boxes = np.asarray(arrays["boxes"], dtype=np.float32)
-        if boxes.shape != (len(pictures), MOST_BOXES, 5):
-            raise ModelError(f"the model answered with numbers of shape {boxes.shape}, which are no boxes.")
+        if boxes.shape != (len(pictures), MOST_BOXES, 5) or not np.isfinite(boxes).all():
+            raise ModelError(f"the model answered with numbers of shape {boxes.shape}, or NaN: no boxes.")
         return list(boxes)
 
 

@@ -1,5 +1,6 @@
 """The first file of the child process that opens a stranger's model. It gives up what the model must not have, for
-good, before any library is imported: files outside the model and the installed packages, the network, other programs.
+good, before any library is imported: files outside the model and the installed packages, the network, other programs
+and processes, and what root may do.
 
 Linux enforces it (Landlock and seccomp), so native readers of weights and tokenizers are bound too. An audit hook
 refuses the same in Python where a kernel cannot. The standard library alone is imported here.
@@ -7,6 +8,7 @@ refuses the same in Python where a kernel cannot. The standard library alone is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -26,22 +28,43 @@ _READ = 1 << 2 | 1 << 3  # a file, a folder's list
 _WRITE = 1 << 1 | 0b111111111 << 4  # a file; removing and making anything
 _BY_VERSION = {2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # linking and moving, truncating, commands to devices
 _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
+_END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _OTHERS = 0b11  # abstract sockets of, and signals to, other processes: from version 6
 
 _REFUSED = {
-    # socket, connect, accept, bind, listen, execve, ptrace, mount, add_key, request_key, keyctl, unshare,
-    # open_by_handle_at, setns, process_vm_readv, process_vm_writev, bpf, execveat, io_uring_setup, pidfd_getfd
     "x86_64": (
-        0xC000003E,
-        (41, 42, 43, 49, 50, 59, 101, 165, 248, 249, 250, 272, 304, 308, 310, 311, 321, 322, 425, 438),
+        # socket, connect, accept, bind, listen, execve, ptrace, mount, add_key, request_key, keyctl, unshare,
+        *(41, 42, 43, 49, 50, 59, 101, 165, 248, 249, 250, 272),
+        # open_by_handle_at, setns, process_vm_readv, process_vm_writev, bpf, execveat, io_uring_setup, pidfd_getfd,
+        *(304, 308, 310, 311, 321, 322, 425, 438),
+        # fork, vfork; tkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal, pidfd_open; setpriority, ioprio_set
+        *(57, 58, 200, 129, 297, 424, 434, 141, 251),
+        # truncate; chmod, fchmod, fchmodat, fchmodat2, chown, fchown, lchown, fchownat, utime, utimes, futimesat,
+        # utimensat, setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr, setxattrat, removexattrat,
+        # file_setattr, openat2: Landlock knows none of them, or not on every kernel;
+        *(76, 90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466, 469, 437),
+        # memory, queues and semaphores that programs share: shmget, shmat, shmctl, semget, semop, semctl, semtimedop,
+        # msgget, msgsnd, msgrcv, msgctl, mq_open, mq_unlink; chroot, umount2, perf_event_open, fanotify_init,
+        # userfaultfd
+        *(29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241, 161, 166, 298, 300, 323),
     ),
     "aarch64": (
-        0xC00000B7,
-        (198, 203, 202, 200, 201, 221, 117, 40, 217, 218, 219, 97, 265, 268, 270, 271, 280, 281, 425, 438),
+        *(198, 203, 202, 200, 201, 221, 117, 40, 217, 218, 219, 97),
+        *(265, 268, 270, 271, 280, 281, 425, 438),
+        *(130, 138, 240, 424, 434, 140, 30),
+        *(45, 52, 53, 452, 55, 54, 88, 5, 6, 7, 14, 15, 16, 463, 466, 469, 437),
+        *(194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181, 51, 39, 241, 262, 282),
     ),
 }
-"""By processor: how seccomp names it, and the system calls that are answered with "not permitted"."""
-_ALLOW, _NOT_PERMITTED = 0x7FFF0000, 0x00050001
+"""By processor: the system calls that are answered with "not permitted", in one order."""
+_NAMES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""How seccomp calls a processor."""
+_ALL = 0xFFFFFFFF
+_THREAD = 0x10000  # of clone: a thread of this process, not another one
+_CUT, _MODE = 0x200, 0x203  # of open: to cut a file; that, and whether it is opened for reading alone
+_ALLOW, _NOT_PERMITTED, _NOT_THERE = 0x7FFF0000, 0x00050001, 0x00050026
+_CLONE3 = 435  # its flags are in memory, which a filter cannot see: the C library takes clone instead
+_KEPT = 0b110  # capabilities of root: to read, where files are let through, what others own
 _OTHER_NUMBERS = 0x40000000  # x86-64's second table of system calls begins here
 
 _EVENTS = (
@@ -64,6 +87,7 @@ def restrict(readable: Iterable[Path], writable: Path) -> list[str]:
     else:
         if not _confine(libc, allowed, writable):
             missing.append(FILES)
+        _give_up_root(libc)
         if not _filter_calls(libc):
             missing += [NETWORK, PROGRAMS]
     _refuse_in_python([os.path.realpath(path) for path in allowed] if FILES in missing else None)
@@ -119,20 +143,48 @@ def _confine(libc: Any, allowed: Iterable[Path], writable: Path) -> bool:
     return not failed
 
 
+def _some_calls(processor: str) -> list[tuple[int, int, int, int, bool]]:
+    """System calls that depend on an argument: the number, which argument, its bits that count, their value, and
+    whether they are permitted with that value alone, or with any other."""
+    own = os.getpid()
+    if processor == "x86_64":  # clone, kill, tgkill, prlimit64, prctl (to outlive the parent), open, openat
+        clone, kill, tgkill, limits, control, opening = 56, 62, 234, 302, 157, [(2, 1), (257, 2)]
+    else:
+        clone, kill, tgkill, limits, control, opening = 220, 129, 131, 261, 167, [(56, 2)]
+    some = [(clone, 0, _THREAD, _THREAD, True), (kill, 0, _ALL, own, True), (tgkill, 0, _ALL, own, True)]
+    some += [(limits, 0, _ALL, 0, True), (control, 0, _ALL, _END_WITH_PARENT, False)]
+    return some + [(number, place, _MODE, _CUT, False) for number, place in opening]
+
+
 def _filter_calls(libc: Any) -> bool:
     """Whether seccomp refuses the system calls from now on, in this thread and in all that it starts."""
-    if sys.platform != "linux" or platform.machine() not in _REFUSED:
+    processor = platform.machine()
+    if sys.platform != "linux" or processor not in _REFUSED:
         return False
-    architecture, numbers = _REFUSED[platform.machine()]
-    load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
-    length = len(numbers)
-    steps = [(load, 0, 0, 4), (equal, 0, length + 3, architecture), (load, 0, 0, 0)]
-    steps.append((at_least, length + 1, 0, _OTHER_NUMBERS))
-    steps += [(equal, length - place, 0, number) for place, number in enumerate(numbers)]
-    steps += [(answer, 0, 0, _ALLOW), (answer, 0, 0, _NOT_PERMITTED)]
+    load, equal, at_least, bits, answer = 0x20, 0x15, 0x35, 0x54, 0x06
+    refuse = (answer, 0, 0, _NOT_PERMITTED)
+    steps = [(load, 0, 0, 4), (equal, 1, 0, _NAMES[processor]), refuse]
+    steps += [(load, 0, 0, 0), (at_least, 0, 1, _OTHER_NUMBERS), refuse]
+    steps += [(equal, 0, 1, _CLONE3), (answer, 0, 0, _NOT_THERE)]
+    for number in _REFUSED[processor]:
+        steps += [(equal, 0, 1, number), refuse]
+    for number, place, mask, value, alone in _some_calls(processor):
+        steps += [(equal, 0, 5, number), (load, 0, 0, 16 + 8 * place), (bits, 0, 0, mask)]
+        steps += [(equal, int(alone), int(not alone), value), refuse, (answer, 0, 0, _ALLOW)]
+    steps.append((answer, 0, 0, _ALLOW))
     program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
     header = struct.pack("@HP", len(steps), ctypes.addressof(program))
     return not libc.prctl(22, 2, ctypes.create_string_buffer(header), 0, 0)  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+
+
+def _give_up_root(libc: Any) -> None:
+    """Of what root may do to the machine (load modules, set clocks, watch every file) keep nothing but `_KEPT`."""
+    header = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
+    data = ctypes.create_string_buffer(24)
+    if not libc.capget(header, data):
+        effective, permitted, _, *_ = struct.unpack("=6I", data.raw)
+        kept = struct.pack("=6I", effective & _KEPT, permitted & _KEPT, 0, 0, 0, 0)
+        libc.capset(header, ctypes.create_string_buffer(kept, 24))
 
 
 def _refuse_in_python(allowed: list[str] | None) -> None:
@@ -149,14 +201,32 @@ def _refuse_in_python(allowed: list[str] | None) -> None:
     sys.addaudithook(hook)
 
 
+def _go_first(parent: int | None) -> None:
+    """Be what the kernel ends where memory is short, and end with the parent, whatever ends it."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    libc = ctypes.CDLL(None)
+    if parent is not None and hasattr(libc, "prctl"):
+        libc.prctl(_END_WITH_PARENT, 9, 0, 0, 0)
+        if os.getppid() != parent:
+            sys.exit(1)
+
+
 def main() -> None:
-    """Read what is to be opened, give up the rest, and answer until there is nothing more to answer."""
+    """Read what is to be opened, give up the rest, and answer until there is nothing more to answer; if it has to be
+    strict, open nothing where something is missing."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not become an answer
     questions = sys.stdin.buffer
     (length,) = struct.unpack("<I", questions.read(4))
     settings: Mapping[str, Any] = json.loads(questions.read(length))
+    _go_first(settings["parent"])
     missing = restrict([Path(path) for path in settings["readable"]], Path(settings["writable"]))
+    if missing and settings["strict"]:
+        told = json.dumps({"content": {"missing": missing}, "arrays": []}).encode()
+        answers.write(struct.pack("<I", len(told)) + told)
+        answers.flush()
+        return
     sys.path[:] = settings["path"]
     import importlib
 

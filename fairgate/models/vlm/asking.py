@@ -4,13 +4,11 @@ No torch."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from fairgate.ground.errors import ModelError
-from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import GENERATION_CONFIG, TransformersFolder, read_config
 from fairgate.models.vlm.judged import Average
 
@@ -101,19 +99,6 @@ def end_ids(folder: TransformersFolder) -> list[int] | None:
     if folder.kind == "blip-2":
         return inner
     return own or inner if path is None else ids
-
-
-_WITH_TEMPLATES = ("tokenizer_config.json", "processor_config.json", "chat_template.json", "chat_template.jinja")
-
-
-def chat_templates(folder: TransformersFolder) -> list[str]:
-    """Of a plain folder, the chat templates that its files hold, as digests; nothing of another: its are not used."""
-    found = []
-    for path in folder.named(_WITH_TEMPLATES) if folder.plain else []:
-        text = path.read_text(encoding="utf-8", errors="replace")
-        template = json.loads(text).get("chat_template") if path.suffix == ".json" else text
-        found.append(digest([path.suffix, template]) if template else "")
-    return sorted(filter(None, found))
 
 
 def unused_decoding(folder: TransformersFolder) -> str | None:

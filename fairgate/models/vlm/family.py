@@ -26,6 +26,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
     LANGUAGE_MODELS,
     TransformersFolder,
+    code_of,
     load_parts,
     naming,
     plain_note,
@@ -40,7 +41,6 @@ from fairgate.models.vlm.asking import (
     IMAGE,
     QUESTION,
     Asking,
-    chat_templates,
     end_ids,
     read_asking,
     read_chat,
@@ -103,8 +103,8 @@ class SeeingModel(LabelLikelihoods):
             require_processor(found)
         self.asking = asking
         self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
-        self.preparation = f"vlm/{CODE_VERSION}"
-        self.tokenizer = digest([folder_tokenizer(found), end_ids(found), *chat_templates(found)])
+        self.preparation = f"vlm/{code_of(found, CODE_VERSION)}"
+        self.tokenizer = digest([folder_tokenizer(found), end_ids(found)])
         self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
         self.unused, self._found = unused_decoding(found), found
         self.note = plain_note(found)

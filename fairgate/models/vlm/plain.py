@@ -3,6 +3,7 @@ a label at a time. For the isolated process."""
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -132,9 +133,11 @@ def _limited(where: str) -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(_PATIENCE)
+    faulthandler.dump_traceback_later(2 * _PATIENCE, exit=True, file=2)  # 9**9**9 hears no signal
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
 
