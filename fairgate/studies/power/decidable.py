@@ -33,7 +33,7 @@ RUNS, LOSS_RUNS, MISSED = 200, 60, 0.07
 LOSSES = (0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 MOST_GROUPS = 12
 """Losses are simulated in the smallest of more groups."""
-_DRAWS, _HOPELESS = 1000, 1e7
+_DRAWS, _HOPELESS, _NO_LIMIT = 1000, 1e7, 1e9
 _STOPS = {24: 0, 40: 1}
 """After so many runs with a loss, so few misses are enough: all `LOSS_RUNS` say otherwise in at most 2.9% of cases."""
 
@@ -339,7 +339,7 @@ def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> _Needed:
     most, there = 0.0, 0.0
     each = 1 - (1 - WANTED_PASSES) / max(len(changes), 1)  # so that all groups pass together
     for column in changes.values():
-        loss, limits, units, margin = np.array(column, dtype=float).T
+        loss, limits, units, margin = np.minimum(np.array(column, dtype=float).T, _NO_LIMIT)
         typical = float(np.median(limits - loss)) + float(ndtri(each)) * float(loss.std())
         inside = float(np.clip((limits <= margin).mean(), 0.6, each))
         spread = min(float(np.quantile(limits, each)), float(margin[0] * ndtri(each) / ndtri(inside)))
@@ -347,4 +347,5 @@ def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> _Needed:
         there = max(there, float(np.median(units)))
         most = max(most, float(np.median(units)) * (far / float(margin[0])) ** 2)
     units = math.ceil(most) if there < most < _HOPELESS else None
-    return _Needed(units, float(np.quantile(worst, WANTED_PASSES, method="higher")) if changes else None)
+    decided = float(np.quantile(worst, WANTED_PASSES, method="higher")) if changes else math.inf
+    return _Needed(units, decided if math.isfinite(decided) else None)

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import situations
 from jsonschema import Draft202012Validator
 from toy_repository import SUITE, Toy, toy_repository
 
 from fairgate import gate
 from fairgate.ground.errors import SuiteError
 from fairgate.probes import ProbeScores
-from fairgate.records import CheckPower, PowerRecord
+from fairgate.records import CheckPower, CheckResult, PowerRecord
 from fairgate.records.schemas import schema_file, schema_of, schema_text
 from fairgate.reports import power_lines
 from fairgate.studies.power import decidable, suite_power
@@ -215,3 +216,16 @@ def test_a_loss_that_is_clearly_seen_or_missed_takes_few_runs(
     stub: Any = Runs()
     assert decidable._seen(stub, stub, {"own"}, [("gender", "female")], 0.1) == ({"own"} if seen else set())
     assert len(taken) == runs
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("endless", [1, 36, 40])
+def test_limits_without_an_end_name_no_margin_and_no_endless_number_of_images(endless: int) -> None:
+    def check(lo: float) -> CheckResult:
+        group = situations.group("Black", 0.8, 0.8, "inconclusive", images=6).model_copy(update={"delta_lo": lo})
+        return situations.compared([group], "inconclusive", bound=0.02)
+
+    runs = [[check(-math.inf if at < endless else -0.3)] for at in range(40)]
+    needed = decidable._needed(runs, "by-group")
+    assert needed.margin == (0.3 if endless == 1 else None)
+    assert needed.units is None or needed.units < 10_000
