@@ -110,7 +110,7 @@ class CheckResult(RecordPart):
     those of other seeds that equal another one; they count.
 
     Of an inconclusive comparison, `sets_needed` sets (in groups: of each group) would settle it nine times in ten, were
-    the estimate the truth, and within `margin_decided` the present ones would find it, were there no change.
+    the estimate the truth; at a margin of `margin_decided` this very run would pass.
 
     A check of `tier` "watch" spends no alpha: its comparisons are a family apart, and its verdict decides nothing.
 

@@ -128,7 +128,7 @@ def _settle(failed: Sequence[CheckResult], record: RunRecord) -> Iterator[NextSt
 
 
 def _more_or_a_margin(check: CheckResult, unit: str) -> str:
-    """How many to score; of many more than there are, the margin that those that are there can decide."""
+    """How many to score; of many more than there are, a margin at which those that are there pass."""
     there = min((group.n_sets for group in check.undecided_groups if group.delta is not None), default=check.n_sets)
     margin = check.margin_decided
     if margin is None or check.bound is None or (check.sets_needed or 0) <= _MANY * there:
@@ -136,7 +136,7 @@ def _more_or_a_margin(check: CheckResult, unit: str) -> str:
     digits = 1 - math.floor(math.log10(margin))
     wider = math.ceil(margin * 10**digits) / 10**digits
     return (
-        f"these {unit}s can decide a margin of about {wider:g} (merge it first); {check.bound:g} takes "
+        f"these {unit}s can decide a margin of {wider:g} (merge it first); {check.bound:g} takes "
         f"{enough_words(check, unit)}"
     )
 

@@ -251,5 +251,6 @@ def stricter(own: statistics.PairedResult, tempered: statistics.PairedResult) ->
     rank = [np.array([STRICTNESS[result.outcome(at)] for at in range(result.delta.size)]) for result in (own, tempered)]
     counts = rank[1] > rank[0]
     chosen = {name: np.where(counts, getattr(tempered, name), getattr(own, name)) for name in statistics.BY_GROUP}
+    chosen["margin_decided"] = np.fmax(own.margin_decided, tempered.margin_decided)  # both have to pass at it
     overall: statistics.Outcome = max(own.overall, tempered.overall, key=STRICTNESS.__getitem__)
     return replace(own, **chosen, overall=overall), STRICTNESS[tempered.overall] > STRICTNESS[own.overall]

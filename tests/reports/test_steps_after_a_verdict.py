@@ -45,7 +45,7 @@ def test_an_interval_that_reaches_over_a_bound_wants_more_images_of_the_groups_i
         (900, "score about 900 images per group"),
         (
             2_645,
-            "these images can decide a margin of about 0.063 (merge it first); 0.02 takes about 2,645 images per group",
+            "these images can decide a margin of 0.063 (merge it first); 0.02 takes about 2,645 images per group",
         ),
     ],
 )

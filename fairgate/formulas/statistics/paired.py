@@ -39,6 +39,9 @@ _ODDS = 1.28
 _HOPELESS = 1000
 """`sets_needed` beyond this many times the present sets is no advice."""
 
+_TRIED = 8
+"""Margins that are tried, each a tenth wider, for one at which a run passes."""
+
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
@@ -241,6 +244,7 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
     alone = adjusted(comparison.harms)
     p_alone: FloatArray = np.min(alone, axis=0) if own is None else np.max(alone, axis=0)
     verdict = np.where(worse, "fail", np.where(not_worse, "pass", "inconclusive"))
+    open_ = verdict == "inconclusive"
     overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
     low, high = interval.mean - interval.below, interval.mean + interval.above
     # What a step settled lies beyond the margin (Hsu and Berger 1999), also where a single step would not say so.
@@ -266,11 +270,11 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
         overall=overall,
         n_sets=interval.n_sets,
         sets_needed=np.where(
-            verdict == "inconclusive",
+            open_,
             np.where(clear, _in_family(p_worse, p_alone, interval, design), _sets_needed(interval, own, design)),
             np.nan,
         ),
-        margin_decided=np.where((verdict == "inconclusive") & ~clear, _margin_decided(interval, own, design), np.nan),
+        margin_decided=np.where(open_ & ~clear, _margin_decided(comparison, interval, own, open_), np.nan),
         clear_alone=clear & ~worse,
         gap=np.full(worse.size, np.nan) if own is None else design.sign * own.mean + 0.0,
         margin=margin,
@@ -293,13 +297,30 @@ def _sets_needed(change: SimultaneousLimits, own: SimultaneousLimits | None, des
     return np.where(fell & behind, np.maximum(needed, also), passes)
 
 
-def _margin_decided(change: SimultaneousLimits, own: SimultaneousLimits | None, design: Design) -> FloatArray:
-    """Per group, the margin that `_settles` finds enough sets for, were there no change; of gaps, either may pass."""
-    sides: list[FloatArray] = [limits.below + _ODDS * limits.error for limits in (change, own) if limits is not None]
-    if design.harm == "either":
-        sides = [np.maximum(sides[0], change.above + _ODDS * change.error)]
-    least: FloatArray = np.min(sides, axis=0)
-    return least
+def _margin_decided(
+    comparison: PairedComparison, change: SimultaneousLimits, own: SimultaneousLimits | None, open_: NDArray[np.bool_]
+) -> float:
+    """A margin at which the open groups pass on these very sets, by the same test: the first that does of their limit
+    and a few wider ones; of gaps, either may pass. Infinite where none is known."""
+    sides: list[FloatArray] = [limits.below - limits.mean for limits in (change, own) if limits is not None]
+    if comparison.design.harm == "either":
+        sides = [np.maximum(sides[0], change.above + change.mean)]
+    margin = float(np.min(sides, axis=0)[open_].max(initial=0.0)) * (1 + 1e-9)  # past the limit, not on it
+    for _ in range(_TRIED if comparison.design.margin < margin < np.inf else 0):
+        wider = replace(comparison, design=replace(comparison.design, margin=margin))
+        if (_p_not_worse(wider)[open_] <= comparison.design.alpha).all():
+            return margin
+        margin *= 1.1
+    return np.inf
+
+
+def _p_not_worse(comparison: PairedComparison) -> FloatArray:
+    """Per group, the p by which it passes at the comparison's margin."""
+    if comparison.gap is not None:
+        best: FloatArray = np.min(adjusted(comparison.goods), axis=0)
+        return best
+    worst: FloatArray = np.max([adjusted([good])[0] for good in comparison.goods], axis=0)
+    return worst
 
 
 def _in_family(p_worse: FloatArray, p_alone: FloatArray, interval: SimultaneousLimits, design: Design) -> FloatArray:

@@ -43,8 +43,8 @@ class PairedResult:
     """(groups,), sets with which an inconclusive group would settle, nine times in ten, were its estimate the truth.
     NaN where it is settled; infinite where the estimate sits so near the margin that no number of sets helps."""
     margin_decided: FloatArray
-    """(groups,), margin within which the present sets would find an inconclusive group, nine times in ten, were
-    there no change. NaN where it is settled, or would be alone"""
+    """(groups,), of an inconclusive group, a margin at which the comparison passes on these very sets.
+    NaN where it is settled, or would be alone; infinite where no such margin is known"""
     clear_alone: NDArray[np.bool_]
     """(groups,), whether a group that does not fail would, were this comparison the whole family"""
     gap: FloatArray
@@ -88,8 +88,8 @@ class PairedResult:
 
     @property
     def margin_to_settle(self) -> float | None:
-        """The margin within which the present sets would find every inconclusive group, nine times in ten, were there
-        no change; None where none is known, or a group seems to have fallen further than the margin."""
+        """A margin at which all groups pass on these very sets; None where none is known, or a group seems to have
+        fallen further than the margin."""
         open_ = self.verdict == "inconclusive"
         if self.overall != "inconclusive" or (open_ & (self.harmful > self.margin)).any():
             return None

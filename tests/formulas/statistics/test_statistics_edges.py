@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from fairgate.formulas.statistics import (
     holm,
     moods_median_test,
     paired_statistic_test,
+    paired_test,
     set_counts,
     weighted_median,
 )
@@ -73,10 +75,29 @@ def test_sets_needed_follow_from_the_spread_of_the_groups_own_draws() -> None:
     error = draws.std(axis=0, ddof=1)
     reach = np.maximum(np.array([0.183, 0.0915]), norm.isf(0.045) * error)
     assert result.sets_needed.tolist() == np.ceil(((reach + 1.28 * error) / 0.05) ** 2 * 50).tolist()
-    assert result.margin_to_settle == pytest.approx((reach + 1.28 * error).max())
+    assert result.margin_to_settle == pytest.approx(reach.max())
     tiny = paired_statistic_test(0.0, [-1.0, 1.0] * 20, n_sets=10**6, margin=0.5)  # few draws: ddof shows
     spread = np.sqrt(40 / 39)
     assert tiny.sets_needed.tolist() == [np.ceil(((norm.isf(0.045) * spread + 1.28 * spread) / 0.5) ** 2 * 10**6)]
+
+
+@pytest.mark.parametrize(("harm", "gap"), [("lower", False), ("higher", False), ("either", False), ("lower", True)])
+def test_the_margin_that_an_open_comparison_names_is_one_at_which_the_same_sets_pass(
+    harm: Literal["lower", "higher", "either"], gap: bool
+) -> None:
+    rng = np.random.default_rng(5)  # answers are no gaps
+    answers = (rng.random((64, 2)) > [0.14, 0.08]).astype(float), (rng.random((64, 2)) > 0.08).astype(float)
+    noise = np.random.default_rng(8).normal(-0.03, 0.5, (64, 2)), np.zeros((64, 2))
+    for pair in (noise,) if gap else (answers, noise):
+        now, before = pair[::-1] if harm == "higher" else pair
+        at = partial(paired_test, now, before, harm=harm, gap=gap, draws=1000)
+        open_ = at(margin=0.05, rng=stream(1, "test"))
+        named = open_.margin_to_settle
+        assert open_.overall == "inconclusive"
+        assert named is not None
+        assert named > 0.05
+        for margin in (named, named * 1.1):
+            assert at(margin=margin, rng=stream(1, "test")).overall == "pass"
 
 
 def test_few_sets_say_nothing_unless_nothing_changed_at_all() -> None:
@@ -101,9 +122,9 @@ def test_two_sets_and_two_groups_are_the_fewest_and_the_method_is_said() -> None
     candidate, baseline = np.array([[0.5, 0.7], [0.9, 0.9]]), np.array([[0.6, 0.6], [0.7, 0.9]])
     np.testing.assert_allclose(group_changes(candidate, baseline), [[-0.1, 0.1], [0.1, -0.1]])
     for result in (
-        group_regression(candidate, baseline, margin=0.1, rng=stream(0, "two"), draws=100),
+        group_regression(candidate, baseline, margin=0.05, rng=stream(0, "two"), draws=100),
         image_regression(
-            candidate.ravel(), baseline.ravel(), [0, 1, 0, 1], groups=2, margin=0.1, rng=stream(0, "two"), draws=100
+            candidate.ravel(), baseline.ravel(), [0, 1, 0, 1], groups=2, margin=0.05, rng=stream(0, "two"), draws=100
         ),
     ):
         assert (result.method, result.draws, result.overall) == ("max-t bootstrap", 100, "inconclusive")
