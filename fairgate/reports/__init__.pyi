@@ -61,6 +61,7 @@ from .run_terminal import terminal_summary as terminal_summary
 from .run_terminal import terminal_table as terminal_table
 from .sentences import by_attribute as by_attribute
 from .sentences import sentence as sentence
+from .sentences import worst_first as worst_first
 from .standalone_page import Page as Page
 from .standalone_page import render_review as render_review
 from .study_page import study_files as study_files

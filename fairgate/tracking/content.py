@@ -8,6 +8,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
+from fairgate import reports
 from fairgate.ground.errors import clean, harmless
 from fairgate.ground.hashing import digest, sha256_bytes
 from fairgate.records import STRICTNESS, CheckResult, RunRecord, item_name
@@ -197,7 +198,7 @@ def params(record: RunRecord) -> dict[str, str]:
     fixed = {
         "suite_digest": record.suite_digest,
         "alpha": record.decision.alpha,
-        "correction": record.decision.correction,
+        "correction": record.decision.method,
         "seed": record.decision.seed,
         "draws": record.decision.draws,
         "allow_inconclusive": record.allow_inconclusive,
@@ -295,13 +296,14 @@ def tags(record: RunRecord) -> dict[str, str]:
 
 
 def _whom_first(check: CheckResult) -> str:
-    """`woman, doctor: gap`: the group that failed, or is the worst, and the subject, before the check's id."""
-    group = check.failing_groups[0].group if check.failing_groups else check.worst_group
+    """`woman, doctor: gap`: the group that failed worst, or is the worst, and the subject, before the check's id."""
+    failing = reports.worst_first(check, check.failing_groups)
+    group = failing[0].group if failing else check.worst_group
     whom = ", ".join(part for part in (group, check.about) if part)
     return clean(f"{whom}: {item_name(check.id, None, check.against)}" if whom else check.item, 80)
 
 
 def _failing_words(check: CheckResult, longest: int, *verdict: str) -> str:
-    """`skew[doctor] fail: woman, man`: the check, its verdict where it is passed, and the groups that failed."""
-    groups = ", ".join(group.group for group in check.failing_groups)
+    """`skew[doctor] fail: woman, man`: the check, its verdict where it is passed, and failing groups, worst first."""
+    groups = ", ".join(group.group for group in reports.worst_first(check, check.failing_groups))
     return clean(f"{' '.join([check.item, *verdict])}{f': {groups}' if groups else ''}", longest)

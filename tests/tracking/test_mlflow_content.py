@@ -95,6 +95,17 @@ def test_the_table_of_runs_begins_with_the_worst_finding_and_names_the_checkpoin
     assert content.tags(record)["mlflow.source.name"] == record.model.uri
 
 
+def test_of_several_failing_groups_the_run_is_named_after_the_worst() -> None:
+    groups = [
+        GroupResult(group=group, attribute=attribute, value=0.4, delta=delta, verdict="fail", n_images=9, n_sets=9)
+        for group, attribute, delta in [("female", "gender", -0.087), ("dark", "skin_tone", -0.157)]
+    ]
+    check = a_check("no-group-loses", None, verdict="fail", rule="no_worse_than", better="higher", groups=groups)
+    record = a_record(checks=[check], verdict="fail")
+    assert content.run_name(record).startswith("fail dark: no-group-loses,")
+    assert content.tags(record)["fairgate.failing"] == "no-group-loses fail: dark, female"
+
+
 def test_a_closed_gate_is_a_failed_run_and_its_checks_are_named_with_their_groups() -> None:
     groups = [
         GroupResult(group="woman", attribute="gender", value=0.4, delta=-0.2, verdict="fail", n_images=9, n_sets=9),

@@ -61,7 +61,7 @@ def test_a_run_is_read_back_as_it_was_logged(uri: str, client: MlflowClient, fil
     assert run.data.metrics["gate/pass"] == 2
     assert run.data.metrics["gate/fail"] == 0
     assert not {"skew/soup - chef/lo", "fairness/all/delta"} & set(run.data.metrics)
-    assert run.data.params["correction"] == "holm"
+    assert run.data.params["correction"] == "step-down max-T"
     assert run.data.params["suite_digest"] == "d" * 64
     assert run.data.tags["fairgate.verdict"] == "pass"
     assert run.data.tags["fairgate.git.dirty"] == "false"
