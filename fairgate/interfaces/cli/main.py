@@ -55,7 +55,12 @@ def _own(name: str) -> Any:
 
 
 def _of_paths(command: Any) -> Any:
-    """A command, or a group with its commands, that refuses `s3://bucket/name` as a path."""
+    """A command, or a group with its commands, that refuses `s3://bucket/name` as a path.
+
+    Its help is plain text: rich swallows words in brackets, and cuts long names in a terminal of 80 columns.
+    """
+    command.rich_markup_mode = None
+    command.short_help = command.short_help or (command.help or "").partition("\n\n")[0]  # click cuts what it shortens
     if hasattr(command, "get_command"):
         find = type(command).get_command
         command.get_command = lambda ctx, name: (found := find(command, ctx, name)) and _of_paths(found)
@@ -123,6 +128,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     help="A regression test gate for the fairness of vision models.",
 )
 

@@ -145,7 +145,7 @@ def _suite(folder: Path, record: records.RunRecord) -> list[Path]:
 def history(
     suite: Annotated[str, typer.Argument(help="Name of a suite whose runs MLflow keeps.")],
     check: Annotated[
-        str | None, typer.Option(metavar="ITEM", help=r"Only this check, or this item: skew, skew\[doctor].")
+        str | None, typer.Option(metavar="ITEM", help="Only this check, or this item: skew, skew[doctor].")
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Only checks of this metric, as the suite names it.")] = None,
     subject: Annotated[str | None, typer.Option(help="Only items about this subject.")] = None,
