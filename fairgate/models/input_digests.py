@@ -75,13 +75,15 @@ def folder_tokenizer(found: TransformersFolder, **settings: Any) -> str:
     """Digest of a folder's tokenizer, of what decides its class, and of settings that it is called with."""
     decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
     if found.plain:
-        decided |= _acted_on(found)
+        decided |= read_by_library(found.named(_NOTED))
     return tokenizer_digest(found.tokenizer_files, kind=found.kind, **decided, **settings)
 
 
-def _acted_on(found: TransformersFolder) -> dict[str, Any]:
-    """What is a note elsewhere, and decides how a plain folder reads: a chat template, a processor, a longest text."""
-    configs = {path.name: _plain(json.loads(path.read_text(encoding="utf-8"))) for path in found.named(_NOTED)}
+def read_by_library(files: Iterable[Path]) -> dict[str, Any]:
+    """What is a note elsewhere, and decides how a library alone reads: a chat template, a processor, a longest text.
+    `files` are a plain model's, of which configs count."""
+    noted = [path for path in files if path.name in _NOTED]
+    configs = {path.name: _plain(json.loads(path.read_text(encoding="utf-8"))) for path in noted}
     return {f"{file}/{key}": config[key] for file, config in configs.items() for key in _PLAINLY & config.keys()}
 
 

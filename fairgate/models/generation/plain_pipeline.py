@@ -22,7 +22,7 @@ from fairgate.models.contract import Capability, Generating, ImageSource, Reques
 from fairgate.models.family import JudgedModel
 from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import PIPELINES
-from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
+from fairgate.models.input_digests import preprocessing_digest, read_by_library, tokenizer_digest
 from fairgate.models.isolated import IsolatedPainter
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other pictures for the same files
@@ -69,11 +69,17 @@ def find_plain_pipeline(folder: Path) -> PlainPipeline:
     index = read_config(folder / _INDEX, closed=require_no_code)
     where, name = str(folder / _INDEX), index.get("_class_name")
     parts = {part: entry for part, entry in index.items() if isinstance(entry, list) and any(entry)}
-    for what, entry in [("the pipeline", ["diffusers", name]), *parts.items()]:
-        named = len(entry) == 2 and entry[0] in _LIBRARIES and isinstance(entry[1], str) and entry[1].isidentifier()
+    for what, entry in [("pipeline", ["diffusers", name]), *parts.items()]:
+        named = (
+            what.isidentifier()
+            and len(entry) == 2
+            and entry[0] in _LIBRARIES
+            and isinstance(entry[1], str)
+            and entry[1].isidentifier()
+        )
         if not named:
             raise ModelError(
-                f"{what} is code of the model's own ({str(entry)[:80]}), which fairgate does not run.",
+                f"{what[:80]} is code of the model's own ({str(entry)[:80]}), which fairgate does not run.",
                 where=where,
                 remedy="use a checkpoint whose classes diffusers and transformers know, or judge pictures that it "
                 "painted as a dataset",
@@ -118,13 +124,14 @@ class PlainPaintingModel(JudgedModel[IsolatedPainter]):
         self.fingerprint = digest({"files": found.files.fingerprint(), "size": side})
         self.preparation = f"plain/{CODE_VERSION}"
         tokenizers = {
-            part: tokenizer_digest(path for role, path in found.files.paths.items() if role.startswith(f"{part}/"))
+            part: [path for role, path in found.files.paths.items() if role.startswith(f"{part}/")]
             for part in found.components
             if part.startswith("tokenizer")
         }
-        self.tokenizer = digest(tokenizers)
+        read = {part: tokenizer_digest(files, **read_by_library(files)) for part, files in tokenizers.items()}
+        self.tokenizer = digest(read)
         self.preprocessing = preprocessing_digest(adapter="plain", pixels=side)
-        self.note = f"painted by diffusers' own {found.pipeline[:80]}, in a process without network and other files"
+        self.note = f"painted by diffusers' own {found.pipeline[:80]}, in a process of its own"
 
     @property
     def source(self) -> ImageSource:

@@ -100,6 +100,14 @@ def test_parts_that_are_code_of_the_models_own_are_refused(
         opened(folder, pictures)
 
 
+@pytest.mark.parametrize("part", ["../elsewhere", "/etc"])
+def test_a_part_that_lies_outside_of_the_folder_is_refused(part: str, folder: Path, pictures: Pictures) -> None:
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps({**index, part: ["diffusers", "AutoencoderKL"]}))
+    with pytest.raises(ModelError, match="code of the model's own"):
+        opened(folder, pictures)
+
+
 def test_pickled_weights_missing_tensors_and_foreign_options_are_refused(folder: Path, pictures: Pictures) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -130,6 +138,9 @@ def test_another_tokenizer_is_another_reading(folder: Path, pictures: Pictures) 
     after = opened(folder, pictures)
     assert before.tokenizer != after.tokenizer
     assert before.fingerprint != after.fingerprint
+    config = folder / "tokenizer_2" / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": "{{ messages }}"}))
+    assert opened(folder, pictures).tokenizer != after.tokenizer, "some pipelines write prompts into a chat"
     assert before.note.startswith("painted by diffusers' own StableDiffusion3Pipeline")
 
 
