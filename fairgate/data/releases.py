@@ -76,7 +76,11 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
     if not found or (at and version not in found):
         known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
         near = f"there is {', '.join(found)};" if found else did_you_mean(name, known)
-        fetched = f"run `fairgate dataset pull {root.name}.dvc`, `fairgate dataset import`, or `fairgate dataset get`"
+        pointer = root.parent / f"{root.name}.dvc"
+        fetched = "run `fairgate dataset import` or `fairgate dataset get`; of a clone: who has it runs "
+        fetched += f"`dvc add {root.name}` and `dvc push`, and commits {pointer.name}"
+        if pointer.is_file():
+            fetched = f"run `fairgate dataset pull {pointer.name}`, `fairgate dataset import` or `fairgate dataset get`"
         raise DatasetError(
             f"dataset '{name}' has no version '{version}'." if found else f"there is no dataset '{ref}'.",
             where=str(root / name),

@@ -29,26 +29,28 @@ def test_a_path_is_not_a_name(root, ref):
 
 
 def test_an_absent_dataset_names_the_command_and_the_nearest_name(root):
+    (root.parent / "datasets.dvc").touch()
     with pytest.raises(DatasetError) as caught:
         open_dataset("peopel", root)
     assert (
         caught.value.remedy
-        == "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or "
+        == "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, `fairgate dataset import` or "
         "`fairgate dataset get`"
     )
 
 
-def test_without_a_root_the_remedy_is_to_pull(tmp_path):
+def test_without_a_pointer_the_remedy_does_not_name_one_to_pull(tmp_path):
     with pytest.raises(DatasetError) as caught:
         open_dataset("people", tmp_path / "datasets")
     assert (
         caught.value.remedy
-        == "run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or `fairgate dataset get`"
+        == "run `fairgate dataset import` or `fairgate dataset get`; of a clone: who has it runs `dvc add datasets` "
+        "and `dvc push`, and commits datasets.dvc"
     )
 
 
 def test_an_absent_version_names_those_that_exist(root):
-    with pytest.raises(DatasetError, match="there is v1; run `fairgate dataset pull") as caught:
+    with pytest.raises(DatasetError, match="there is v1; run `fairgate dataset import`") as caught:
         open_dataset("people@v3", root)
     assert "no version 'v3'" in caught.value.problem
 

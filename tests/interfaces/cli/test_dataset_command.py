@@ -72,10 +72,7 @@ def test_show_of_an_unknown_dataset_exits_4_with_the_remedy_on_stderr(run, root)
     result = run("show", "peopel", "--root", root)
     assert result.exit_code == 4
     assert result.stdout == ""
-    assert (
-        "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, `fairgate dataset import`, or "
-        "`fairgate dataset get`" in result.stderr
-    )
+    assert "did you mean 'people'? run `fairgate dataset import` or `fairgate dataset get`" in result.stderr
 
 
 def test_verify_of_a_good_release_exits_0(run, root):

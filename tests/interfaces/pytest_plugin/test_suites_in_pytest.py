@@ -97,7 +97,7 @@ def test_a_missing_dataset_and_a_suite_without_checks_end_with_4(pytester: pytes
     repository.write_suite(SUITE.replace("dataset: toy", "dataset: absent"))
     result = pytester.runpytest("--fairness-suite", "jobs", *OFF)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*fairgate dataset pull datasets.dvc*"])
+    result.stderr.fnmatch_lines(["*fairgate dataset import*"])
 
 
 def test_all_without_any_suite_ends_with_4(pytester: pytest.Pytester) -> None:
