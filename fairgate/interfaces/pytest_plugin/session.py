@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
@@ -222,7 +223,8 @@ class GateSession:
         self.collect_shared()
         write = terminalreporter.write_line
         width, color = terminalreporter._tw.fullwidth, terminalreporter.hasmarkup
-        width = width if terminalreporter.isatty else max(width, 120)  # a log has room
+        known = terminalreporter.isatty or os.environ.get("COLUMNS", "").isdigit()
+        width = width if known else max(width, 120)  # a log has room
         for name, evaluation in self.evaluations.items():
             words, good = verdict_words(evaluation.record), evaluation.record.ok
             terminalreporter.section(f"fairness suite {name}: {words}", red=not good, green=good)
@@ -234,7 +236,7 @@ class GateSession:
             tell_github(evaluation.record, write, warn=write)
             first = name in self.first_baselines
             for line in terminal_summary(evaluation.record, first_baseline=first, messages=evaluation.messages):
-                write("\n".join(fitted(line, width)) if terminalreporter.isatty else line)
+                write("\n".join(fitted(line, width)) if known else line)
 
     def _evaluate_once(self, suite: str, path: Path) -> None:
         """Evaluate, unless another worker has; only one does it at a time.

@@ -44,6 +44,16 @@ def test_the_plain_command_runs_only_the_suites_items_and_passes(pytester: pytes
     result.stdout.no_fnmatch_line("*test_ordinary*")
 
 
+def test_the_summary_is_as_wide_as_columns_says_also_in_a_pipe(
+    pytester: pytest.Pytester, repository: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    result = pytester.runpytest("--fairness-suite", "jobs", *BIASED, *OFF, "-k", "useful")
+    start = next(at for at, line in enumerate(result.outlines) if "= fairness suite jobs: " in line)
+    shown = [line for line in result.outlines[start:] if not line.startswith("    - {check")]  # whole, to be copied
+    assert max(map(len, shown)) <= 80
+
+
 def test_a_path_adds_its_own_tests(pytester: pytest.Pytester, repository: Toy) -> None:
     result = pytester.runpytest("--fairness-suite", "jobs", *OFF, "test_ordinary.py")
     result.assert_outcomes(passed=11)
