@@ -631,6 +631,7 @@ OPENED = framed("{'missing': []}")
     [
         ("os.kill(os.getpid(), 9)", "ended early \\(signal 9"),
         ("print('a library breaks', file=sys.stderr); sys.exit(3)", "ended early .*a library breaks"),
+        ("import faulthandler as f; f.dump_traceback_later(0.1, exit=True); time.sleep(60)", "Timeout \\(0:00:00"),
         ("out.write(struct.pack('<I', 1 << 30)); out.flush(); time.sleep(60)", "ended early \\(ValueError"),
         ("out.write(b'\\x05\\0\\0\\0\\x80\\x04K\\x01.'); out.flush(); time.sleep(60)", "ended early"),
         (framed("{}", "[['a', '|O8', [1]]]") + "time.sleep(60)", "ended early \\(ValueError"),
@@ -642,8 +643,18 @@ OPENED = framed("{'missing': []}")
         (framed("{'error': 'OSError', 'words': 'no \\x1b[31mfile'}"), "OSError: no .?\\[?.*file"),
     ],
     ids=[
-        *("killed", "broken", "too long", "pickled", "objects", "too large", "a negative size", "too deep"),
-        *("silent and alive", "an error of its own words", "an error"),
+        *(
+            "killed",
+            "broken",
+            "a slow step",
+            "too long",
+            "pickled",
+            "objects",
+            "too large",
+            "a negative size",
+            "too deep",
+        ),
+        *("too deep", "silent and alive", "an error of its own words", "an error"),
     ],
 )
 def test_a_process_that_breaks_or_answers_nonsense_is_a_models_error(

@@ -40,7 +40,7 @@ _PASSED_ON = (
 """Environment variables that the process gets: none with a secret."""
 _SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _HOST = "fairgate.models.isolated"
-_SHOWN = 1500  # characters of an error
+_SHOWN = 4_000  # characters of an error
 _LAST = 5  # seconds between its last word and its end
 
 
@@ -117,12 +117,14 @@ class IsolatedModel:
         code = self._process.wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _SHOWN))
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        last = f": {clean(lines[-1], 200)}" if lines else ""
+        late = next((line for line in lines if line.startswith("Timeout (")), None)  # of a chat template
+        last = f": {clean(late or lines[-1], 200)}" if lines else ""
         how = f"signal {-code}" if code < 0 and not nonsense else type(error).__name__
         return ModelError(
             f"the process that opened the model ended early ({how}{last}).",
             where=self.uri,
-            remedy="signal 9 is often too little memory; else the model's files are damaged: save it again",
+            remedy="signal 9 is often too little memory, a timeout a chat template that writes without end; else the "
+            "model's files are damaged: save it again",
         )
 
     def _told(self, content: Mapping[str, Any]) -> Exception:
