@@ -126,7 +126,8 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
             raise ScoresError(
                 f"the table answers for {share_words(len(foreign), 'image')} that the dataset lacks, by {by}: "
                 f"{quoted(foreign)}.",
-                remedy=f"name images as the dataset does, from {quoted(keys[:1])} to {quoted(keys[-1:])}",
+                remedy=f"name images as the dataset does, from {quoted(keys[:1])} to {quoted(keys[-1:])}"
+                + _same_file_names(foreign, keys),
             )
         prompted = "prompt" in arrow.column_names and not of_its_own
         prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
@@ -142,6 +143,20 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
         for ((row, _), _), count in Counter(given).items():
             repeats[row] += count - 1
         return keys, prompted, dict(distinct), repeats, _targets(arrow, rows)
+
+
+def _same_file_names(foreign: Sequence[str], keys: Sequence[str]) -> str:
+    """What else helps where only the folders of the paths differ; nothing where they do not, or where two images have
+    one file name."""
+    names = [key.rpartition("/")[2] for key in keys]
+    shared = set(names).issuperset(name.rpartition("/")[2] for name in foreign) and len(set(names)) == len(names)
+    if not shared:
+        return ""
+    end = foreign[0].rpartition("/")[2]
+    return (
+        f"; or, since the file names are the same, import the labels again with {quoted([end])} in the column of "
+        "files, its folder as `--images`, and `--version v2`: then the ends of the paths match"
+    )
 
 
 def _targets(arrow: Any, rows: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:

@@ -77,6 +77,15 @@ def test_images_that_are_left_out_or_foreign_are_named(tmp_path: Path, pictures:
         opened("answers:a.jsonl", pictures, tmp_path)
 
 
+def test_paths_that_differ_in_their_folders_alone_are_answered_with_the_way_to_import_again(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    names = [f"cache/{name.rpartition('/')[2]}" for name in NAMES]
+    lines(tmp_path / "a.jsonl", [{"id": name, "answer": "x"} for name in names])
+    with pytest.raises(ScoresError, match=r"import the labels again with '[^/']+' in the column of files"):
+        opened("answers:a.jsonl", pictures, tmp_path)
+
+
 def test_questions_in_other_words_are_read_if_the_address_says_so(tmp_path: Path, pictures: Pictures) -> None:
     rows = [{"id": row, "prompt": f"{row}: Who?", "answer": "x"} for row in range(10)]
     lines(tmp_path / "a.jsonl", rows)
