@@ -155,6 +155,7 @@ def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prep
     here = planned_on(loaded, dataset)
     if deleted is None:  # a base's words without effect decide nothing, and must not keep a change from mending them
         suites.require_known_words(loaded, dataset.manifest)
+        suites.require_reasons(loaded)
     return Prepared(loaded, here.planned, here.null, dataset=dataset, root=root, deleted=deleted is not None)
 
 

@@ -15,6 +15,7 @@ from .plan import plan_checks as plan_checks
 from .plan import require_attainable as require_attainable
 from .plan import require_groups_present as require_groups_present
 from .plan import require_known_words as require_known_words
+from .plan import require_reasons as require_reasons
 from .plan import require_waived_checks as require_waived_checks
 from .probing import probe_digests as probe_digests
 from .probing import prompt_count as prompt_count

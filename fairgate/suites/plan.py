@@ -139,6 +139,17 @@ def require_known_words(loaded: LoadedSuite, dataset: DatasetFacts) -> None:
             )
 
 
+def require_reasons(loaded: LoadedSuite) -> None:
+    """No waiver has the placeholder that a report prints for its reason. Raises SuiteError."""
+    for place, waiver in enumerate(loaded.suite.waivers):
+        if waiver.reason.strip() == "TEXT":
+            raise SuiteError(
+                f"the waiver of check '{waiver.check}' has no reason: TEXT is the report's placeholder.",
+                where=loaded.where("waivers", place, "reason"),
+                remedy="write in place of TEXT why the check may fail until then, for every report",
+            )
+
+
 def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Loc = ("checks",)) -> list[PlannedCheck]:
     """One check on every subject it is about, and a second time against the suite's anchor, if it has one.
 
