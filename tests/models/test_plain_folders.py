@@ -643,17 +643,7 @@ OPENED = framed("{'missing': []}")
         (framed("{'error': 'OSError', 'words': 'no \\x1b[31mfile'}"), "OSError: no .?\\[?.*file"),
     ],
     ids=[
-        *(
-            "killed",
-            "broken",
-            "a slow step",
-            "too long",
-            "pickled",
-            "objects",
-            "too large",
-            "a negative size",
-            "too deep",
-        ),
+        *("killed", "broken", "a slow step", "too long", "pickled", "objects", "too large", "a negative size"),
         *("too deep", "silent and alive", "an error of its own words", "an error"),
     ],
 )
