@@ -12,7 +12,8 @@ from fairgate.records.metrics import with_k
 
 RULE: Final = (
     "A number moved if it differs between two consecutive runs, of the same dataset and question, by more than both "
-    "intervals allow together: the square root of the summed squares of the two half-widths that face each other."
+    "intervals allow together: √(a² + b²), where a and b lead from each number to the end of its interval that is "
+    "nearer to the other number."
 )
 
 
@@ -102,7 +103,7 @@ class Point:
     `shared`: runs of several checkpoints have the commit of this one, so that the commit does not identify it. `cut`
     says why the numbers before cannot be compared with this one; None where they can. `anchor` is the number of the
     suite's anchor in that run; None if it was compared with none. The number of a comparison in groups is that of
-    `group`; if the run before has another group's, `earlier` is what it measured of this one.
+    `group`; if the run before has another group's, `regrouped` says so and `earlier` is what it measured of this one.
     """
 
     run: PastRun
@@ -115,6 +116,7 @@ class Point:
     cut: str | None = None
     anchor: float | None = None
     group: str | None = None
+    regrouped: str | None = None
     earlier: Point | None = None
 
 
@@ -123,7 +125,7 @@ def steps(points: Sequence[Point]) -> list[tuple[Point, Point]]:
     return [
         (after.earlier or before, after)
         for before, after in pairwise(points)
-        if after.cut is None or after.earlier is not None
+        if after.cut is None and (after.regrouped is None or after.earlier is not None)
     ]
 
 

@@ -82,7 +82,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
         ],
         "anchored": any(point.anchor is not None for point in series.points),
         "gaps": [
-            (percent(across(point.place - 0.5)), numbers[words.cut_words(series, point)])
+            (percent(across(point.place - 0.5)), numbers[words.cut_words(point)])
             for point in series.points
             if point.cut
         ],

@@ -138,11 +138,8 @@ def moved_at(history: History) -> dict[str, list[str]]:
     return {place: [move_words(*entry) for entry in entries] for place, entries in by_place.items()}
 
 
-def cut_words(series: Series, point: Point) -> str:
-    """Why numbers before a run are not compared with its own; the item's name where its group is the reason."""
-    if point.earlier is not None:
-        item = clean(series.item, 120)
-        return f"another group at {named(point)} ({day(point)}): {item} is {clean(point.cut or '', 300)}"
+def cut_words(point: Point) -> str:
+    """Why numbers before a run are not compared with its own."""
     return f"cut at {named(point)} ({day(point)}): {clean(point.cut or '', 200)}"
 
 
@@ -232,6 +229,7 @@ def terminal_lines(history: History) -> list[str]:
         *_first(unjudged(history), _LINES),
         *_first(absent(history), _LINES),
         *_first(cuts(history), _LINES),
+        *_first(regroupings(history), _LINES),
         *([f"left out, same number as above: {', '.join(repeated)}"] * bool(history.repeats)),
         *left_out(history),
         *_branches(history),
@@ -287,9 +285,21 @@ def _several(points: Sequence[Point]) -> str:
 
 def cuts(history: History) -> list[str]:
     """Every cut once, oldest first."""
-    cut_points = [(series, point) for series in history.series for point in series.points if point.cut]
-    cut_points.sort(key=lambda entry: entry[1].place)
-    return list(dict.fromkeys(cut_words(*entry) for entry in cut_points))
+    cut_points = [point for series in history.series for point in series.points if point.cut]
+    return list(dict.fromkeys(map(cut_words, sorted(cut_points, key=lambda point: point.place))))
+
+
+def regroupings(history: History) -> list[str]:
+    """Of each item whose number is another group's now and then: which group's, and since when."""
+    lines = []
+    for series in history.series:
+        points = [point for point in series.points if point.regrouped]
+        if points:
+            groups = ", ".join(f"{clean(point.group or '', 60)} at {named(point)}" for point in points[-_MOVES:])
+            before = next((point.group for point in series.points if point.group), None) or ""
+            start = f"of {clean(before, 60)}" if len(points) <= _MOVES else "of several groups"
+            lines.append(f"{clean(series.item, 120)} is {start}, then of {groups}")
+    return lines
 
 
 def notices(history: History) -> list[str]:

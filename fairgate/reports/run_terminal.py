@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _WIDE: Final = 100
 _COMMAND: Final = re.compile(r"(?P<start>reproduce: |  )(?P<words>(?:fairgate|pytest) .*)")
 _PROSE: Final = re.compile(
-    r"(?:notice|note|warning|coverage|next|needs approval|missing|baseline|anchor|worst \w+): |[✗?!✓] "
+    r"(?:notice|note|warning|coverage|next|needs approval|missing|baseline|anchor|MLflow|W&B|worst \w+): |[✗?!✓] "
 )
 _CHECK_WIDTH: Final = 20
 _NARROW_CHECK: Final = 16

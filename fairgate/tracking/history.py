@@ -132,6 +132,7 @@ def _series(
     )
     series = Series(_item(stem, question), question, points, moves, None, without)
     last = series.stretches[-1] if points else []
+    last = last[max((at for at, point in enumerate(last) if point.regrouped), default=0) :]  # one group's numbers
     if len(last) > 2 and not any(move.after in last for move in moves):
         return replace(series, drift=_move(last[0], last[-1], by_commit))
     return series
@@ -154,18 +155,18 @@ def _points(stem: str, runs: Sequence[PastRun], shared: set[str | None], anchor:
 
 
 def _of_its_group(before: Point, now: Point, stem: str) -> Point:
-    """`now`, cut if the number before is another group's, with both groups' numbers at both runs."""
+    """`now`, which says so if the number before is another group's, with both groups' numbers at both runs."""
     if before.group is None or now.group is None or before.group == now.group:
         return now
     start = f"{stem}/group/{now.group}"
     was, lo, hi = (before.run.metrics.get(f"{start}{suffix}") for suffix in ("", "/lo", "/hi"))
     left = now.run.metrics.get(f"{stem}/group/{before.group}")
-    cut = (
+    regrouped = (
         f"now of {now.group} ({number(was)} → {number(now.value)}), "
         f"before of {before.group} ({number(before.value)} → {number(left)})"
     )
     earlier = None if was is None else replace(before, value=was, lo=lo, hi=hi, group=now.group)
-    return replace(now, cut=cut, earlier=earlier)
+    return replace(now, regrouped=regrouped, earlier=earlier)
 
 
 def _shared_commits(runs: Sequence[PastRun]) -> set[str | None]:

@@ -14,7 +14,7 @@ from fairgate.gate import baselines
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.check import gated
-from fairgate.interfaces.cli.console import progress_line, wide_console
+from fairgate.interfaces.cli.console import echo_prose, progress_line, wide_console
 
 baseline_app = typer.Typer(no_args_is_help=True, help="Show, compare and update what checkpoints are compared with.")
 
@@ -80,7 +80,7 @@ def update(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         typer.echo("This is the suite's first baseline: there is nothing to compare it with yet.")
         settings = replace(settings, baseline="none")
     evaluation = gated(prepared, settings, first_baseline=first)
-    typer.echo("\n".join(gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force)))
+    echo_prose(gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force))
     if first or propose:
         loaded = prepared.loaded
         bounds = gate.proposed_bounds(evaluation.record, loaded.suite)

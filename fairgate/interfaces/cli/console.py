@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +71,16 @@ def wide_console(width: int) -> Console:
     if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
         console.width = max(console.width, width)
     return console
+
+
+def echo_prose(lines: Sequence[str]) -> None:
+    """Print lines, wrapped between words in a terminal; a log has them as they are."""
+    console = wide_console(120)
+    in_terminal = console.is_terminal or os.environ.get("COLUMNS")
+    for line in lines:
+        indent = " " * (2 + len(line) - len(line.lstrip()))
+        wrap = partial(textwrap.wrap, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        typer.echo("\n".join(wrap(line, console.width)) if in_terminal else line)
 
 
 def print_table(

@@ -13,7 +13,7 @@ import typer
 
 from fairgate import records, reports, suites, tracking
 from fairgate.ground.errors import FairgateError, SettingsError, TrackingError
-from fairgate.interfaces.cli.console import friendly, wide_console, writing
+from fairgate.interfaces.cli.console import echo_prose, friendly, wide_console, writing
 
 
 def push(
@@ -169,7 +169,7 @@ def history(
     console = wide_console(140)
     typer.echo(f"{past.suite}: {reports.span_words(past)}")
     console.print(reports.history_table(past, console.width))
-    typer.echo("\n".join(reports.terminal_lines(past)))
+    echo_prose(reports.terminal_lines(past))
     if out is not None:
         with writing("the picture", str(out)):
             out.parent.mkdir(parents=True, exist_ok=True)

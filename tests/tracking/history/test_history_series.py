@@ -160,7 +160,7 @@ def test_a_check_that_is_gone_keeps_its_history() -> None:
 
 
 @pytest.mark.parametrize(("rule", "joined"), [("no_worse_than", False), ("at_least", True)])
-def test_a_comparison_that_another_group_settles_is_cut_and_a_bound_follows_the_worst_group(
+def test_a_comparison_that_another_group_settles_is_not_joined_and_a_bound_follows_the_worst_group(
     rule: str, joined: bool
 ) -> None:
     """Male 0.094 and White 0.508 before, the same now: a move of 0.4 would be none of either group's."""
@@ -169,8 +169,8 @@ def test_a_comparison_that_another_group_settles_is_cut_and_a_bound_follows_the_
     before, now = (a_run(at, value, more=groups, asked=asked) for at, value in ((1, 0.094), (2, 0.508)))
     series = fairness(before, now)
     assert len(series.moves) == (1 if joined else 0)
-    cut = series.points[1].cut
-    assert cut == (None if joined else "now of White (0.508 → 0.508), before of Male (0.094 → 0.094)")
+    told = series.points[1].regrouped
+    assert told == (None if joined else "now of White (0.508 → 0.508), before of Male (0.094 → 0.094)")
 
 
 @pytest.mark.parametrize("limits", [True, False])
@@ -184,7 +184,7 @@ def test_of_a_comparison_that_another_group_settles_the_same_group_moves(limits:
             groups |= {"fairness/all/group/White/lo": white - 0.02, "fairness/all/group/White/hi": white + 0.02}
         runs.append(a_run(at, min(male, white), more=groups, asked=asked))
     series = fairness(*runs)
-    assert series.points[1].cut == "now of White (0.200 → −0.200), before of Male (0.100 → 0.110)"
+    assert series.points[1].regrouped == "now of White (0.200 → −0.200), before of Male (0.100 → 0.110)"
     moved = [(move.after.group, round(move.delta, 9), round(move.allowed, 4)) for move in series.moves]
     assert moved == ([("White", -0.4, round(math.hypot(0.02, 0.01), 4))] if limits else [])
     assert bool(series.unjudged) is not limits
