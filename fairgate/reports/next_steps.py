@@ -38,10 +38,11 @@ class NextStep:
     language: str = "sh"
 
 
-def next_steps(record: RunRecord, *, names: bool = True, pictures: str = "in report.html") -> list[NextStep]:
+def next_steps(record: RunRecord, *, names: bool = True, pictures: str | None = "in report.html") -> list[NextStep]:
     """What to do next about checks that close the gate, the most useful first; `approval_command` is for the rest.
-    Without `names`, no single picture is named: a comment has aggregates only. `pictures` says where they are. A record
-    without a command is of arrays: there is no report, no suite and no checkpoint for a step."""
+    Without `names`, no single picture is named: a comment has aggregates only. `pictures` says where they are; None: no
+    report is written. A record without a command is of arrays: there is no report, no suite and no checkpoint for a
+    step."""
     closing = reading_order(record.closing)
     failed = [check for check in closing if check.verdict in ("fail", "inconclusive")]
     steps = [_settle(failed, record)]
@@ -58,14 +59,16 @@ def _remedies(closing: Sequence[CheckResult]) -> Iterator[NextStep]:
         yield NextStep(clean(remedy, 600))
 
 
-def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool, pictures: str) -> Iterator[NextStep]:
+def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool, pictures: str | None) -> Iterator[NextStep]:
     """The pictures that count most against the first checks that have any; of a dataset without any, rows."""
     worst = list(dict.fromkeys(clean(worst.set_id, 60) for check in failed for worst in shown_sets(check)))
     if worst:
         shown = "rows" if record.dataset.pictures is False else "pictures"
         kind = f"the {unit_of(record)}{' that counts' if len(worst) == 1 else 's that count'} most"
         named = f": {', '.join(worst[:_PICTURES])}{', ...' if len(worst) > _PICTURES else ''}" if names else ""
-        yield NextStep(f"look at the {shown} of {kind} against it, {pictures}{named}")
+        again = "run again with `--fairness-report fairness-report`, and " if pictures is None else ""
+        where = "" if pictures is None else f", {pictures}"
+        yield NextStep(f"{again}look at the {shown} of {kind} against it{where}{named}")
 
 
 def shown_sets(check: CheckResult) -> list[WorstSet]:

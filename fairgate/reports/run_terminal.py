@@ -99,7 +99,7 @@ def terminal_summary(
         lines.append(f"note: {clean(record.dataset.notice)}")
     if command := run_remarks.reproduce_command(record):
         lines.append(f"reproduce: {command}")
-    steps = [] if first_baseline or cause else _next(record)
+    steps = [] if first_baseline or cause else _next(record, report)
     finding = [*_failures(failing, record, report), _headline(record, first_baseline)]
     return [*map(inert, lines), *messages, *map(inert, [*steps, *finding])]
 
@@ -145,11 +145,10 @@ def _surroundings(record: RunRecord) -> list[str]:
     return lines + [f"{remark.level}: {remark.text}" for remark in run_remarks.remarks(record)]
 
 
-def _next(record: RunRecord) -> list[str]:
+def _next(record: RunRecord, report: Path | None) -> list[str]:
     """What to do next, a line each, with the lines to copy under it."""
-    return [
-        line for step in next_steps(record) for line in (f"next: {step.what}", *(f"  {line}" for line in step.lines))
-    ]
+    steps = next_steps(record, pictures=None if report is None else "in report.html")
+    return [line for step in steps for line in (f"next: {step.what}", *(f"  {line}" for line in step.lines))]
 
 
 def _failures(failing: Sequence[CheckResult], record: RunRecord, report: Path | None) -> list[str]:

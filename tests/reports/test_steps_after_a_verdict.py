@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import situations
 import yaml
 
 from fairgate.records import NeededApproval, WorstSet
-from fairgate.reports import render_comment
+from fairgate.reports import render_comment, terminal_summary
 from fairgate.reports.next_steps import next_steps
 
 
@@ -90,3 +92,15 @@ def test_a_comment_too_short_for_lines_to_copy_names_the_report_that_has_them() 
     text = render_comment(situations.photographs(*checks), max_chars=3_000)
     assert "waivers:" not in text
     assert "(report.html has the lines.)" in text
+
+
+def test_without_a_report_the_terminal_says_how_to_get_one_and_not_where_it_would_be() -> None:
+    record = situations.by_title()["Accuracy of one group fell"]
+    worst = [WorstSet(set_id="q7", subject="job", spread=None, members=[])]
+    record = record.model_copy(
+        update={"checks": [check.model_copy(update={"worst_sets": worst}) for check in record.checks]}
+    )
+    without, written = "\n".join(terminal_summary(record)), "\n".join(terminal_summary(record, report=Path("out")))
+    assert "next: run again with `--fairness-report fairness-report`, and look at the pictures of" in without
+    assert "report.html" not in without
+    assert "against it, in report.html: q7" in written

@@ -105,6 +105,12 @@ class GateSession:
         for name in wanted:
             gate.clear_report(name, self.root, report, baseline, *([name] if len(wanted) > 1 else []), ini=self._ini)
 
+    def _report(self, suite: str) -> Path | None:
+        """The folder that the run of a suite is written to, also where an xdist worker writes it."""
+        entry = OPTIONS["report"]
+        named = self.config.getoption(entry.flag) or os.environ.get(entry.environment) or self._ini(entry.ini)
+        return Path(named, *([suite] if len(self.evaluations) > 1 else [])) if named else None
+
     def _ini(self, name: str) -> str | None:
         return self.config.getini(name) or None
 
@@ -234,8 +240,11 @@ class GateSession:
                     console.print(terminal_table(evaluation.record, width))
                 terminalreporter.write(captured.get())
             tell_github(evaluation.record, write, warn=write)
-            first = name in self.first_baselines
-            for line in terminal_summary(evaluation.record, first_baseline=first, messages=evaluation.messages):
+            first, report = name in self.first_baselines, self._report(name)
+            lines = terminal_summary(
+                evaluation.record, first_baseline=first, report=report, messages=evaluation.messages
+            )
+            for line in lines:
                 write("\n".join(fitted(line, width)) if known else line)
 
     def _evaluate_once(self, suite: str, path: Path) -> None:
