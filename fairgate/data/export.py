@@ -133,7 +133,11 @@ def _to_csv(dataset: Dataset, folder: Path, progress: Progress | None) -> Export
             if progress is not None:
                 progress(number, len(dataset))
     (folder / CARD_FILE).write_text(dataset_card(dataset.manifest, files=f"{SPLIT}/**"), encoding="utf-8")
-    return Exported(len(dataset), 1, "a CSV file holds text alone: readers that guess kinds take 0012 for 12")
+    return Exported(
+        len(dataset),
+        1,
+        "CSV has no column types: read every column as text, or a name such as 0012 becomes the number 12",
+    )
 
 
 _WRITERS: Final = {"hf": _to_hf, "webdataset": _to_webdataset, "csv": _to_csv}

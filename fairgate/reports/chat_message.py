@@ -32,7 +32,7 @@ def message_lines(record: RunRecord) -> tuple[str, list[str], list[str]]:
     """The headline, the findings and what to do next, of many the first few; no single picture is named."""
     suite, symbol = clean(record.suite, 60), words.SYMBOL[words.headline_verdict(record)]
     headline = clean(f"{symbol} {suite}: {_nameless(words.verdict_words(record))}", _LONGEST)
-    noted = [clean(f"note: {record.dataset.notice}", 600)] if record.dataset.notice else []
+    noted = _place(record) + ([clean(f"note: {record.dataset.notice}", 600)] if record.dataset.notice else [])
     failing, _, _ = words.by_outcome(words.reading_order(record.checks))
     findings = [
         f"{words.SYMBOL[check.verdict]} {(_nameless if check.verdict == 'error' else str)(sentence(check, record))}"
@@ -48,6 +48,14 @@ def message_lines(record: RunRecord) -> tuple[str, list[str], list[str]]:
         steps.append(f"once it is reviewed, on the default branch: {command}")
     passed = [] if failing else [f"{words.totals(record)}; {words.coverage_words(record)}"]
     return headline, passed + findings, steps
+
+
+def _place(record: RunRecord) -> list[str]:
+    """`commit 1a2b3c4, branch topic`, as far as the record has them."""
+    place = record.environment
+    commit = place.git_commit and f"commit {clean(place.git_commit[:7])}{', changed' if place.git_dirty else ''}"
+    branch = place.git_branch and f"branch {clean(place.git_branch, 80)}"
+    return [", ".join(filter(None, (commit, branch)))] if commit or branch else []
 
 
 def _nameless(reason: str) -> str:

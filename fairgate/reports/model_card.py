@@ -92,19 +92,25 @@ def _metric(check: CheckResult) -> dict[str, Any]:
         "rule": check.rule,
         "bound": check.bound,
         "over": None if check.over is None else clean(check.over, _LONGEST),
-        "lo": check.lo,
-        "hi": check.hi,
-        "baseline": check.baseline,
+        "lo": _short(check.lo),
+        "hi": _short(check.hi),
+        "baseline": _short(check.baseline),
         "n_sets": check.n_sets,
         "worst_group": None if check.worst_group is None else clean(check.worst_group, _LONGEST),
-        "groups": {_group_name(group): group.value for group in check.groups if group.value is not None} or None,
+        "groups": {_group_name(group): _short(group.value) for group in check.groups if group.value is not None}
+        or None,
     }
     return {
         "type": clean(check.metric_with_k, _LONGEST),
         "name": f"{words.measured_words(check)}, {clean(check.item, _LONGEST)}",
-        "value": check.value,
+        "value": _short(check.value),
         "args": {key: value for key, value in facts.items() if value is not None},
     }
+
+
+def _short(value: float | None) -> float | None:
+    """A number with four digits, which is all that a reader of a card needs."""
+    return None if value is None else float(f"{value:.4g}")
 
 
 def _group_name(group: GroupResult) -> str:

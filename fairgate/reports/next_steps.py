@@ -63,12 +63,12 @@ def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool, picture
     """The pictures that count most against the first checks that have any; of a dataset without any, rows."""
     worst = list(dict.fromkeys(clean(worst.set_id, 60) for check in failed for worst in shown_sets(check)))
     if worst:
-        shown = "rows" if record.dataset.pictures is False else "pictures"
-        kind = f"the {unit_of(record)}{' that counts' if len(worst) == 1 else 's that count'} most"
+        shown = "the rows of the" if record.dataset.pictures is False else "the"
+        kind = f"worst {unit_of(record)}{'' if len(worst) == 1 else 's'}"
         named = f": {', '.join(worst[:_PICTURES])}{', ...' if len(worst) > _PICTURES else ''}" if names else ""
         again = "run again with `--fairness-report fairness-report`, and " if pictures is None else ""
-        where = "" if pictures is None else f", {pictures}"
-        yield NextStep(f"{again}look at the {shown} of {kind} against it{where}{named}")
+        where = "" if pictures is None else f" {pictures}"
+        yield NextStep(f"{again}look at {shown} {kind}{where}{named}")
 
 
 def shown_sets(check: CheckResult) -> list[WorstSet]:

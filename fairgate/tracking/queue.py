@@ -76,7 +76,7 @@ def log_or_queue(
         run_id = log_run(record, files, uri=uri)
     except TrackingError as error:
         return _keep(record, files, queue, uri, error)
-    note = " (its tables were made now, which takes seconds, once)" if first else ""
+    note = " (a new database: the first run takes some seconds longer)" if first else ""
     return LogOutcome(
         run_id, None, f"MLflow: run {run_id} in {content.experiment_of(record.suite)}, {redact(uri)}{note}"
     )

@@ -50,6 +50,17 @@ def test_a_message_has_the_verdict_then_the_finding_then_what_to_do() -> None:
         assert "doctor-0000" not in text, "aggregates only"
 
 
+def test_a_message_names_commit_and_branch_where_the_record_has_them() -> None:
+    record = example_record([gap_check("doctor", "fail")])
+    at = {"git_commit": "0123456789abcdef", "git_branch": "topic\x1b[31m", "git_dirty": False}
+    placed = record.model_copy(update={"environment": record.environment.model_copy(update=at)})
+    nowhere = record.model_copy(update={"environment": record.environment.model_copy(update=dict.fromkeys(at))})
+    for text, without in zip(read(placed).values(), read(nowhere).values(), strict=True):
+        assert "commit 0123456, branch topic" in text
+        assert "\x1b" not in text
+        assert "commit" not in without.partition("Next:")[0]
+
+
 def test_demonstration_data_are_called_so_wherever_they_are_shown() -> None:
     for check in (gap_check("doctor", "fail"), fairness_check(None, 0.9), failed_computation()):
         record = example_record([check])

@@ -37,7 +37,7 @@ def test_hugging_face_reads_every_finite_number_of_the_record_back(record: RunRe
     assert any(check.worst_group for check in measured)
     for check in measured:
         result = found[check.probe, check.item]
-        assert result.metric_value == check.value
+        assert result.metric_value == float(f"{check.value:.4g}")
         assert result.metric_type == check.metric
         assert result.metric_args["verdict"] == check.verdict
         assert result.metric_args["n_sets"] == check.n_sets
@@ -67,7 +67,7 @@ def test_groups_of_two_attributes_that_share_a_name_are_both_there() -> None:
     ]
     record = example_record([check.model_copy(update={"groups": groups})])
     (metric,) = model_index(record)[0]["results"][0]["metrics"]
-    assert metric["args"]["groups"] == {"a: other": groups[0].value, "b: other": groups[1].value}
+    assert metric["args"]["groups"] == {"a: other": 0.02189, "b: other": 0.02961}
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_table_that_a_change_edits_is_compared_with_the_one_in_git_and_its_row
     edits = [NeededApproval(kind="table", what=what, before="a", now="b")]
     parts = {"model": model, "baseline": baseline, "dataset": dataset, "checks": checks, "needs_approval": edits}
     look, compare, *_ = next_steps(record.model_copy(update=parts))
-    assert look.what.startswith("look at the rows of the image")
+    assert look.what.startswith("look at the rows of the worst image")
     assert compare.lines == (
         "git show 0123456789ab:./runs/new.jsonl > before-new.jsonl",
         "fairgate audit occupations --model 'answers:before-new.jsonl?answer=text' --model "
@@ -101,6 +101,6 @@ def test_without_a_report_the_terminal_says_how_to_get_one_and_not_where_it_woul
         update={"checks": [check.model_copy(update={"worst_sets": worst}) for check in record.checks]}
     )
     without, written = "\n".join(terminal_summary(record)), "\n".join(terminal_summary(record, report=Path("out")))
-    assert "next: run again with `--fairness-report fairness-report`, and look at the pictures of" in without
+    assert "next: run again with `--fairness-report fairness-report`, and look at the worst image" in without
     assert "report.html" not in without
-    assert "against it, in report.html: q7" in written
+    assert "look at the worst image in report.html: q7" in written

@@ -94,6 +94,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     else:
         typer.echo("no --attribute: there are no groups to compare, but for those that a reader perceives")
     typer.echo(f"imported as {root / manifest.name / manifest.version}")
+    typer.echo(f"next: fairgate suite new {manifest.name} --dataset {manifest.name} --model URI")
 
 
 def _attributes(given: list[str]) -> dict[str, list[str]]:

@@ -193,6 +193,6 @@ def test_export_writes_a_folder_and_says_what_a_reader_should_know(run, root, tm
     assert result.exit_code == 0, result.output
     assert "people@v1: 6 rows in 1 file(s), written to" in result.stdout
     assert (tmp_path / "out" / file).is_file()
-    assert ("holds text alone" in result.stderr) == (kind == "csv")
+    assert ("CSV has no column types" in result.stderr) == (kind == "csv")
     again = run("export", "people", "--to", f"{kind}:{tmp_path / 'out'}", "--root", root)
     assert again.exit_code == 4
