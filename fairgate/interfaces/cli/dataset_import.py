@@ -11,7 +11,7 @@ import typer
 from fairgate import data
 from fairgate.ground.errors import DatasetError, harmless
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import print_facts, print_table, progress_bar
+from fairgate.interfaces.cli.console import echo_prose, print_facts, print_table, progress_bar
 from fairgate.records import plain_notice
 
 _LISTED = 20
@@ -77,10 +77,10 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         _attributes(attribute or []), subject, subject_column, image_column, set_column, member_column, cluster
     )
     plan = data.plan_import(labels, images, columns, data.ColumnGrouping.parse(bin or (), merge or ()))
-    for what, note in plan.notes.items():
-        typer.echo(f"{plan.table.name}: {what.replace('_', ' ')} {note}", err=True)
+    notes = [f"{plan.table.name}: {what.replace('_', ' ')} {note}" for what, note in plan.notes.items()]
     if plan.images_found_by == "file name":
-        typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
+        notes.append(f"none of the paths in {labels} is under {images}; images were found by file name alone")
+    echo_prose(notes, err=True)
     unit = "image" if set_column is None else "set"
     if preview:
         show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge", _LISTED, unit=unit)
@@ -171,9 +171,7 @@ def show_sizes(
         typer.echo(f"{len(small) - crossings} more crossings would not be judged")
     lacking = [size for size in sizes if not size.judged(min_sets)]
     if lacking:
-        typer.echo(
-            f"{len(lacking)} groups and crossings are in fewer than {min_sets} {unit}s: a suite names them and gives "
-            f"no verdict on them. Bring more, or group more coarsely ({grouping})."
-        )
+        told = f"{len(lacking)} groups and crossings are in fewer than {min_sets} {unit}s: a suite names them and "
+        echo_prose([f"{told}gives no verdict on them. Bring more, or group more coarsely ({grouping})."])
     if by_subject and any(size.judged(min_sets) and size.fewest < min_sets for size in sizes):
         typer.echo(f"A check by subject judges a group only if it has {min_sets} {unit}s of the subject.")

@@ -12,7 +12,7 @@ import typer
 from fairgate import data, models, probes, suites
 from fairgate.ground.errors import SuiteError
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import progress_line, writing
+from fairgate.interfaces.cli.console import echo_prose, progress_line, writing
 from fairgate.interfaces.suite_writing import SuiteOptions, first_suite, write_suite
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
@@ -76,10 +76,9 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     )
     with progress_line() as progress:
         first = first_suite(name, root, wanted, progress)
-    for line in first.lines:
-        typer.echo(line)
+    echo_prose(first.lines)
     path = write_suite(name, root, first.text)
-    typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
+    echo_prose([f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:"])
     typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
     typer.echo(f"Commit it, and judge every change: fairgate check {name}")
 

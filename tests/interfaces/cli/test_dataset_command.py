@@ -122,7 +122,8 @@ def test_import_takes_photographs_and_tells_how_they_were_found(run, root, tmp_p
     result = run(*command, "--subject", "person", "--licence", "mine", "--root", root)
     assert result.exit_code == 0, result.output
     assert "6 single images" in result.stdout
-    assert "found by file name alone" in result.stderr
+    assert result.stdout.endswith("next: fairgate suite new faces --dataset faces --model URI\n")
+    assert "found by file name alone" in " ".join(result.stderr.split())
     manifest = open_dataset("faces", root).manifest
     assert (manifest.licence, manifest.attributes) == ("mine", {"gender": ["w", "m"]})
 
