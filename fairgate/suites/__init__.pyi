@@ -35,7 +35,6 @@ from .result import waive as waive
 from .result import wrong_answers as wrong_answers
 from .scaffold import TOLERATES as TOLERATES
 from .scaffold import SuiteDraft as SuiteDraft
-from .scaffold import annotated as annotated
 from .schema import Approved as Approved
 from .schema import Check as Check
 from .schema import Suite as Suite
@@ -52,6 +51,7 @@ from .suite_diff import stricter_on_other_data as stricter_on_other_data
 from .suite_diff import weaker as weaker
 from .suite_diff import with_subjects_of as with_subjects_of
 from .suite_edits import add_approvals as add_approvals
+from .suite_edits import annotated as annotated
 from .suite_edits import write_anchor as write_anchor
 from .suite_edits import write_bounds as write_bounds
 from .temperature import LabelTemperature as LabelTemperature

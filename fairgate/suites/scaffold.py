@@ -29,6 +29,7 @@ _SMALL_EFFECT = 0.2
 """Standard deviations that the mean of a group may lose: Cohen's d is called small up to here."""
 _SEARCHED = ("{subject}", "a photo of {a_subject}")
 _SHOWN_COLUMNS = 8
+_UNCROSSED = "{% if uncrossed %}\n  # left out: {{ uncrossed }}\n{% endif %}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,9 @@ class SuiteDraft:
             trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
         )
         environment.filters |= {"quoted": quoted, "json": as_json}
-        return environment.from_string(Path(__file__).with_name(template).read_text(encoding="utf-8")).render(
+        text = Path(__file__).with_name(template).read_text(encoding="utf-8")
+        return environment.from_string(text + _UNCROSSED).render(
+            uncrossed=compared.uncrossed,
             name=self.name,
             dataset=self.dataset.name,
             model=self.model,
@@ -218,23 +221,17 @@ def _more_than_chance(labels: Mapping[str, str]) -> str:
     return f"{(1 + 1 / len(labels)) / 2:.2f}"
 
 
-def annotated(text: str, notes: Mapping[str, tuple[str, bool]]) -> str:
-    """The text of a suite with a comment above each check, by id, and `tier: watch` in those that do not decide."""
-    for id_, (note, decides) in notes.items():
-        plain = f"  - {{id: {id_},"
-        text = text.replace(plain, f"  # {note}\n{plain}" if decides else f"  # {note}\n  - {{id: {id_}, tier: watch,")
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class _Compared:
     """Which groups a dataset has sets enough for: what `over` says, with the end of a check's id; the same for gaps,
-    with the name in their ids; and the rarest of them within a subject, with its sets; `least` are enough."""
+    with the name in their ids; and the rarest of them within a subject, with its sets; `least` are enough.
+    `uncrossed` says why groups are not crossed."""
 
     overs: list[tuple[str, str]]
     gaps: list[tuple[str, str]]
     rarest: tuple[tuple[str, ...], int]
     least: int
+    uncrossed: str
 
     @property
     def by_subject(self) -> bool:
@@ -248,10 +245,14 @@ def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compare
     if not enough:
         raise _too_few(dataset, index, least)
     every = len(enough) == len(dataset.attributes) > 1
-    if every and _fewest(dataset, index, enough) >= least:
+    few = [sets < least for sets in _sets(dataset, index, enough).values()] if every else []
+    overs, groupings = ["each"] if every else enough, [[name] for name in enough]
+    if every and not any(few):
         overs, groupings = ["crossed"], [enough]
-    else:
-        overs, groupings = ["each"] if every else enough, [[name] for name in enough]
+    uncrossed = ""
+    if any(few):
+        unit = "sets" if dataset.counterfactual else "images"
+        uncrossed = f"crossings: {sum(few)} of {len(few)} of {' × '.join(enough)} have fewer than {least} {unit}"
     subjects = index.subject.tolist()
     sets = [item for grouping in groupings for item in _sets(dataset, index, grouping, subjects).items()]
     return _Compared(
@@ -259,6 +260,7 @@ def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compare
         [(group, "group" if group in ("each", "crossed") else group) for group in overs],
         min(sets, key=lambda item: (item[1], item[0])),
         least,
+        uncrossed,
     )
 
 

@@ -96,3 +96,11 @@ def write_bounds(path: Path, bounds: Mapping[str, float]) -> None:
             remedy="write each check on lines of its own, or without --propose paste the bounds",
         )
     atomic_write(path, text)
+
+
+def annotated(text: str, notes: Mapping[str, tuple[str, bool]]) -> str:
+    """The text of a suite with a comment above each check, by id, and `tier: watch` in those that do not decide."""
+    for id_, (note, decides) in notes.items():
+        plain = f"  - {{id: {id_},"
+        text = text.replace(plain, f"  # {note}\n{plain}" if decides else f"  # {note}\n  - {{id: {id_}, tier: watch,")
+    return text

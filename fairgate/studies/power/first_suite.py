@@ -138,8 +138,9 @@ def _noted(draft: _Draft, changes: Sequence[Change], lines: Sequence[str], views
     """The suite with a comment above each check on what it decides."""
     measured = with_losses(draft.measured, draft.simulation, draft.suite)
     alike = {check.id for check in draft.suite.checks if METRICS[check.metric].spec.tempered}
+    whole = {check.id for check in draft.suite.checks if check.over is None}
     notes = {
-        check.id: (_note(check, measured.unit, views, alike=check.id in alike), check.decides)
+        check.id: (_note(check, measured.unit, views, alike=check.id in alike, whole=check.id in whole), check.decides)
         for check in measured.checks
     }
     of = f"{len(draft.prepared.dataset.index):,} images and {len(changes)} harmless changes"
@@ -257,15 +258,17 @@ def _proposal(prepared: gate.Prepared, settings: Settings) -> list[str]:
     return ["score views of each image: --views 16 (16 times the time, and not tried)"] if possible else []
 
 
-def _note(check: CheckOutlook, unit: str, views: Sequence[str], *, alike: bool) -> str:
-    """What a check can decide; a loss of P(true) is simulated `alike` in all images of a group."""
+def _note(check: CheckOutlook, unit: str, views: Sequence[str], *, alike: bool, whole: bool) -> str:
+    """What a check can decide; a loss of P(true) is simulated `alike` in all images of a group. A check of the `whole`,
+    without groups, sees a group's loss in all images."""
     if not check.decides:
         either = ", or `--views 16`," if views else ""
         enough = f"; about {check.needed or 0:,} {unit}s of each group{either} would decide it"
         return f"watched: a harmless change passes {check.passes:.0%} of the time{enough if check.needed else ''}"
     if check.loss is not None:
         spread = ", alike in all its images" if alike else ""
-        return f"fails a group's loss of {check.loss:.2f} or more{spread} (9 of 10 times)"
+        fails = "fails where one group alone loses" if whole else "fails a group's loss of"
+        return f"{fails} {check.loss:.2f} or more{spread} (9 of 10 times); a smaller loss may pass"
     return f"passes a harmless change {check.passes:.0%} of the time"
 
 

@@ -185,13 +185,14 @@ def test_a_remedy_names_the_options_of_the_command(toy: Toy) -> None:
     assert "--fairness-" not in output
 
 
-def people_in_sets(root: Path, counts: Mapping[str, int]) -> None:
-    """Sets of two members, of which so many hold each tone; genders are even."""
+def people_in_sets(root: Path, counts: Mapping[str, int], *, of_men: int = 0) -> None:
+    """Sets of two members, of which so many hold each tone; genders are even, after sets of men."""
 
     def made() -> Iterator[Mapping[str, object]]:
         tones = [tone for tone, count in counts.items() for _ in range(count)]
         for number, row in enumerate(list(rows(max(1, len(tones))))[: 2 * len(tones)]):
-            pair = {"set_id": f"set-{number // 2}", "member": str(number % 2), "gender": ["male", "female"][number % 2]}
+            gender = ["male", "female"][number % 2 if number // 2 >= of_men else 0]
+            pair = {"set_id": f"set-{number // 2}", "member": str(number % 2), "gender": gender}
             yield {**row, **pair, "subject": ["chef", "doctor"][number // 2 % 2], "skin_tone": tones[number // 2]}
 
     groups = {"skin_tone": list(counts), "gender": ["male", "female"]}
@@ -213,6 +214,14 @@ def test_no_check_is_written_that_the_data_cannot_decide(tmp_path: Path) -> None
     assert not [name for name, (over, by) in checks.items() if over == "skin_tone" or by is not None]
     lacking = "30 sets of each group and subject are needed; female × chef has 22"
     assert f"left out: no-association, and groups that fall behind within a subject: {lacking}" in output
+
+
+def test_crossings_that_have_too_few_images_are_named_where_the_suite_leaves_them_out(tmp_path: Path) -> None:
+    people_in_sets(tmp_path, {"light": 34, "dark": 31}, of_men=10)
+    code, output = new(tmp_path, "first", "--dataset", "few")
+    assert code == 0, output
+    assert checks_of(tmp_path, "first")["accuracy"] == ("each", None)
+    assert "left out: crossings: 1 of 4 of skin_tone × gender have fewer than 30 sets" in output
 
 
 def test_a_dataset_too_small_for_any_verdict_gets_no_suite(tmp_path: Path) -> None:
