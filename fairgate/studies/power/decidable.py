@@ -127,7 +127,10 @@ class Simulation:
     def runs(self, suite: Suite, runs: int, loss: tuple[str, str, float] | None = None) -> Iterator[list[CheckResult]]:
         """The results of every run; with a `loss`, (attribute, group, size), that group of the candidate loses it."""
         rng = stream(0, "harmless", *map(str, loss or ()))
-        what = "runs with a harmless change" if loss is None else f"runs with a loss of {loss[2]:g} for {loss[1]}"
+        what = "simulated runs with a harmless change"
+        if loss is not None:
+            size = f"{loss[2]:g}, size {1 + LOSSES.index(loss[2])} of at most {len(LOSSES)}"
+            what = f"the smallest loss that fails, trying {size}, on '{loss[1]}': simulated runs"
         if self._approximate:
             of_all = list(self._on_all_images(suite))
             yield from ([moved(check, suite, rng) for check in of_all[run % len(of_all)]] for run in range(runs))
