@@ -27,6 +27,7 @@ _WIDE: Final = 100
 _COMMAND: Final = re.compile(r"(?P<start>reproduce: |  )(?P<words>(?:fairgate|pytest) .*)")
 _PROSE: Final = re.compile(
     r"(?:notice|note|warning|coverage|next|needs approval|missing|baseline|anchor|MLflow|W&B|worst \w+): |[✗?!✓] "
+    r"|\S+: measured; "
 )
 _CHECK_WIDTH: Final = 20
 _NARROW_CHECK: Final = 16

@@ -224,6 +224,18 @@ def test_prose_fits_a_narrow_terminal_and_a_command_stays_one_that_can_be_copied
             assert max(map(len, parts)) <= max(width, 64), parts
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MLflow: run c7c159a2b21046f182987afb2990a2eb in fairgate/jobs, sqlite:///fairgate.db (a new database)",
+        "jobs: measured; what needs a baseline is decided from the next run on (3 inconclusive, 1 passed)",
+    ],
+    ids=["MLflow", "first baseline"],
+)
+def test_lines_that_end_a_run_fit_eighty_columns(line: str) -> None:
+    assert max(map(len, fitted(line, 80))) <= 80
+
+
 def test_a_word_with_a_blank_is_never_broken_in_a_command() -> None:
     line = "reproduce: fairgate check jobs --model 'vlm:m?question=What --job is it, of all those?' --report here"
     first, second, third = fitted(line, 60)
