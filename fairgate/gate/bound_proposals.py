@@ -14,7 +14,8 @@ def proposed_bounds(record: RunRecord, suite: Suite) -> dict[str, float]:
     """By id of a check with a bound, a stricter one: the bad end of the interval of its worst group, to 2 decimals.
 
     Of a check with several items (`by: subject`), that of the worst. No bound is weaker than the suite's own. Nothing
-    is proposed where a value has no interval, or one without width, which shows no noise.
+    is proposed where a value has no interval, or one without width, which shows no noise; a group's is then that of the
+    check, which are limits of the worst group.
     """
     of_check: dict[str, list[CheckResult]] = {}
     for result in record.checks:
@@ -39,7 +40,8 @@ def _bad_ends(result: CheckResult, check: Check) -> Sequence[float | None]:
     groups = [group for group in result.groups if group.n_sets >= (result.min_sets or 0)]
     parts = groups if kind != "none" and result.groups else [result]
     ends: list[float | None] = [] if result.null_p95 is None else [result.null_p95]
-    for part in parts:
+    # a group without an error resamples to one value; the limits of the worst group do not
+    for part in (result if part.lo == part.hi else part for part in parts):
         if part.lo is None or part.hi is None or part.lo >= part.hi:
             ends.append(None)
         elif kind == "size" and check.rule == "at_most":

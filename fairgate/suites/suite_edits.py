@@ -15,6 +15,7 @@ from fairgate.suites.load import load_text
 
 _SECTION = re.compile(r"^approvals:[ \t]*(?:#.*)?\n", re.MULTILINE)
 _EMPTY = re.compile(r"^approvals:[ \t]*\[[ \t]*\][ \t]*(?:#.*)?(?:\n|\Z)", re.MULTILINE)
+_OF_THE_OLD_BOUND = "# passes a harmless change "
 
 
 def add_approvals(path: Path, needed: Sequence[NeededApproval], *, reason: str, until: date) -> list[str]:
@@ -75,7 +76,8 @@ def write_anchor(path: Path, anchor: str) -> None:
 
 
 def write_bounds(path: Path, bounds: Mapping[str, float]) -> None:
-    """Replace bounds of checks, by id, in a suite's file; its other text stays as it is.
+    """Replace bounds of checks, by id, in a suite's file, without what `suite new` measured of the old ones; its other
+    text stays as it is.
 
     Raises SuiteError for a bound that is not on a line with its key: nothing is written then.
     """
@@ -88,6 +90,9 @@ def write_bounds(path: Path, bounds: Mapping[str, float]) -> None:
         if bound is not None:
             at = before.source.lines["checks", place, check.rule] - 1
             lines[at] = re.sub(rf"\b({check.rule}:[ \t]*)[-+.\w]+", rf"\g<1>{bound:.2f}", lines[at])
+            above = before.source.lines["checks", place, "id"] - 2
+            if lines[above].lstrip().startswith(_OF_THE_OLD_BOUND):
+                lines[above] = ""
     text = "".join(lines)
     if load_text(text.encode(), path, shown=str(path)).suite.checks != wanted:
         raise SuiteError(

@@ -9,9 +9,14 @@ import pytest
 from toy_repository import Toy
 from typer.testing import CliRunner
 
+from fairgate import gate
+from fairgate.gate.bound_proposals import proposed_bounds
+from fairgate.ground.errors import ScoresError
 from fairgate.interfaces.cli.main import app
+from fairgate.records import GroupResult, RunRecord
 from fairgate.reports import read_results
-from fairgate.suites import changes_between, load_suite, weaker
+from fairgate.suites import changes_between, load_suite, weaker, write_bounds
+from fairgate.suites.result import undecided
 
 REASON = "the first one"
 NOTHING_TO_COMPARE = "there is no baseline to compare with"
@@ -82,6 +87,22 @@ def test_written_bounds_are_stricter_and_a_change_of_the_definition(toy: Toy) ->
     assert {change.what for change in changes} >= {"checks.fairness.at_least", "checks.fairness-by-job.at_least"}
     assert weaker(before, after) == []
     assert run(toy, "update", "--reason", "the same again")[0] == 0, "the checkpoint meets its own bounds"
+
+
+def test_groups_without_an_error_get_the_limits_of_the_worst_group_and_the_old_bounds_comment_goes(toy: Toy) -> None:
+    served = "  - {id: served, probe: labels, metric: accuracy, over: skin_tone, at_least: 0.1}\n"
+    text = toy.suite.read_text(encoding="utf-8")
+    note = "  # Right often enough?\n  # passes a harmless change 100% of the time\n"
+    toy.write_suite(text.replace("checks:\n", f"checks:\n{note}{served}", 1))
+    suite, prepared = load_suite(toy.suite, toy.root).suite, gate.prepare("jobs", toy.root)
+    group = GroupResult(group="dark", value=1.0, lo=1.0, hi=1.0, n_sets=80, n_images=80)
+    check = undecided(prepared.planned[0], ScoresError("x")).model_copy(
+        update={"value": 1.0, "lo": 0.9302, "hi": 1.0, "groups": [group]}
+    )
+    record = RunRecord.model_construct(checks=[check])
+    assert (check.id, proposed_bounds(record, suite)) == ("served", {"served": 0.93})
+    write_bounds(toy.suite, {"served": 0.93})
+    assert f"checks:\n  # Right often enough?\n{served.replace('0.1', '0.93')}" in toy.suite.read_text(encoding="utf-8")
 
 
 def test_no_proposed_bound_is_weaker_than_the_suites(toy: Toy) -> None:
