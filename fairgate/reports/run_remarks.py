@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -31,6 +31,7 @@ from fairgate.reports.formatting import (
     no_interval_words,
     null_words,
     reading_order,
+    spec_of,
     tie_words,
 )
 from fairgate.reports.sentences import sentence
@@ -116,7 +117,21 @@ def remarks(record: RunRecord) -> list[Remark]:
             noted.append(Remark("note", f"the candidate is the {name}'s checkpoint: the model did not change"))
     if record.baseline_reason is not None:
         noted.append(Remark("note", f"this record became a baseline: {clean(record.baseline_reason, _REASON)}"))
+    noted += _sizes_compared(record.checks)
     return sorted([*noted, *saturated(record.checks)], key=lambda remark: remark.level, reverse=True)
+
+
+def _sizes_compared(checks: Sequence[CheckResult]) -> Iterator[Remark]:
+    """How the numbers of checks add up that compare a gap's size, where one of them is negative."""
+    named = []
+    for check in checks:
+        parts: list[CheckResult | GroupResult] = [check, *check.groups]
+        spec = spec_of(check)
+        if check.rule == "no_worse_than" and spec is not None and spec.group_bound == "size":
+            values = [value for part in parts if part.delta is not None for value in (part.value, part.baseline)]
+            named += [clean(check.item, 120)] if any(value is not None and value < 0 for value in values) else []
+    if named:
+        yield Remark("note", f"{listed(named, 3)}: the change is of a gap's size, without its sign")
 
 
 def saturated(checks: Sequence[CheckResult]) -> list[Remark]:

@@ -11,6 +11,7 @@ import yaml
 from fairgate.records import NeededApproval, WorstSet
 from fairgate.reports import render_comment, terminal_summary
 from fairgate.reports.next_steps import next_steps
+from fairgate.reports.run_remarks import remarks
 
 
 @pytest.mark.parametrize(("failed", "written", "more"), [(8, 8, 0), (12, 12, 0), (14, 12, 2)])
@@ -104,3 +105,12 @@ def test_without_a_report_the_terminal_says_how_to_get_one_and_not_where_it_woul
     assert "next: run again with `--fairness-report fairness-report`, and look at the worst image" in without
     assert "report.html" not in without
     assert "look at the worst image in report.html: q7" in written
+
+
+def test_where_gaps_have_signs_the_change_is_said_to_be_of_their_size() -> None:
+    fields = {"metric": "answer_gap", "value": 0.017, "baseline": -0.05, "delta": -0.033, "verdict": "pass"}
+    gap = situations.bounded(**(situations.COMPARED | fields))
+    (noted,) = [remark.text for remark in remarks(situations.photographs(gap)) if "size" in remark.text]
+    assert noted == "by-group: the change is of a gap's size, without its sign"
+    level = gap.model_copy(update={"baseline": 0.05})
+    assert not [remark for remark in remarks(situations.photographs(level)) if "size" in remark.text]
