@@ -77,7 +77,7 @@ def test_words_say_how_a_truth_is_written(toy: Toy) -> None:
 
 def test_a_missing_dataset_says_how_to_get_it(toy: Toy) -> None:
     toy.write_suite(SUITE.replace("dataset: toy", "dataset: occupations"))
-    with pytest.raises(DatasetError, match="fairgate dataset pull"):
+    with pytest.raises(DatasetError, match="fairgate dataset import"):
         gate.prepare("jobs", toy.root)
 
 

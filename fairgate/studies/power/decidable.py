@@ -2,8 +2,7 @@
 
 Harmless changes are simulated: the images are drawn again with replacement, group by group, and two of the measured
 changes are candidate and baseline. So no group moves on average, and the spread between the changes counts, also that
-of their effects on a group. Every simulated run is decided by the gate's own rules. Of many images, `many_images` does
-without drawing any.
+of their effects on a group. Every simulated run is decided by the gate's own rules. `many_images` draws no images.
 """
 
 from __future__ import annotations
@@ -31,11 +30,9 @@ from fairgate.suites import Check, PlannedCheck, Suite, decide
 
 RUNS, LOSS_RUNS, MISSED = 200, 60, 0.07
 LOSSES = (0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-MOST_GROUPS = 12
-"""Losses are simulated in the smallest of more groups."""
+MOST_GROUPS = 12  # losses are simulated in the smallest of more groups
 _DRAWS, _HOPELESS, _NO_LIMIT = 1000, 1e7, 1e9
-_STOPS = {24: 0, 40: 1}
-"""After so many runs with a loss, so few misses are enough: all `LOSS_RUNS` say otherwise in at most 2.9% of cases."""
+_STOPS = {24: 0, 40: 1}  # after so many runs so few misses do: all LOSS_RUNS say otherwise in 2.9% of cases at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +126,7 @@ class Simulation:
         rng = stream(0, "harmless", *map(str, loss or ()))
         what = "simulated runs with a harmless change"
         if loss is not None:
-            size = f"{loss[2]:g}, size {1 + LOSSES.index(loss[2])} of at most {len(LOSSES)}"
-            what = f"the smallest loss that fails, trying {size}, on '{loss[1]}': simulated runs"
+            what = f"a loss of '{loss[1]}', size {1 + LOSSES.index(loss[2])} of at most {len(LOSSES)}: simulated runs"
         if self._approximate:
             of_all = list(self._on_all_images(suite))
             yield from ([moved(check, suite, rng) for check in of_all[run % len(of_all)]] for run in range(runs))
@@ -350,5 +346,5 @@ def _needed(runs: Sequence[Sequence[CheckResult]], id_: str) -> _Needed:
         there = max(there, float(np.median(units)))
         most = max(most, float(np.median(units)) * (far / float(margin[0])) ** 2)
     units = math.ceil(most) if there < most < _HOPELESS else None
-    decided = float(np.quantile(worst, WANTED_PASSES, method="higher")) if changes else math.inf
+    decided = float(np.quantile(worst, WANTED_PASSES, method="higher"))
     return _Needed(units, decided if math.isfinite(decided) else None)
