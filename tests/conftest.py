@@ -53,6 +53,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         sys.executable = str(Path(sys.prefix, "bin", "python"))  # tests that take it mean a fresh one
+        for size in ("COLUMNS", "LINES"):  # readline set them where it was imported, and text would be wrapped
+            os.environ.pop(size, None)
         return
     config.pluginmanager.register(Watch(), "seconds")
     if config.getoption("numprocesses", None):

@@ -125,7 +125,7 @@ def test_a_crash_in_the_middle_leaves_no_dataset_and_no_litter(write, rows, tmp_
     with pytest.raises(KeyboardInterrupt):
         write(rows=interrupted(), shard_bytes=3000)
     assert list((tmp_path / "datasets" / "people").iterdir()) == []
-    with pytest.raises(DatasetError, match="dataset pull"):
+    with pytest.raises(DatasetError, match="dataset import"):
         open_dataset("people", tmp_path / "datasets")
 
 
