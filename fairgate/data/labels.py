@@ -184,6 +184,7 @@ def _short(path: str) -> str:
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A sorting key that puts "3-9" before "10-19", and numbers before words."""
+    """A sorting key that puts "3-9" before "10-19", and numbers before words; of more digits than any number has, a
+    word."""
     pieces = re.findall(r"\d+|\D+", text)
-    return tuple((0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces)
+    return tuple((0, int(each), "") if each.isdecimal() and len(each) < 100 else (1, 0, each) for each in pieces)

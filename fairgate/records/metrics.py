@@ -110,7 +110,7 @@ def without_k(name: str) -> tuple[str, int | None]:
     (('max_skew_at_k', 100), ('fairness', None))
     """
     stem, at, k = name.rpartition("_at_")
-    return (f"{stem}_at_k", int(k)) if at and k.isdecimal() else (name, None)
+    return (f"{stem}_at_k", int(k)) if at and k.isdecimal() and len(k) < 100 else (name, None)
 
 
 @functools.cache

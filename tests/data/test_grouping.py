@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairgate.data import MIN_SETS, Bins, ColumnGrouping, group_sizes, open_dataset
+from fairgate.data.labels import natural
 from fairgate.ground.errors import DatasetError
 from fairgate.suites.schema import Groups
 
@@ -123,3 +124,9 @@ def test_a_crossing_without_a_set_is_counted_as_zero(write, rows, tmp_path):
 
 def test_the_preview_judges_by_the_min_sets_of_a_suite_that_names_none():
     assert Groups().min_sets == MIN_SETS
+
+
+def test_groups_are_sorted_by_their_numbers_however_many_digits_they_have() -> None:
+    enormous = "9" * 5000  # more than Python reads
+    assert sorted(["10-19", "x", "3-9"], key=natural) == ["3-9", "10-19", "x"]
+    assert sorted(["x", enormous], key=natural) == [enormous, "x"]
