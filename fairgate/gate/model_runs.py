@@ -110,6 +110,7 @@ def model_info(uri: str, model: models.Model, registered: str | None = None) -> 
         preprocessing=model.preprocessing,
         frequencies=getattr(model, "frequencies", False),
         weights=models.count_weights(model),
+        served=getattr(model, "served", None),
     )
 
 
@@ -164,7 +165,7 @@ class CandidateRun:
             uri, base = self._opened[model.fingerprint]
             with judging(self.prepared.root):
                 again = open_model(uri, self.prepared, self.settings, self.progress, base, views)
-            if again.fingerprint != model.fingerprint:
+            if _identity(again) != _identity(model):
                 raise ModelError("its files changed during the run.", where=model.uri, remedy="run it again")
             self._viewed[key] = again
         return self._viewed[key]
@@ -192,6 +193,11 @@ class CandidateRun:
         """A checkpoint, scored now, as what the candidate is compared with."""
         scores = self.score_checkpoint(model)
         return ComparedRun(info, model_info(info.uri, model), scores, entropies=tuple(map(entropies_of, scores)))
+
+
+def _identity(model: models.Model) -> str:
+    """A model's fingerprint, which is that of its files; of one behind a server, what that reports."""
+    return getattr(model, "served", None) or model.fingerprint
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,12 @@ def _inputs(prepared: Prepared, settings: Settings, progress: Progress | None) -
     for each in (prepared, *prepared.on_base_data):
         require_intact(each.dataset, settings, each.root, progress)
     model = open_model(settings.model, prepared, settings)
+    if getattr(model, "served", None):
+        raise NoVerdict(
+            "nothing shows that one model behind a server answers all parts of a run.",
+            where=settings.model,
+            remedy="run it in one job: several requests are made at once",
+        )
     place = environment(prepared.root, model.device)
     data = [each.dataset.fingerprint for each in (prepared, *prepared.on_base_data)]
     plain = {

@@ -15,7 +15,7 @@ from fairgate.ground.errors import BaselineError, DatasetError, ModelError, Sett
 from fairgate.ground.number_format import share_words
 from fairgate.studies import power
 
-_ANSWERING = frozenset({"vlm", "captions"})
+_ANSWERING = frozenset({"vlm", "captions", "openai"})
 """Families that continue a prompt of their URI with a label: what the suite shows is the answer, and no caption."""
 
 

@@ -33,6 +33,7 @@ FAMILIES = REGISTERED.with_modules(
         "flux": "fairgate.models.generation.flux.family",
         "matching": "fairgate.models.matching.family",
         "onnx": "fairgate.models.onnx.family",
+        "openai": "fairgate.models.served.family",
         "timm": "fairgate.models.classifiers.timm_classifier",
         "torchvision": "fairgate.models.classifiers.torchvision_classifier",
     }

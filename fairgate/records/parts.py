@@ -80,7 +80,8 @@ class ModelInfo(RecordPart):
     text into tokens and pictures into tensors; `logit_scale` multiplies cosines before the softmax. Each is None where
     it is not known (a table of scores, a record from before there were such fields). `frequencies`: a table of
     shares of sampled answers, which have no label temperature. `weights` counts the numbers in its safetensors files,
-    adapters aside; None where it has none here."""
+    adapters aside; None where it has none here. `served` is what a server reports of a model that it serves, whose
+    `fingerprint` is new at each opening."""
 
     uri: str
     fingerprint: str
@@ -92,6 +93,7 @@ class ModelInfo(RecordPart):
     logit_scale: Number = None
     frequencies: bool = False
     weights: Annotated[int, Field(ge=1)] | None = None
+    served: str | None = None
 
 
 def same_architecture(weights: int | None, others: int | None) -> bool:

@@ -16,7 +16,7 @@ OPEN, SHUT, NO_VERDICT, NEEDS_APPROVAL = 0, 1, 3, 10
 """Exit codes of a run whose suite and options are valid; 4 is for those that are not. 10 is outside pytest's own."""
 
 ApprovalKind = Literal[
-    "dataset", "tokenizer", "preprocessing", "anchor", "plugin", "table", "definition", "model", "record"
+    "dataset", "tokenizer", "preprocessing", "anchor", "plugin", "table", "definition", "model", "record", "server"
 ]
 """What a person has to weigh before it is merged."""
 

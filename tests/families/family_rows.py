@@ -118,6 +118,25 @@ def _onnx_towers(_: str, root: Path) -> str:
     return f"onnx:{image}?text={text}&processor={words}&length={TOKENS}&logit_scale=100&{SHOWN}"
 
 
+def _served(more: str) -> Save:
+    """A server of this process, which the environment names from then on."""
+
+    def save(_: str, __: Path) -> str:
+        import atexit
+        import os
+        from contextlib import ExitStack
+
+        from served_world import MODEL, World, serving, settings
+
+        world = World(says=lambda *_: f"A {SUBJECTS[0]}.", label=lambda colour, text: -len(text) - colour[0] / 256)
+        stack = ExitStack()
+        atexit.register(stack.close)
+        os.environ.update(settings(stack.enter_context(serving(world))))
+        return f"openai:@vision?model={MODEL}{more}"
+
+    return save
+
+
 def _onnx_boxes(_: str, root: Path) -> str:
     import numpy as np
     import pytest
@@ -326,6 +345,8 @@ ROWS: dict[str, Row] = {
     "onnx": Row("onnx `?labels=`", _onnx, ONE),
     "onnx-text": Row("onnx `?text=`", _onnx_towers, ONE),
     "onnx-boxes": Row("onnx `?boxes=`", _onnx_boxes, ONE),
+    "openai-question": Row("openai `?question=`", _served("&question=Who is it?"), ONE),
+    "openai-chat": Row("openai `?chat=`", _served(f"&chat={CHAT}"), ONE),
     "features": Row("features", _features, ("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext")),
     "fairface": Row("fairface", _fairface, ONE, _GENDER),
     "detector": Row("detector, of classes", _detector, _CLASSES),

@@ -23,7 +23,7 @@ CELLS = [
     (key, column)
     for key, cells in read(PAGE.read_text(encoding="utf-8"))["probes"].items()
     for column, text in cells.items()
-    if text == WORKS
+    if text == WORKS and not key.startswith("openai")  # nothing shows that one model answers all parts
 ]
 BATCHES = [
     "embeddings.BATCH_CPU",

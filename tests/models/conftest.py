@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from model_world import cache, local_dir, pictures, sessions_here, tiny_arch, tiny_model  # noqa: F401 - fixtures
+from served_world import server  # noqa: F401 - a fixture
 from warm_python import read_tokenizer_once
 
 

@@ -135,7 +135,7 @@ def _environment() -> list[Finding]:
     known = {option.environment: option for option in OPTIONS.values()}
     findings = []
     for name in sorted(name for name in os.environ if name.startswith("FAIRGATE_")):
-        if name in _NO_OPTIONS or name.startswith("FAIRGATE_ROOT_"):
+        if name in _NO_OPTIONS or name.startswith(("FAIRGATE_ROOT_", "FAIRGATE_SERVER_")):
             continue
         if name not in known:
             what = f"the variable {name} is set, and fairgate does not know it."

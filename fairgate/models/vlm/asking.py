@@ -4,7 +4,7 @@ No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -77,6 +77,17 @@ def read_chat(uri: str, chat: str) -> str:
             remedy=f"write ?chat=USER: {IMAGE}%0A{QUESTION} ASSISTANT:, as the model was trained",
         )
     return chat if IMAGE in chat else IMAGE + chat
+
+
+def asked_texts(chat: str, questions: Sequence[str], where: str) -> list[str]:
+    """The whole text of each question; "" of an empty one. Raises ModelError for a question that holds a mark."""
+    if odd := next((question for question in questions if IMAGE in question or QUESTION in question), None):
+        raise ModelError(
+            f"a question holds a mark, {IMAGE} or {QUESTION}: '{odd[:80]}'.",
+            where=where,
+            remedy="write the question in words; where it and the picture go is in the URI's chat",
+        )
+    return [chat.replace(QUESTION, question) if question else "" for question in questions]
 
 
 def end_ids(folder: TransformersFolder) -> list[int] | None:

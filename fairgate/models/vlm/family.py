@@ -38,9 +38,8 @@ from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer
 from fairgate.models.isolated import IsolatedSeeing
 from fairgate.models.vlm.asking import (
     CAPTION,
-    IMAGE,
-    QUESTION,
     Asking,
+    asked_texts,
     end_ids,
     read_asking,
     read_chat,
@@ -184,21 +183,11 @@ class ConversingModel(SeeingModel):
 
         Answers that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """
-        texts = self._texts(prompts)
+        texts = asked_texts(self.asking.prompt, prompts, self.uri)
         asked = {row: text for row, text in enumerate(texts) if text}
         name = f"answers/{self._key()}/{digest([longest, *texts])}"
         found = self._written(name, asked, longest, "answer about a picture", _AT_ONCE)
         return np.array([found.get(row, "") for row in range(len(texts))], dtype=object)
-
-    def _texts(self, prompts: Sequence[str]) -> list[str]:
-        """The whole text of each picture; "" where it is not asked."""
-        if odd := next((prompt for prompt in prompts if IMAGE in prompt or QUESTION in prompt), None):
-            raise ModelError(
-                f"a question holds a mark, {IMAGE} or {QUESTION}: '{odd[:80]}'.",
-                where=self.uri,
-                remedy="write the question in words; where it and the picture go is in the URI's chat",
-            )
-        return [self.asking.prompt.replace(QUESTION, prompt) if prompt else "" for prompt in prompts]
 
 
 @register

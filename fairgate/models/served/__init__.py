@@ -1,0 +1,1 @@
+"""A model that a server serves by the chat-completions protocol."""
