@@ -111,6 +111,9 @@ def handler(world: World) -> type[BaseHTTPRequestHandler]:
 class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
+    def handle_error(self, *_: Any) -> None:
+        """A client that is gone is expected; a traceback, printed by a thread, parses code while pytest may as well."""
+
 
 @contextmanager
 def serving(world: World, port: int = 0) -> Iterator[int]:
