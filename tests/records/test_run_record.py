@@ -8,7 +8,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from fairgate.records import CheckResult, Coverage, RunRecord, Verdict, overall, status_of
+from fairgate.records import CheckResult, Coverage, Decision, GroupResult, RunRecord, Verdict, overall, status_of
 
 
 def check(**changes: object) -> CheckResult:
@@ -121,3 +121,136 @@ def test_unknown_fields_are_refused() -> None:
 def test_coverage_is_complete_only_when_nothing_is_missing(changes: dict[str, object], complete: bool) -> None:
     counts = {"expected_sets": 2, "scored_sets": 2, "expected_images": 4, "scored_images": 4, "prompts": 3}
     assert Coverage.model_validate({**counts, **changes}).complete is complete
+
+
+WAIVED: dict[str, object] = {"waiver": {"until": "2030-01-01", "reason": "known", "expired": False}}
+EXPIRED: dict[str, object] = {"waiver": {"until": "2020-01-01", "reason": "known", "expired": True}}
+WATCHED: dict[str, object] = {"tier": "watch"}
+APPROVAL = [{"kind": "model", "what": "another model", "before": "a", "now": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdicts"),
+    [
+        ({}, ()),
+        (WAIVED, ("inconclusive", "fail")),
+        (EXPIRED, ()),
+        (WATCHED, ("pass", "inconclusive", "fail")),
+    ],
+)
+def test_a_good_waiver_excuses_a_failure_or_doubt_and_watching_all_but_an_error(
+    changes: dict[str, object], verdicts: tuple[Verdict, ...]
+) -> None:
+    for verdict in ("pass", "inconclusive", "fail", "error"):
+        got = check(verdict=verdict, **changes)
+        word = "watched" if changes is WATCHED else "waived"
+        assert (got.excuse, got.excused) == ((word, True) if verdict in verdicts else (None, False))
+
+
+def test_a_check_that_is_waived_and_watched_is_called_waived_where_the_waiver_counts() -> None:
+    assert check(verdict="fail", **WAIVED, **WATCHED).excuse == "waived"
+    assert check(verdict="pass", **WAIVED, **WATCHED).excuse == "watched"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "changes", "code"),
+    [
+        ("pass", {}, 0),
+        ("pass", {"needs_approval": APPROVAL}, 10),
+        ("inconclusive", {}, 1),
+        ("inconclusive", {"allow_inconclusive": True}, 0),
+        ("inconclusive", {"allow_inconclusive": True, "needs_approval": APPROVAL}, 10),
+        ("inconclusive", {"needs_approval": APPROVAL}, 1),
+        ("fail", {"allow_inconclusive": True, "needs_approval": APPROVAL}, 1),
+        ("error", {"allow_inconclusive": True, "needs_approval": APPROVAL}, 3),
+    ],
+)
+def test_the_exit_code_is_0_for_an_open_gate_10_for_approval_1_for_a_shut_one_and_3_without_a_verdict(
+    verdict: Verdict, changes: dict[str, object], code: int
+) -> None:
+    record = run_record(verdict, check(verdict=verdict), **changes)
+    assert (record.exit_code, record.ok, record.passes) == (code, code == 0, code in (0, 10))
+
+
+def test_an_error_beside_a_failure_that_counts_is_a_failure_and_beside_an_excused_one_no_verdict() -> None:
+    error, fail = check(verdict="error"), check(verdict="fail")
+    assert run_record("error", error, fail).exit_code == 1
+    for excuse in (WAIVED, WATCHED):
+        assert run_record("error", error, check(verdict="fail", **excuse)).exit_code == 3
+    assert run_record("error", error, check(verdict="pass"), check(verdict="inconclusive")).exit_code == 3
+
+
+def test_excused_checks_add_nothing_to_the_verdict_and_do_not_close_the_gate() -> None:
+    passing, doubt, fail, error = (check(verdict=verdict) for verdict in ("pass", "inconclusive", "fail", "error"))
+    excused = [check(verdict="fail", **WAIVED), check(verdict="inconclusive", **WATCHED)]
+    assert run_record("pass", passing, *excused).decided == "pass"
+    assert run_record("error", *excused).decided == "error"
+    assert run_record("fail", passing, fail, *excused).decided == "fail"
+    checks = [doubt, *excused, error, passing, fail]
+    assert run_record("fail", *checks).closing == [doubt, error, fail]
+    assert run_record("fail", *checks, allow_inconclusive=True).closing == [error, fail]
+
+
+@pytest.mark.parametrize(
+    ("weights", "baseline", "other"),
+    [
+        (1_000, 995, False),
+        (995, 1_000, False),
+        (1_000, 994, True),
+        (994, 1_000, True),
+        (None, 1_000, False),
+        (1_000, None, False),
+        (None, None, False),
+    ],
+)
+def test_a_baseline_is_of_another_architecture_if_its_weights_differ_by_more_than_half_a_percent(
+    weights: int | None, baseline: int | None, other: bool
+) -> None:
+    saved = {"source": "git:main", "uri": "m", "fingerprint": "f", "weights": baseline}
+    model = {"uri": "m", "fingerprint": "f", "weights": weights}
+    assert run_record("pass", check(), model=model, baseline=saved).other_architecture is other
+    assert not run_record("pass", check(), model=model).other_architecture
+
+
+def group(name: str, **changes: object) -> GroupResult:
+    return GroupResult.model_validate({"group": name, "value": 0.5, "n_images": 9, "n_sets": 9, **changes})
+
+
+def test_groups_that_failed_that_are_undecided_and_that_are_small_are_told_apart() -> None:
+    groups = [
+        group("a", verdict="fail"),
+        group("b", verdict="inconclusive", n_sets=8),
+        group("c", verdict="pass"),
+        group("d"),
+        group("e", verdict="fail", n_sets=7),
+    ]
+    told = check(groups=groups, min_sets=9)
+    assert told.failing_groups == [groups[0], groups[4]]
+    assert told.undecided_groups == [groups[1]]
+    assert told.small_groups == [groups[1], groups[4]]
+    assert check(groups=groups).small_groups == []
+
+
+def test_a_check_counts_the_sets_of_its_worst_group_if_its_value_is_that_groups() -> None:
+    groups = [group("a", value=0.9, n_sets=50), group("b", value=0.2, n_sets=40)]
+    worst = check(groups=groups, worst_group="b")
+    assert (worst.worst, worst.units) == (groups[1], 40)
+    assert check(groups=groups, worst_group="a").units == 60
+    none = check(groups=groups)
+    assert (none.worst, none.units) == (None, 60)
+
+
+def test_an_item_is_about_a_subject_a_word_or_a_category_and_tells_the_anchor() -> None:
+    assert check(subject=None, word="clever").item == "skew[clever]"
+    assert check(subject=None, category="race").item == "skew[race]"
+    assert check(subject="doctor", against="anchor").item == "skew@anchor[doctor]"
+    assert check(subject=None, against="anchor").item == "skew@anchor"
+    assert check(against="baseline").item == "skew[doctor]"
+
+
+@pytest.mark.parametrize(
+    ("correction", "method"),
+    [("holm", "step-down max-T"), ("bonferroni", "single-step max-T"), ("none", "none")],
+)
+def test_a_correction_has_its_published_name(correction: str, method: str) -> None:
+    assert Decision(alpha=0.05, correction=correction, seed=0, draws=100).method == method
