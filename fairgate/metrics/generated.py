@@ -12,15 +12,14 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from fairgate.formulas.metrics import corrected_shares
-from fairgate.ground.errors import ScoresError, SuiteError, suggestion
+from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import sha256_bytes
 from fairgate.ground.randomness import stream
 from fairgate.metrics.cell import Cell, Counts, Floats
-from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
-from fairgate.probes import ABSENT, PICTURE, REPEAT, DatasetFacts, GenerationProbe, scores_digest
+from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest
+from fairgate.probes import ABSENT, PICTURE, REPEAT, GenerationProbe, scores_digest
 from fairgate.records import MetricSpec
 
 GENERATED = ("generation",)
@@ -207,44 +206,6 @@ class OfShares(OfPictures):
             return "; the reader's error was not measured, and is not in it"
         clipped = corrected_shares(seen, confusion).clipped
         return ", with the reader's error" + ("; a corrected share fell below 0, and is 0" if clipped else "")
-
-
-class PerceivedGroup(MetricSettings):
-    """The group whose share it is."""
-
-    group: str = Field(description="The group whose share it is.")
-
-    @property
-    def counted(self) -> str:
-        """The group."""
-        return self.group
-
-
-@register
-class PerceivedShare(OfShares):
-    """Share of a group."""
-
-    spec = picture_spec(
-        name="perceived_share",
-        meaning="share of the readable pictures that show `group`, corrected for the reader's measured error. It sees "
-        "one side: give every group that may lose a check of its own",
-        better="higher",
-    )
-    Settings = PerceivedGroup
-
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
-        """Refuse a group that the reader does not perceive."""
-        group, groups = r.settings_of(PerceivedGroup).group, generation_probe(r).groups
-        if group not in groups:
-            raise SuiteError(
-                f"check '{r.check}' is about '{group}', which probe '{r.probe}' does not perceive.",
-                where=r.at("group"),
-                remedy=suggestion(group, groups, f"groups: {', '.join(groups)}"),
-            )
-
-    def of(self, r: MetricRequest, shares: Floats) -> Floats:
-        """Its column."""
-        return shares[:, generation_probe(r).groups.index(r.settings_of(PerceivedGroup).group)]
 
 
 def absent_rows(answers: Answers) -> NDArray[np.bool_]:

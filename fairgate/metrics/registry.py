@@ -36,10 +36,9 @@ _FAMILIES = (
         "abstention_gap",
         "unreadable_rate",
     ),
-    ("leanings", "bias_ambiguous", "bias_disambiguated"),
-    ("generated", "perceived_share"),
-    ("generated_targets", "target_distance", "target_skew", "painted_entropy"),
-    ("picture_shares", "readable", "subject_shown", "refusal_rate"),
+    ("questions", "bias_ambiguous", "bias_disambiguated"),
+    ("generated_shares", "perceived_share", "target_distance", "target_skew", "painted_entropy"),
+    ("generated_shares", "readable", "subject_shown", "refusal_rate"),
     ("numbers", "mean_number", "right_share", "effect_size", "effect_p", "number_agreement"),
 )
 """The module of each family, with its metrics, in the order in which reports and pages list them."""

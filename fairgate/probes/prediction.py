@@ -1,4 +1,5 @@
-"""Prediction: which label does a classifier give an attribute that the dataset records? (Buolamwini and Gebru 2018)."""
+"""Prediction: which label does a classifier give an attribute that the dataset records (Buolamwini and Gebru 2018)? And
+the number that somebody measured of every image: an association, a similarity, a rating (iEAT, GenderBias-VL)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fairgate.ground.errors import ModelError, listed, nearest
-from fairgate.models import Capability, PredictingModel, folded
+from fairgate.models import Capability, MeasuringModel, PredictingModel, folded
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.settings import Name, Text, in_words
@@ -114,3 +115,25 @@ class PredictionProbe(Probe):
         predicted = np.array([written[folded(text)] if text else "" for text in given], dtype=object)
         correct = np.asarray(predicted == truth, dtype=bool)
         return {name: ProbeScores(correct.astype(np.float64), predicted, correct, truth=truth)}
+
+
+@register
+class NumberProbe(Probe):
+    """Take the number that a table has for every image. Every image needs one: a row that is missing is an error."""
+
+    needs: ClassVar[Capability] = "measure"
+    answers_as: ClassVar[str] = "number"
+    value_names: ClassVar[Mapping[str, str]] = {"number": "number"}
+
+    kind: Literal["number"]
+    column: Text = Field(default="number", description="The column of the table.")
+
+    def utility_check(self, name: str) -> str | None:
+        """That numbers still tell images apart as the baseline's do."""
+        return f"id: still-useful, probe: {name}, metric: number_agreement"
+
+    def run(
+        self, name: str, model: MeasuringModel, rows: Rows, open_instrument: OpenInstrument
+    ) -> dict[str, ProbeScores]:
+        """The column."""
+        return {name: ProbeScores(model.measure(self.column))}

@@ -7,16 +7,16 @@ from fairgate.probes.contract import REGISTERED
 PROBES = REGISTERED.with_modules(
     {
         "zero_shot_classification": "fairgate.probes.classification",
-        "retrieval": "fairgate.probes.retrieval",
-        "association": "fairgate.probes.association",
-        "caption_retrieval": "fairgate.probes.association",
-        "pair_association": "fairgate.probes.association",
+        "retrieval": "fairgate.probes.ranking",
+        "association": "fairgate.probes.ranking",
+        "caption_retrieval": "fairgate.probes.ranking",
+        "pair_association": "fairgate.probes.ranking",
         "image_editing": "fairgate.probes.image_editing",
         "detection": "fairgate.probes.detection",
         "prediction": "fairgate.probes.prediction",
         "question": "fairgate.probes.question",
         "generation": "fairgate.probes.generation",
-        "number": "fairgate.probes.number",
+        "number": "fairgate.probes.prediction",
     }
 )
 

@@ -24,7 +24,7 @@ from fairgate.records import (
     RetrievalAudit,
 )
 from fairgate.reports import comparison_findings as words
-from fairgate.reports.comparison_tables import overview
+from fairgate.reports.comparison_page import overview
 from fairgate.reports.data_table import Column, Table, TableCell, printed, table_id
 from fairgate.reports.formatting import at_most, metric_words
 

@@ -21,10 +21,10 @@ OUTPUTS: Final = REGISTERED.with_modules(
         "page": "fairgate.reports.run_page",  # last: it waits for the history in MLflow
         "card": "fairgate.reports.model_card",
         "annex": "fairgate.reports.annex",
-        "slack": "fairgate.reports.chat_message",
-        "teams": "fairgate.reports.chat_message",
-        "badge": "fairgate.reports.badge",
-        "badge_endpoint": "fairgate.reports.badge",
+        "slack": "fairgate.reports.short_forms",
+        "teams": "fairgate.reports.short_forms",
+        "badge": "fairgate.reports.short_forms",
+        "badge_endpoint": "fairgate.reports.short_forms",
     }
 )
 Warn = Callable[[str], None]

@@ -19,8 +19,7 @@ from fairgate.reports.contact_sheet import ContactSheet, contact_sheets
 from fairgate.reports.data_table import Table
 from fairgate.reports.next_steps import shown_sets
 from fairgate.reports.outputs import Output, Painted, PictureSource, register
-from fairgate.reports.page_filter import PageFilter, filter_of
-from fairgate.reports.standalone_page import data_uri, render_page
+from fairgate.reports.standalone_page import PageFilter, data_uri, filter_of, render_page
 
 MAX_BYTES: Final = 5_000_000
 _GROUPS_IN_A_CHECK: Final = 200

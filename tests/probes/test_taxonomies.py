@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from fairgate.ground.hashing import digest
-from fairgate.probes import PROBES, association, taxonomy
+from fairgate.probes import PROBES, ranking, taxonomy
 from fairgate.suites import Suite, probe_digests
 
 ASSOCIATION = PROBES["association"]
@@ -127,9 +127,9 @@ def test_a_release_that_corrects_a_caption_is_not_compared_with_one_before_it(mo
     ]
     before = [digest_of(**settings) for settings in chosen]
     corrected = replace(so_b_it, captions={**so_b_it.captions, "ambitious": "a photo of the ambitious"})
-    monkeypatch.setattr(association, "taxonomy", lambda _: corrected)
+    monkeypatch.setattr(ranking, "taxonomy", lambda _: corrected)
     after = [digest_of(**settings) for settings in chosen]
     assert [one == other for one, other in zip(before, after, strict=True)] == [False, False, True, True]
     moved = {**so_b_it.categories, "religion": so_b_it.categories["religion"][1:]}
-    monkeypatch.setattr(association, "taxonomy", lambda _: replace(so_b_it, categories=moved))
+    monkeypatch.setattr(ranking, "taxonomy", lambda _: replace(so_b_it, categories=moved))
     assert digest_of(**chosen[2]) != before[2], "a word that left its category"

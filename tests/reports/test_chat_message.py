@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from fairgate.interfaces.cli.main import app
 from fairgate.records import NeededApproval, RunRecord
 from fairgate.reports import write_results
-from fairgate.reports.chat_message import render_slack, render_teams
+from fairgate.reports.short_forms import render_slack, render_teams
 
 FELL = "✗ doctor: dark × female 0.035 behind its set-mates before and 0.345 behind now; margin 0.040"
 

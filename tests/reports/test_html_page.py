@@ -29,7 +29,7 @@ from jinja2 import UndefinedError
 
 from fairgate.records import Coverage, Misclassification, RunRecord
 from fairgate.reports import read_results, render_html, standalone_page, write_results
-from fairgate.reports.page_filter import filter_of, filter_rules
+from fairgate.reports.standalone_page import filter_of, filter_rules
 
 VOID = {"meta", "img", "line", "rect", "circle", "path"}
 

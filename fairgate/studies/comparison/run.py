@@ -18,8 +18,13 @@ from fairgate.ground.errors import CapabilityError, ModelError, ScoresError, Set
 from fairgate.metrics import METRICS, Crossing
 from fairgate.probes import scores_digest
 from fairgate.studies.comparison.answers import Answers, AuditData, reference_groups, viable_groupings
-from fairgate.studies.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
-from fairgate.studies.comparison.fairness import compare_fairness
+from fairgate.studies.comparison.classifications import (
+    compare_fairness,
+    compare_implicit,
+    group_effects,
+    outcomes_of,
+    taken_for,
+)
 from fairgate.studies.comparison.ranking import RankingCut, compare_ranking, recalls
 from fairgate.suites import Check, PlannedCheck, Settings, decide, probe_digests
 from fairgate.tracking import environment

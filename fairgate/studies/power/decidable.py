@@ -24,8 +24,7 @@ from fairgate.ground.randomness import stream
 from fairgate.metrics import METRICS
 from fairgate.probes import ProbeScores, taken_rows
 from fairgate.records import WANTED_PASSES, Against, CheckResult, GroupResult
-from fairgate.studies.power.harmless import Change, Scores, taken
-from fairgate.studies.power.many_images import harm_of, moved
+from fairgate.studies.power.harmless import Change, Scores, harm_of, moved, taken
 from fairgate.suites import Check, PlannedCheck, Suite, decide
 
 RUNS, LOSS_RUNS, MISSED = 200, 60, 0.07

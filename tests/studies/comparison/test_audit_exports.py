@@ -19,8 +19,7 @@ from toy_repository import SUITE, Toy, toy_repository
 from fairgate.records.comparison import AuditRecord
 from fairgate.records.schemas import schema_file, schema_of, schema_text
 from fairgate.reports.comparison_files import render_csv, render_latex
-from fairgate.reports.comparison_page import comparison_html
-from fairgate.reports.comparison_tables import overview
+from fairgate.reports.comparison_page import comparison_html, overview
 from fairgate.reports.data_table import table_id
 
 HOSTILE = [

@@ -15,7 +15,7 @@ from fairgate.formulas.metrics import fairness, set_std
 from fairgate.ground.errors import ModelError, SettingsError
 from fairgate.records.comparison import AuditRecord
 from fairgate.studies.comparison import AuditOptions
-from fairgate.studies.comparison.fairness import agreement, conclusion, draws_for
+from fairgate.studies.comparison.classifications import agreement, conclusion, draws_for
 from fairgate.suites import resolve
 
 

@@ -19,7 +19,7 @@ from fairgate.reports.comparison_findings import findings, harmed, refusal_words
 from fairgate.reports.comparison_page import comparison_html
 from fairgate.studies.comparison import AuditOptions
 from fairgate.studies.comparison.answers import reference_groups, viable_groupings
-from fairgate.studies.comparison.effects import finest
+from fairgate.studies.comparison.classifications import finest
 
 
 def test_the_planted_group_falls_behind_the_reference_and_no_other_does(toy_audit: AuditRecord) -> None:

@@ -7,7 +7,7 @@ import pytest
 from example_records import example_record, gap_check
 
 from fairgate.records import CheckResult, GroupResult
-from fairgate.studies.power.many_images import harm_of, moved
+from fairgate.studies.power.harmless import harm_of, moved
 from fairgate.suites import Suite
 
 SUITE = Suite.model_construct(decision=example_record().decision)  # type: ignore[arg-type]
