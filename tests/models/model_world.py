@@ -118,6 +118,6 @@ def tiny_arch(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def sessions_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions of onnxruntime in this process: a process of its own takes most of a second to start."""
-    from fairgate.models.onnx import runtime, session
+    from fairgate.models.onnx import host, session
 
-    monkeypatch.setattr(session, "OnnxSession", runtime.session_here)
+    monkeypatch.setattr(session, "OnnxSession", host.session_here)

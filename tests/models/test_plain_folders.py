@@ -22,11 +22,12 @@ from nightly import some
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models import isolated, open_scorer, plain_towers
+from fairgate.models import isolated, open_scorer
 from fairgate.models.checkpoints import Device, find_plain, scoring
 from fairgate.models.classifiers import transformers_classifier
 from fairgate.models.input_digests import folder_tokenizer
 from fairgate.models.isolated import child, loaded, messages
+from fairgate.models.isolated.host import load_towers
 from fairgate.models.vlm import plain
 from fairgate.models.vlm.plain import PlainVisionLanguage
 
@@ -265,7 +266,7 @@ def test_two_towers_of_a_type_that_is_in_no_list_give_the_librarys_logits(
     from transformers import AutoModel
 
     folder = save_towers(kind, tmp_path / "towers")
-    encoder = plain_towers.load(find_plain(folder, None, "hf"), CPU)
+    encoder = load_towers(find_plain(folder, None, "hf"), CPU)
     prompts = ["a photo of a doctor", "nurse"]
     images = [encoder.prepare(Image.open(io.BytesIO(blob))) for blob in pictures.blobs]
     tokens = tiny_tokenizer()(prompts, return_tensors="pt", padding=True)
@@ -293,7 +294,7 @@ def test_towers_whose_own_logits_are_no_scaled_cosine_are_refused(
 
     monkeypatch.setattr(transformers.MetaClip2Model, "forward", other)
     with pytest.raises(ModelError, match="its own logits are not those of its features"):
-        plain_towers.load(find_plain(folder, None, "hf"), CPU)
+        load_towers(find_plain(folder, None, "hf"), CPU)
 
 
 TEMPLATE = (
@@ -595,7 +596,7 @@ def test_nothing_is_opened_in_ci_where_the_machine_cannot_isolate() -> None:
         capture_output=True,
         check=True,
     )
-    assert messages.receive(io.BytesIO(done.stdout))[0] == {"missing": ["the network"]}
+    assert messages.receive(io.BytesIO(done.stdout)) == {"missing": ["the network"]}
 
 
 @pytest.fixture
@@ -634,9 +635,11 @@ OPENED = framed("{'missing': []}")
         ("import faulthandler as f; f.dump_traceback_later(0.1, exit=True); time.sleep(60)", "Timeout \\(0:00:00"),
         ("out.write(struct.pack('<I', 1 << 30)); out.flush(); time.sleep(60)", "ended early \\(ValueError"),
         ("out.write(b'\\x05\\0\\0\\0\\x80\\x04K\\x01.'); out.flush(); time.sleep(60)", "ended early"),
-        (framed("{}", "[['a', '|O8', [1]]]") + "time.sleep(60)", "ended early \\(ValueError"),
-        (framed("{}", "[['a', '<f4', [1 << 40]]]") + "time.sleep(60)", "ended early \\(ValueError"),
-        (framed("{}", "[['a', '<f4', [-1]]]") + "time.sleep(60)", "ended early \\(ValueError"),
+        (framed("{}", "[['|O8', [1]]]") + "time.sleep(60)", "ended early \\(ValueError"),
+        (framed("{}", "[['<f4', [1 << 40]]]") + "time.sleep(60)", "ended early \\(ValueError"),
+        (framed("{}", "[['<f4', [-1]]]") + "time.sleep(60)", "ended early \\(ValueError"),
+        (framed("{'@array': 0}", "[['<f4', [0]]]") + "time.sleep(60)", "ended early \\(ValueError"),
+        (framed("{'a': {'@array': 'x'}}") + "time.sleep(60)", "ended early \\(TypeError"),
         ("out.write(struct.pack('<I', 99999) + b'[' * 99999); out.flush(); time.sleep(60)", "\\(RecursionError"),
         ("os.close(1); time.sleep(60)", "ended early \\(signal 9"),
         (framed("{'error': 'E', 'words': 'w', 'doing': '\\x1b[31mno'}"), "no \\(E: w\\)"),
@@ -644,6 +647,7 @@ OPENED = framed("{'missing': []}")
     ],
     ids=[
         *("killed", "broken", "a slow step", "too long", "pickled", "objects", "too large", "a negative size"),
+        *("an array for a message", "no place of an array"),
         *("too deep", "silent and alive", "an error of its own words", "an error"),
     ],
 )
@@ -660,11 +664,13 @@ def test_a_process_that_was_lost_is_not_asked_again(answering: Callable[..., chi
     model = answering(OPENED)
     for problem in ("ended early", "has ended"):
         with pytest.raises(ModelError, match=problem):
-            model.ask("pictures", {})
+            model.ask("pictures", [])
 
 
 def test_numbers_of_one_picture_are_not_taken_for_those_of_two(answering: Callable[..., child.IsolatedModel]) -> None:
-    one = framed("{}", "[['outputs', '<f4', [1, 3]]]") + "out.write(b'\\0' * 12); out.flush(); time.sleep(60)"
+    one = (
+        framed("{'answer': {'@array': 0}}", "[['<f4', [1, 3]]]") + "out.write(b'\\0' * 12); out.flush(); time.sleep(60)"
+    )
     prepare, outputs = loaded._of(answering(OPENED + one))
     with pytest.raises(ModelError, match="answered 2 questions with numbers of shape"):
         outputs([prepare(Image.new("RGB", (2, 2))), prepare(Image.new("RGB", (2, 2)))])
@@ -696,10 +702,11 @@ def test_a_machine_that_cannot_isolate_is_refused_in_ci_and_named_elsewhere(
 def test_messages_are_read_as_they_were_written() -> None:
     stream = io.BytesIO()
     arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros((0, 3), np.uint8), "c": np.array([True])}
-    messages.send(stream, {"what": "x", "n": 3}, arrays)
+    messages.send(stream, {"what": "x", "given": [3, arrays]})
     stream.seek(0)
-    content, found = messages.receive(stream)
-    assert content == {"what": "x", "n": 3}
+    content = messages.receive(stream)
+    assert (content["what"], content["given"][0]) == ("x", 3)
+    found = content["given"][1]
     assert all(np.array_equal(arrays[name], found[name]) and arrays[name].dtype == found[name].dtype for name in arrays)
     with pytest.raises(EOFError):
         messages.receive(io.BytesIO(struct.pack("<I", 10)))

@@ -18,11 +18,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from numpy.typing import NDArray
-
 from fairgate.ground.ci import in_ci
 from fairgate.ground.errors import DeviceError, ModelError, clean
-from fairgate.models.isolated.messages import Arrays, receive, send
+from fairgate.models.isolated.messages import receive, send
 
 _SCRIPT = Path(__file__).with_name("sandbox.py")
 _PASSED_ON = (
@@ -78,24 +76,24 @@ class IsolatedModel:
             # Linux ends it with the thread that started it, which may be a short one
             "parent": os.getpid() if threading.current_thread() is threading.main_thread() else None,
         }
-        opened, _ = self._answered(lambda stream: _begin(stream, settings))
-        self.facts: dict[str, Any] = opened
-        if missing := [clean(str(each), 80) for each in opened.get("missing", [])]:
+        self.facts: dict[str, Any] = self._answered(lambda stream: _begin(stream, settings))
+        if missing := [clean(str(each), 80) for each in self.facts.get("missing", [])]:
             self._require_local(missing)
 
-    def ask(self, what: str, arrays: Arrays, **content: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The answer to one question: plain data, and arrays. Raises as the class does."""
-        return self._answered(lambda stream: send(stream, {"what": what, **content}, arrays))
+    def ask(self, what: str, *given: Any) -> Any:
+        """The answer to one question, which may be anything that a message holds; None for none. Raises as the class
+        does."""
+        return self._answered(lambda stream: send(stream, {"what": what, "given": given})).get("answer")
 
     def close(self) -> None:
         """End the process."""
         self._end()
 
-    def _answered(self, write: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def _answered(self, write: Any) -> dict[str, Any]:
         with self._lock:
             try:
                 write(self._process.stdin)
-                content, arrays = receive(self._process.stdout)  # type: ignore[arg-type]
+                content = receive(self._process.stdout)  # type: ignore[arg-type]
             except Exception as error:  # of any type: what it answers may be anything
                 broken = self._broken(error)
                 self._end()
@@ -105,7 +103,7 @@ class IsolatedModel:
                 raise
         if "error" in content:
             raise self._told(content)
-        return content, arrays
+        return content
 
     def _broken(self, error: Exception) -> ModelError:
         if not self._end.alive:

@@ -2,153 +2,194 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.models.checkpoints import Device, Encoder, HashedFiles, TransformersFolder, require_device, scoring
-from fairgate.models.isolated.folder_data import files_of_data, folder_of_data
-from fairgate.models.isolated.messages import receive, reply
+from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints import (
+    MAX_SIDE,
+    Device,
+    Encoder,
+    TransformersFolder,
+    class_of_task,
+    encoder_of,
+    load_parts,
+    of_processor,
+    on_device,
+    require_device,
+    scoring,
+)
+from fairgate.models.isolated.messages import answer_questions, files_of_data, folder_of_data
+from fairgate.models.two_towers import unit
 
-Arrays = Mapping[str, NDArray[Any]]
-Question = Mapping[str, Any]
+Answers = Mapping[str, Callable[..., Any]]
+"""By the name of a question, the function that answers it. Pictures are given as their levels."""
+_TRIED_PROMPTS = ("a photo of a person", "a", "two dogs that play in the snow near a red house", "an engineer")
+_TRIED_SIDES = ((64, 64), (97, 61), (40, 120))  # height and width
+_NEAR = {"fp32": 1e-4, "amp_bf16": 5e-2, "amp_fp16": 1e-2}
+"""How far logits may be from the library's own, relative to the largest: the order of sums, and the roundings of half
+precision in towers of some dozens of layers."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedModel:
-    """A loaded model: `facts` about it, and what it answers."""
+def serve(task: Mapping[str, Any], missing: Sequence[str], questions: BinaryIO, answers: BinaryIO) -> None:
+    """Open what `task` describes, and answer until nobody asks."""
+    device = Device(**task["device"])
 
-    facts: Mapping[str, Any]
-    answer: Callable[[Question, Arrays], Mapping[str, Any]]
+    def opened() -> tuple[Mapping[str, Any], Answers]:
+        require_device(device)
+        if task["scheme"] == "diffusion":
+            from fairgate.models.generation.plain_painting import PlainPainter
+
+            painter = PlainPainter(task["settings"], files_of_data(task["files"]), device)
+            return {}, {"paint": scoring(device)(painter.paint)}
+        facts, functions = _OPENED[task["scheme"]](folder_of_data(task["folder"]), device, **task["options"])
+        return facts, {name: scoring(device)(function) for name, function in functions.items()}
+
+    answer_questions(opened, missing, questions, answers)
 
 
-def _classifier(found: TransformersFolder, device: Device) -> OpenedModel:
+def _classifier(found: TransformersFolder, device: Device) -> tuple[Mapping[str, Any], Answers]:
     from fairgate.models.classifiers.transformers_classifier import load
 
     model = load(found, device)
-    return OpenedModel({}, lambda question, arrays: _of_pictures(model.prepare, model.outputs, question, arrays))
+    return {}, _about_pictures(model.prepare, model.outputs)
 
 
-def _towers(found: TransformersFolder, device: Device) -> OpenedModel:
-    from fairgate.models.plain_towers import load
-
-    encoder: Encoder = load(found, device)
-
-    def answer(question: Question, arrays: Arrays) -> Mapping[str, Any]:
-        if question["what"] == "tokens":
-            return encoder.tokens(question["prompts"])
-        if question["what"] == "texts":
-            return {"outputs": encoder.encode_tokens({name: torch.from_numpy(ids) for name, ids in arrays.items()})}
-        return _of_pictures(encoder.prepare, encoder.encode_images, question, arrays)
-
-    return OpenedModel({"scale": encoder.scale, "bias": encoder.bias, "vocabulary": encoder.vocabulary}, answer)
+def _towers(found: TransformersFolder, device: Device) -> tuple[Mapping[str, Any], Answers]:
+    encoder = load_towers(found, device)
+    facts = {"scale": encoder.scale, "bias": encoder.bias, "vocabulary": encoder.vocabulary}
+    return facts, {
+        "tokens": encoder.tokens,
+        "texts": lambda tokens: encoder.encode_tokens(_tensors(tokens)),
+        **_about_pictures(encoder.prepare, encoder.encode_images),
+    }
 
 
-def _detector(found: TransformersFolder, device: Device) -> OpenedModel:
+def _detector(found: TransformersFolder, device: Device) -> tuple[Mapping[str, Any], Answers]:
     from fairgate.models.detection.engine import DetectorEngine
 
     engine = DetectorEngine(found, device)
-    return OpenedModel(
-        {}, lambda question, arrays: {"boxes": np.stack(engine.boxes(_pictures(arrays), question["name"]))}
-    )
+    return {}, {"boxes": lambda levels, name: np.stack(engine.boxes(_pictures(levels), name))}
 
 
-def _seeing(found: TransformersFolder, device: Device, prompt: str) -> OpenedModel:
+def _seeing(found: TransformersFolder, device: Device, prompt: str) -> tuple[Mapping[str, Any], Answers]:
     from fairgate.models.vlm.plain import PlainVisionLanguage
 
     model = PlainVisionLanguage(found, prompt, device)
-
-    def answer(question: Question, arrays: Arrays) -> Mapping[str, Any]:
-        pictures = _pictures(arrays)
-        if question["what"] == "likelihoods":
-            return {"likelihoods": model.log_likelihoods(pictures[0], question["labels"])}
-        if question["what"] == "tokens":
-            return {str(place): ids for place, ids in enumerate(model.tokens(question["labels"]))}
-        texts = model.answers(list(zip(pictures, question["messages"], strict=True)), question["longest"])
-        return {str(place): np.frombuffer(text.encode(), np.uint8) for place, text in enumerate(texts)}
-
-    return OpenedModel({}, answer)
+    return {}, {
+        "tokens": model.tokens,
+        "likelihoods": lambda levels, labels: model.log_likelihoods(Image.fromarray(levels), labels),
+        "answers": lambda levels, messages, longest: model.answers(
+            list(zip(_pictures(levels), messages, strict=True)), longest
+        ),
+    }
 
 
-def _painter(settings: Mapping[str, Any], files: HashedFiles, device: Device) -> OpenedModel:
-    from fairgate.models.generation.plain_painting import PlainPainter
-
-    model = PlainPainter(settings, files, device)
-
-    def answer(question: Question, _: Arrays) -> Mapping[str, Any]:
-        made = model.paint(question["prompts"], question["seeds"], question["steps"], question["guidance"])
-        return {str(place): picture for place, picture in enumerate(made)}
-
-    return OpenedModel({}, answer)
-
-
-_TASKS: Mapping[str, Callable[..., OpenedModel]] = {
+_OPENED: Mapping[str, Callable[..., tuple[Mapping[str, Any], Answers]]] = {
     "classifier": _classifier,
     "hf": _towers,
     "detector": _detector,
     "vlm": _seeing,
 }
-"""By scheme."""
+"""By scheme: facts about a model, and its answers."""
 
 
-def _pictures(arrays: Arrays) -> list[Any]:
-    return [Image.fromarray(levels) for levels in arrays.values()]
+def _about_pictures(prepare: Callable[[Any], Any], outputs: Callable[[Sequence[Any]], Any]) -> Answers:
+    """Pictures to what the model takes, that to its outputs, or both."""
 
+    def prepared(levels: Sequence[Any]) -> list[Any]:
+        return [prepare(picture) for picture in _pictures(levels)]
 
-def _of_pictures(
-    prepare: Callable[[Any], Any], outputs: Callable[[Sequence[Any]], Any], question: Question, arrays: Arrays
-) -> Mapping[str, Any]:
-    """Pictures to what the model takes, that to its outputs, or both. Of what is prepared, the arrays of one picture
-    are called `PLACE/NAME`, or `PLACE/` for a picture that is one array."""
-    if question["what"] == "prepared":
-        prepared = [_joined(arrays, place) for place in range(question["count"])]
-    else:
-        prepared = [prepare(picture) for picture in _pictures(arrays)]
-    if question["what"] != "prepare":
-        return {"outputs": outputs(prepared)}
     return {
-        f"{place}/{name}": array
-        for place, one in enumerate(prepared)
-        for name, array in (one if isinstance(one, Mapping) else {"": one}).items()
+        "prepare": prepared,
+        "pictures": lambda levels: outputs(prepared(levels)),
+        "prepared": lambda given: outputs([_tensors(each) for each in given]),
     }
 
 
-def _joined(arrays: Arrays, place: int) -> Any:
-    start = f"{place}/"
-    own = {name.removeprefix(start): torch.from_numpy(a) for name, a in arrays.items() if name.startswith(start)}
-    return own.get("", own)
+def _pictures(levels: Sequence[Any]) -> list[Image.Image]:
+    return [Image.fromarray(each) for each in levels]
 
 
-def serve(task: Mapping[str, Any], missing: Sequence[str], questions: BinaryIO, answers: BinaryIO) -> None:
-    """Open what `task` describes, say so and what the machine could not take away, and answer until nobody asks."""
-    device = Device(**task["device"])
-    model: OpenedModel | None = None
-
-    def opened() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        nonlocal model
-        require_device(device)
-        if task["scheme"] == "diffusion":
-            model = _painter(task["settings"], files_of_data(task["files"]), device)
-        else:
-            model = _TASKS[task["scheme"]](folder_of_data(task["folder"]), device, **task["options"])
-        return {**model.facts, "missing": list(missing)}, {}
-
-    reply(answers, opened, "the model cannot be loaded")
-    while model is not None:
-        try:
-            question, arrays = receive(questions)
-        except EOFError:
-            return
-        reply(answers, lambda q=question, a=arrays: _scored(model, device, q, a), "the model cannot answer")  # type: ignore[misc]
+def _tensors(arrays: Any) -> Any:
+    """An array as a tensor, or arrays by name."""
+    if isinstance(arrays, Mapping):
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return torch.from_numpy(arrays)
 
 
-def _scored(
-    model: OpenedModel, device: Device, question: Question, arrays: Arrays
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def load_towers(found: TransformersFolder, device: Device) -> Encoder:
+    """Two towers of any type, by the library's features of pictures and texts. Raises ModelError for a model without
+    them, and for one whose own logits are not a scale times the cosine of its features, plus a bias."""
+    model, processor, tokenizer = load_parts(class_of_task(found, "MODEL_MAPPING"), found, device)
+    if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
+        raise _no_towers(found, f"{type(model).__name__} gives no features of pictures and of texts")
+    takes = frozenset(inspect.signature(model.get_text_features).parameters)
+    text_config = model.config.get_text_config()
+    limits = [getattr(text_config, "max_position_embeddings", MAX_SIDE), tokenizer.model_max_length, MAX_SIDE]
+    length = int(min(limits))
+
+    def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
+        cut = tokenizer(list(prompts), return_tensors="pt", padding="max_length", truncation=True, max_length=length)
+        return {"ids": cut["input_ids"], **{name: cut[name] for name in takes & cut.keys() if name != "input_ids"}}
+
+    def texts(given: Mapping[str, Any]) -> torch.Tensor:
+        more = {name: given[name] for name in given if name != "ids"}
+        return _features(model.get_text_features(input_ids=given["ids"], **more))
+
+    def images(pixels: torch.Tensor) -> torch.Tensor:
+        return _features(model.get_image_features(pixel_values=pixels))
+
+    scale = None if hasattr(model, "logit_scale") else 1.0
+    encoder = encoder_of(
+        model,
+        device,
+        vocabulary=int(text_config.vocab_size),
+        prepare=of_processor(processor),
+        images=images,
+        tokens=tokens,
+        texts=texts,
+        scale=scale,
+    )
     with scoring(device):
-        return {}, model.answer(question, arrays)
+        _require_own_logits(model, encoder, found, device)
+    return encoder
+
+
+def _features(output: Any) -> torch.Tensor:
+    features: torch.Tensor = getattr(output, "pooler_output", output)
+    return features
+
+
+def _require_own_logits(model: Any, encoder: Encoder, found: TransformersFolder, device: Device) -> None:
+    """Raises ModelError unless the library's forward pass gives the encoder's logits on some pictures and prompts."""
+    noise = np.random.default_rng(0)
+    pictures = [
+        encoder.prepare(Image.fromarray(noise.integers(0, 256, (*sides, 3), dtype=np.uint8))) for sides in _TRIED_SIDES
+    ]
+    tokens = {name: value.to(device.name) for name, value in encoder.tokens(_TRIED_PROMPTS).items()}
+    ids = tokens.pop("ids")
+    outputs = model(input_ids=ids, pixel_values=on_device(pictures, device), **tokens)
+    logits = getattr(outputs, "logits_per_image", None)
+    if logits is None:
+        raise _no_towers(found, f"{type(model).__name__} does not say how alike pictures and texts are")
+    wanted = logits.float().cpu().numpy()
+    shown, said = encoder.encode_images(pictures), encoder.encode_tokens({"ids": ids, **tokens})
+    cosines = unit(shown.astype(np.float64)) @ unit(said.astype(np.float64)).T
+    ours = encoder.scale * cosines + encoder.bias
+    near = wanted.shape == ours.shape and np.abs(ours - wanted).max() <= _NEAR[device.precision] * np.abs(wanted).max()
+    if not near:
+        raise _no_towers(found, "its own logits are not those of its features: a scale times their cosine, plus a bias")
+
+
+def _no_towers(found: TransformersFolder, reason: str) -> ModelError:
+    return ModelError(
+        f"the {found.kind[:80]} cannot be judged as two towers: {reason}.",
+        where=str(found.path),
+        remedy="judge a table of its scores: scores:FILE?values=cosine",
+    )

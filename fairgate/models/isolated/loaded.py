@@ -14,12 +14,10 @@ from fairgate.models.checkpoints import Device, Embeddings, Encoder, HashedFiles
 from fairgate.models.classifiers.fixed_labels import Loaded
 from fairgate.models.contract import MOST_BOXES, Generating
 from fairgate.models.isolated.child import IsolatedModel
-from fairgate.models.isolated.folder_data import files_as_data, folder_as_data
+from fairgate.models.isolated.messages import files_as_data, folder_as_data
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-Prepared = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +30,8 @@ class UnpreparedPicture:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of what the process makes of it, if that is one array."""
-        made = prepared([self])
-        return tuple(made["0/"].shape) if "0/" in made else ()
+        (made,) = prepared([self])
+        return () if isinstance(made, Mapping) else tuple(made.shape)
 
 
 def _of(
@@ -43,30 +41,23 @@ def _of(
 
     def outputs(pictures: Sequence[UnpreparedPicture]) -> Embeddings:
         if all(picture.by is model for picture in pictures):
-            _, arrays = model.ask("pictures", _numbered(picture.levels for picture in pictures))
-        else:
-            _, arrays = model.ask("prepared", prepared(pictures), count=len(pictures))
-        return _rows(arrays, len(pictures))
+            return _rows(model.ask("pictures", [picture.levels for picture in pictures]), len(pictures))
+        return _rows(model.ask("prepared", prepared(pictures)), len(pictures))
 
     return lambda image: UnpreparedPicture(np.asarray(image, dtype=np.uint8), model), outputs
 
 
-def prepared(pictures: Sequence[UnpreparedPicture]) -> dict[str, Any]:
-    """Arrays of pictures as their own process prepares them, by `PLACE/NAME`."""
-    _, arrays = pictures[0].by.ask("prepare", _numbered(picture.levels for picture in pictures))
-    return arrays
+def prepared(pictures: Sequence[UnpreparedPicture]) -> list[Any]:
+    """What their own process makes of pictures: an array of each, or arrays by name."""
+    return list(pictures[0].by.ask("prepare", [picture.levels for picture in pictures]))
 
 
-def _rows(arrays: Mapping[str, Any], count: int) -> Embeddings:
+def _rows(answer: Any, count: int) -> Embeddings:
     """Outputs of so many pictures or texts, (count, width) float32. Raises ModelError for other ones."""
-    outputs = np.asarray(arrays["outputs"], dtype=np.float32)
+    outputs = np.asarray(answer, dtype=np.float32)
     if outputs.ndim != 2 or len(outputs) != count:  # a single row would be taken for every picture's
         raise ModelError(f"the model answered {count:,} questions with numbers of shape {outputs.shape}.")
     return outputs
-
-
-def _numbered(levels: Any) -> dict[str, Any]:
-    return {f"{place:06d}": each for place, each in enumerate(levels)}
 
 
 def _opened(found: TransformersFolder, scheme: str, device: Device, **options: Any) -> IsolatedModel:
@@ -88,11 +79,10 @@ def isolated_towers(found: TransformersFolder, device: Device) -> Encoder:
     prepare, outputs = _of(model)
 
     def encode_tokens(tokens: Mapping[str, Any]) -> Embeddings:
-        _, arrays = model.ask("texts", {name: np.asarray(ids) for name, ids in tokens.items()})
-        return _rows(arrays, len(tokens["ids"]))
+        return _rows(model.ask("texts", tokens), len(tokens["ids"]))
 
     def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
-        return model.ask("tokens", {}, prompts=list(prompts))[1]
+        return {name: np.asarray(ids) for name, ids in model.ask("tokens", list(prompts)).items()}
 
     facts = model.facts
     return Encoder(
@@ -108,8 +98,8 @@ class IsolatedDetector:
 
     def boxes(self, pictures: Sequence[Any], what: str) -> list[NDArray[np.float32]]:
         """As of the detectors that fairgate runs itself: (MOST_BOXES, 5) of each picture."""
-        _, arrays = self._model.ask("boxes", _numbered(np.asarray(picture) for picture in pictures), name=what)
-        boxes = np.asarray(arrays["boxes"], dtype=np.float32)
+        answer = self._model.ask("boxes", [np.asarray(picture) for picture in pictures], what)
+        boxes = np.asarray(answer, dtype=np.float32)
         if boxes.shape != (len(pictures), MOST_BOXES, 5) or not np.isfinite(boxes).all():
             raise ModelError(f"the model answered with numbers of shape {boxes.shape}, or NaN: no boxes.")
         return list(boxes)
@@ -123,8 +113,8 @@ class IsolatedSeeing:
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:
         """The tokens of each label."""
-        _, arrays = self._model.ask("tokens", {}, labels=list(labels))
-        return [arrays[str(place)].astype(np.int64).tolist() for place in range(len(labels))]
+        found = self._model.ask("tokens", list(labels))
+        return [[int(token) for token in found[place]] for place in range(len(labels))]
 
     def inputs(self, shown: Any, message: str = "") -> tuple[Any, str]:
         """A picture's levels, and a message."""
@@ -133,17 +123,15 @@ class IsolatedSeeing:
     def log_likelihoods(self, shown: Sequence[tuple[Any, str]], labels: Sequence[Sequence[int]]) -> NDArray[np.float64]:
         """Summed log-probabilities of labels, given by their tokens, on pictures, given as `inputs`: (pictures,
         labels)."""
-        texts, sums = [list(ids) for ids in labels], []
-        for levels, _ in shown:
-            _, arrays = self._model.ask("likelihoods", _numbered([levels]), labels=texts)
-            sums.append(np.asarray(arrays["likelihoods"], dtype=np.float64).reshape(len(labels)))
-        return np.stack(sums)
+        texts = [list(ids) for ids in labels]
+        sums = [self._model.ask("likelihoods", levels, texts) for levels, _ in shown]
+        return np.stack([np.asarray(each, dtype=np.float64).reshape(len(labels)) for each in sums])
 
     def answers(self, shown: Sequence[tuple[Any, str]], longest: int) -> list[str]:
         """What is answered to each picture and message, given as `inputs`."""
-        pictures = _numbered(levels for levels, _ in shown)
-        _, arrays = self._model.ask("answers", pictures, messages=[message for _, message in shown], longest=longest)
-        return [clean(arrays[str(place)].tobytes().decode(errors="replace")) for place in range(len(shown))]
+        levels, messages = zip(*shown, strict=True)
+        found = self._model.ask("answers", levels, messages, longest)
+        return [clean(str(found[place])) for place in range(len(shown))]
 
 
 class IsolatedPainter:
@@ -160,6 +148,5 @@ class IsolatedPainter:
         """A picture of each prompt and seed. Raises as the process does."""
         from PIL import Image
 
-        options = {"steps": how.steps, "guidance": how.guidance}
-        _, arrays = self._model.ask("paint", {}, prompts=list(prompts), seeds=list(seeds), **options)
-        return [Image.fromarray(arrays[str(place)]) for place in range(len(prompts))]
+        found = self._model.ask("paint", list(prompts), list(seeds), how.steps, how.guidance)
+        return [Image.fromarray(found[place]) for place in range(len(prompts))]

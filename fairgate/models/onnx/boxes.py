@@ -15,9 +15,9 @@ from fairgate.models.checkpoints import HashedFiles, diverged
 from fairgate.models.classifiers.label_names import class_number
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES, Request
 from fairgate.models.detection.judged import JudgedDetector
+from fairgate.models.onnx.host import MODEL
 from fairgate.models.onnx.inputs import PictureInput
 from fairgate.models.onnx.pictures import PicturePreparation
-from fairgate.models.onnx.runtime import MODEL
 from fairgate.models.onnx.session import open_session, rows_of
 
 if TYPE_CHECKING:

@@ -35,10 +35,10 @@ from fairgate.models.family import option_paths
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
 from fairgate.models.onnx.boxes import BOXES, OVERLAP, DetectorOptions, OnnxDetector
 from fairgate.models.onnx.classifier import SCORES, OnnxClassifier, Outputs
+from fairgate.models.onnx.host import DATA, MODEL
 from fairgate.models.onnx.inputs import LAYOUTS
 from fairgate.models.onnx.pictures import OPTIONS as PICTURES
 from fairgate.models.onnx.pictures import PicturePreparation, processor_files, processor_of
-from fairgate.models.onnx.runtime import DATA, MODEL
 from fairgate.models.onnx.towers import LONGEST, TEXT, TEXT_DATA, OnnxTowers, TowerOptions, tokenizer_files
 from fairgate.models.two_towers import TwoTowers
 

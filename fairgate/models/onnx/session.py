@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairgate.models.checkpoints import HashedFiles, diverged
 from fairgate.models.isolated.child import IsolatedModel
-from fairgate.models.onnx.runtime import DATA, MODEL
+from fairgate.models.onnx.host import DATA, MODEL
 
 
 def rows_of(
@@ -56,8 +56,8 @@ class OnnxSession:
     def run(self, outputs: Sequence[str], feeds: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         """The outputs, in this order."""
         wide = {name: each.astype(np.float32) for name, each in feeds.items() if each.dtype == np.float16}
-        _, arrays = self._process.ask("run", {**feeds, **wide}, outputs=list(outputs))
-        return [arrays[str(at)] for at in range(len(outputs))]
+        found = self._process.ask("run", list(outputs), {**feeds, **wide})
+        return [np.asarray(found[at]) for at in range(len(outputs))]
 
 
 @dataclass(frozen=True, slots=True)

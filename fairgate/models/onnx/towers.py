@@ -22,8 +22,8 @@ from fairgate.models.checkpoints import (
     read_config,
     silenced,
 )
+from fairgate.models.onnx.host import MODEL
 from fairgate.models.onnx.inputs import PictureInput, filled_up
-from fairgate.models.onnx.runtime import MODEL
 from fairgate.models.onnx.session import open_session, rows_of
 
 TEXT, TEXT_DATA = "text", "text_data"
