@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from fairgate.data.grouping import ColumnGrouping, GroupSize, group_sizes
 from fairgate.data.import_rows import FoundRows, ImportColumns, RowReader
+from fairgate.data.label_rows import LabelTable
 from fairgate.data.manifest import Manifest, check_name
 from fairgate.data.releases import ROOT, refuse_existing, write_dataset
 from fairgate.data.rows import MEMBER
 from fairgate.data.shard_writer import UnreadableRow
-from fairgate.data.tables import LabelTable, open_table
+from fairgate.data.tables import open_table
 from fairgate.ground.errors import DatasetError, disk_errors
 from fairgate.ground.hashing import require_regular
 
@@ -35,9 +36,9 @@ def plan_import(
     """
     table = open_table(labels)
     reader = RowReader.of(table, columns, grouping or ColumnGrouping(), pictures=images_dir is None)
-    lineage = table.rows.lineage()
+    lineage = table.lineage()
     rows = FoundRows(reader)
-    for line in table.rows.lines(pictures=False):
+    for line in table.lines(False):
         rows.add(line)
     rows.settle()
     found_by = None if images_dir is None else _look_up(table, images_dir, rows)
@@ -115,7 +116,7 @@ class ImportPlan:
     def _rows(self, progress: Progress | None) -> Iterator[dict[str, object]]:
         """One row per line, its picture read when its turn comes."""
         total = len(self.found)
-        for place, line in enumerate(islice(self.table.rows.lines(pictures=self.reader.pictures), total)):
+        for place, line in enumerate(islice(self.table.lines(self.reader.pictures), total)):
             row = self.found.row(place, line)
             if self.reader.pictures:
                 row["image"] = self._brought(line.picture, line.number)

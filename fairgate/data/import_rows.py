@@ -12,10 +12,9 @@ import numpy as np
 
 from fairgate.data.dataset import Index
 from fairgate.data.grouping import ColumnGrouping
-from fairgate.data.label_rows import TableLine, is_inside, text_of
+from fairgate.data.label_rows import LabelTable, TableLine, is_inside, text_of
 from fairgate.data.labels import inside, unique_ids
 from fairgate.data.rows import MEMBER, OWN_COLUMNS, check_attributes
-from fairgate.data.tables import LabelTable
 from fairgate.ground.errors import DatasetError, harmless, suggestion
 
 
@@ -53,7 +52,7 @@ class RowReader:
     def of(table: LabelTable, given: ImportColumns, grouping: ColumnGrouping, pictures: bool) -> RowReader:
         """Check that the columns are there. Raises DatasetError."""
         _require_options(table, given, grouping)
-        brought = pictures and table.rows.picture_column is not None
+        brought = pictures and table.picture_column is not None
         column = _image_column(table, given.image, brought)
         taken = {column, given.subject_column, given.sets, given.members, given.cluster, "caption", *given.attributes}
         stored = {name: f"label_{name}" if name in OWN_COLUMNS else name for name in table.columns if name not in taken}
@@ -239,9 +238,9 @@ def _image_column(table: LabelTable, named: str | None, brought: bool) -> str | 
     """The column of the images' paths; where the table brings pictures, that of pictures if no other has paths."""
     if not brought:
         return table.image_column(named)
-    if named is not None and named != table.rows.picture_column:
+    if named is not None and named != table.picture_column:
         return table.column(named, "should name the images")
-    return "path" if named is None and "path" in table.columns else table.rows.picture_column
+    return "path" if named is None and "path" in table.columns else table.picture_column
 
 
 def _require_options(table: LabelTable, given: ImportColumns, grouping: ColumnGrouping) -> None:

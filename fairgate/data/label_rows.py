@@ -1,19 +1,20 @@
-"""Rows and cells of tables of labels: CSV, JSON Lines, and a folder of pictures with metadata of either kind (Hugging
-Face's ImageFolder)."""
+"""Tables of labels, row by row: CSV, JSON Lines, and a folder of pictures with metadata of either kind (Hugging Face's
+ImageFolder)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from fairgate.data.caption_streams import json_lines, picture_within
-from fairgate.data.labels import Labels, inside
+from fairgate.data.labels import NamedColumns, inside, read_labels
 from fairgate.data.parquet_file import encoded
-from fairgate.ground.errors import DatasetError
-from fairgate.ground.hashing import sha256_file
+from fairgate.ground.errors import DatasetError, listed
+from fairgate.ground.hashing import digest, sha256_file
+from fairgate.ground.text import SEPARATOR_NAMES
 
 Fields = Mapping[str, object]
 """Column -> text, number, truth value or None."""
@@ -27,6 +28,34 @@ class TableLine(NamedTuple):
     picture: bytes | None = None
     named: str | None = None
     """What the picture is called in the table."""
+
+
+@dataclass(frozen=True)
+class LabelTable(NamedColumns):
+    """What is imported. `lines(pictures)` gives its rows from the first one, with pictures where they are wanted.
+
+    `picture_column` is where the pictures are, if the table brings them. `place_of` says where a row is, for a message.
+    `files` are those that are read; a frame has none. `notes` are on how they are read: a person should see them, and a
+    recipe records them.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    lines: Callable[[bool], Iterator[TableLine]]
+    place_of: Callable[[int], str]
+    files: tuple[Path, ...] = ()
+    picture_column: str | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def place(self, line: int) -> str:
+        """`labels.csv:12`"""
+        return self.place_of(line)
+
+    def lineage(self) -> dict[str, str]:
+        """SHA-256 of the files, by a name for each; of a frame, of its rows without pictures."""
+        if not self.files:
+            return {"frame": digest([dict(line.fields) for line in self.lines(False)])}
+        return {"labels" if len(self.files) == 1 else f"labels/{path.name}": sha256_file(path) for path in self.files}
 
 
 def plain(value: object, column: str, place: str) -> object:
@@ -91,104 +120,81 @@ LONGEST_LINE = 1 << 20
 _WHAT = "the label file"
 
 
-def lineage_of(*files: Path) -> dict[str, str]:
-    """SHA-256 of the files of a table, by a name for each."""
-    return {"labels" if len(files) == 1 else f"labels/{path.name}": sha256_file(path) for path in files}
+def lines_table(path: Path) -> LabelTable:
+    """A table with a row a line: JSON Lines, or CSV by any other name. Raises DatasetError where it has no rows."""
+    if path.suffix.lower() == ".jsonl":
+        return _json_table(path)
+    if path.is_file() and _first_byte(path) in (b"{", b"["):
+        raise DatasetError(
+            f"the table holds JSON, and its name ends in '{path.suffix}': it would be read as CSV.",
+            where=str(path),
+            remedy="write an object a line, and let the name end in .jsonl",
+        )
+    labels = read_labels(path)
+
+    def lines(pictures: bool) -> Iterator[TableLine]:  # noqa: ARG001 -- it brings none
+        return (TableLine(number, fields) for number, fields in labels)
+
+    notes = {} if labels.separator == "," else {"separated_by": SEPARATOR_NAMES[labels.separator]}
+    return LabelTable(path.name, labels.columns, lines, labels.place, (path,), notes=notes)
 
 
-@dataclass(frozen=True)
-class CsvRows(Labels):
-    """Lines of a CSV file."""
-
-    picture_column: str | None = None
-
-    def lines(self, pictures: bool) -> Iterator[TableLine]:  # noqa: ARG002 -- of other tables
-        """Every line but empty ones."""
-        return (TableLine(number, fields) for number, fields in self)
-
-    def lineage(self) -> dict[str, str]:
-        """Of the file."""
-        return lineage_of(self.path)
+def _first_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(1)
 
 
-@dataclass(frozen=True)
-class JsonRows:
-    """An object a line. `columns` are those of the first one that hold text, numbers or truth values."""
+def _json_table(path: Path) -> LabelTable:
+    """An object a line. The columns are those of the first one that hold text, numbers or truth values."""
+    _, first = next(json_lines(path, _WHAT, LONGEST_LINE), (0, {}))
+    if not first:
+        raise DatasetError("the label file is empty.", where=str(path), remedy="give an object per image")
+    nested = [name for name, value in first.items() if isinstance(value, list | dict)]
+    columns = tuple(name for name in first if name not in nested)
 
-    path: Path
-    columns: tuple[str, ...]
-    left_out: tuple[str, ...]
-    picture_column: str | None = None
+    def place(line: int) -> str:
+        return f"{path}:{line}"
 
-    @staticmethod
-    def open(path: Path) -> JsonRows:
-        """Read the first line. Raises DatasetError where there is none."""
-        first = next(json_lines(path, _WHAT, LONGEST_LINE), None)
-        if first is None:
-            raise DatasetError("the label file is empty.", where=str(path), remedy="give an object per image")
-        nested = tuple(name for name, value in first[1].items() if isinstance(value, list | dict))
-        return JsonRows(path, tuple(name for name in first[1] if name not in nested), nested)
-
-    def lines(self, pictures: bool) -> Iterator[TableLine]:  # noqa: ARG002 -- of other tables
-        """Every line. Raises DatasetError for one that has a column which the first one has not."""
-        for number, said in json_lines(self.path, _WHAT, LONGEST_LINE):
-            if odd := [name for name in said if name not in (*self.columns, *self.left_out)]:
+    def lines(pictures: bool) -> Iterator[TableLine]:  # noqa: ARG001 -- it brings none
+        for number, fields in json_lines(path, _WHAT, LONGEST_LINE):
+            if odd := [name for name in fields if name not in first]:
                 raise DatasetError(
                     f"the line has a column '{odd[0]}', which the first one has not.",
-                    where=self.place(number),
+                    where=place(number),
                     remedy="give every line the same columns, with null where nothing was measured",
                 )
-            yield TableLine(number, {name: plain(said.get(name), name, self.place(number)) for name in self.columns})
+            yield TableLine(number, {name: plain(fields.get(name), name, place(number)) for name in columns})
 
-    def place(self, line: int) -> str:
-        """`metadata.jsonl:12`"""
-        return f"{self.path}:{line}"
-
-    def lineage(self) -> dict[str, str]:
-        """Of the file."""
-        return lineage_of(self.path)
+    return LabelTable(
+        path.name, columns, lines, place, (path,), notes={"left_out": listed(nested, 20)} if nested else {}
+    )
 
 
-@dataclass(frozen=True)
-class FolderRows:
-    """Rows of `metadata`, whose column `file_name` names pictures in the folder that it is in."""
+def folder_table(folder: Path, metadata: LabelTable) -> LabelTable:
+    """The rows of `metadata`, whose column `file_name` names pictures in the folder that it is in.
 
-    metadata: CsvRows | JsonRows
-    columns: tuple[str, ...]
-    picture_column: str = FILE_NAME
+    A picture that is not there, or leads out of the folder, is None. Raises DatasetError where no column is called
+    `file_name`, and while it is read for a file that has two rows.
+    """
+    if FILE_NAME not in metadata.columns:
+        raise DatasetError(
+            f"no column is called '{FILE_NAME}'.",
+            where=metadata.place(1),
+            remedy="name each picture's file in it, by its path from this folder",
+        )
+    columns = tuple(name for name in metadata.columns if name != FILE_NAME)
 
-    @staticmethod
-    def open(metadata: CsvRows | JsonRows) -> FolderRows:
-        """Raises DatasetError where no column is called `file_name`."""
-        if FILE_NAME not in metadata.columns:
-            raise DatasetError(
-                f"no column is called '{FILE_NAME}'.",
-                where=metadata.place(1),
-                remedy="name each picture's file in it, by its path from this folder",
-            )
-        return FolderRows(metadata, tuple(name for name in metadata.columns if name != FILE_NAME))
-
-    def lines(self, pictures: bool) -> Iterator[TableLine]:
-        """Every row; a picture that is not there, or leads out of the folder, is None.
-
-        Raises DatasetError for a file that has two rows.
-        """
+    def lines(pictures: bool) -> Iterator[TableLine]:
         seen = dict[PurePosixPath, int]()
-        for line in self.metadata.lines(pictures):
+        for line in metadata.lines(pictures):
             named = text_of(line.fields[FILE_NAME])
             if (first := seen.setdefault(PurePosixPath(named), line.number)) != line.number:
                 raise DatasetError(
                     f"image '{named}' has two lines.",
-                    where=f"{self.place(first)} and {self.place(line.number)}",
+                    where=f"{metadata.place(first)} and {metadata.place(line.number)}",
                     remedy="keep one line per image",
                 )
-            data = picture_within(self.metadata.path.parent, named) if pictures else None
-            yield TableLine(line.number, {name: line.fields[name] for name in self.columns}, data, named)
+            data = picture_within(metadata.files[0].parent, named) if pictures else None
+            yield TableLine(line.number, {name: line.fields[name] for name in columns}, data, named)
 
-    def place(self, line: int) -> str:
-        """`metadata.csv:12`"""
-        return self.metadata.place(line)
-
-    def lineage(self) -> dict[str, str]:
-        """Of the metadata; the pictures come in with the content."""
-        return self.metadata.lineage()
+    return replace(metadata, name=folder.name, columns=columns, lines=lines, picture_column=FILE_NAME)

@@ -6,95 +6,86 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from fairgate.data import parquet_file
-from fairgate.data.label_rows import TableLine, lineage_of, picture_of, plain
+from fairgate.data.label_rows import LabelTable, TableLine, picture_of, plain
 from fairgate.data.manifest import MAX_ROWS
 from fairgate.ground.errors import DatasetError, listed, suggestion
 
 _WHAT = "the label file"
 
 
-@dataclass(frozen=True)
-class ParquetRows:
+def parquet_table(name: str, files: tuple[Path, ...]) -> LabelTable:
     """Rows of one or several files with the same columns, numbered from 1 over all of them.
 
-    Columns of other kinds than text, numbers, truth values and one of pictures are `left_out`. `classes` holds the
-    names of the ids in a column, where the schema's metadata say that it is a ClassLabel.
+    Columns of other kinds than text, numbers, truth values and one of pictures are left out, which a note says. Raises
+    DatasetError for what is no Parquet, has no rows, or has unlike columns.
     """
+    schemas, counts = zip(*(_schema_of(path) for path in files), strict=True)
+    first = schemas[0]
+    for path, schema in zip(files, schemas, strict=True):
+        if [(field.name, field.type) for field in schema] != [(field.name, field.type) for field in first]:
+            raise DatasetError(
+                f"the file has other columns than '{files[0].name}'.",
+                where=str(path),
+                remedy="give files of one table, or import them one by one",
+            )
+    kinds = {field.name: _kind(field.type) for field in first}
+    plains, pictures, left_out = (
+        [name for name, kind in kinds.items() if kind == wanted] for wanted in ("plain", "picture", None)
+    )
+    if len(pictures) > 1:
+        raise DatasetError(
+            f"{len(pictures)} columns hold pictures: {', '.join(pictures)}.",
+            where=str(files[0]),
+            remedy="keep one of them in the file",
+        )
+    with parquet_file.parquet_reading(_WHAT, files[0], "a file that `datasets` or pandas wrote"):
+        classes = parquet_file.class_names(first)
+    if not sum(counts):
+        raise DatasetError("the file has no rows.", where=str(files[0]), remedy="give a row per image")
+    rows = _ParquetRows(files, (0, *accumulate(counts)), tuple(plains), pictures[0] if pictures else None, classes)
+    notes = {"names_of_ids_from_the_schema": listed(list(classes), 20), "left_out": listed(left_out, 20)}
+    return LabelTable(
+        name,
+        rows.columns,
+        rows.lines,
+        rows.place,
+        files,
+        picture_column=rows.picture_column,
+        notes={what: columns for what, columns in notes.items() if columns},
+    )
+
+
+@dataclass(frozen=True)
+class _ParquetRows:
+    """Rows of files, each of which begins after `starts` of them. `classes` holds the names of the ids in a column,
+    where the schema's metadata say that it is a ClassLabel."""
 
     files: tuple[Path, ...]
     starts: tuple[int, ...]
     columns: tuple[str, ...]
     picture_column: str | None
     classes: Mapping[str, Sequence[str]]
-    left_out: tuple[str, ...]
-
-    @staticmethod
-    def open(files: Sequence[Path]) -> ParquetRows:
-        """Read the schemas. Raises DatasetError for what is no Parquet, has no rows, or has unlike columns."""
-        schemas, counts = zip(*(_schema_of(path) for path in files), strict=True)
-        first = schemas[0]
-        for path, schema in zip(files, schemas, strict=True):
-            if [(field.name, field.type) for field in schema] != [(field.name, field.type) for field in first]:
-                raise DatasetError(
-                    f"the file has other columns than '{files[0].name}'.",
-                    where=str(path),
-                    remedy="give files of one table, or import them one by one",
-                )
-        kinds = {field.name: _kind(field.type) for field in first}
-        pictures = [name for name, kind in kinds.items() if kind == "picture"]
-        if len(pictures) > 1:
-            raise DatasetError(
-                f"{len(pictures)} columns hold pictures: {', '.join(pictures)}.",
-                where=str(files[0]),
-                remedy="keep one of them in the file",
-            )
-        with parquet_file.parquet_reading(_WHAT, files[0], "a file that `datasets` or pandas wrote"):
-            names = parquet_file.class_names(first)
-        if not sum(counts):
-            raise DatasetError("the file has no rows.", where=str(files[0]), remedy="give a row per image")
-        return ParquetRows(
-            tuple(files),
-            (0, *accumulate(counts)),
-            tuple(name for name, kind in kinds.items() if kind == "plain"),
-            pictures[0] if pictures else None,
-            names,
-            tuple(name for name, kind in kinds.items() if kind is None),
-        )
-
-    @cached_property
-    def notes(self) -> dict[str, str]:
-        """What a person should know of how the file is read."""
-        facts = {"names_of_ids_from_the_schema": listed(list(self.classes), 20), "left_out": listed(self.left_out, 20)}
-        return {what: columns for what, columns in facts.items() if columns}
 
     def lines(self, pictures: bool) -> Iterator[TableLine]:
         """Every row, read batch by batch. Raises DatasetError for what does not decode, or unpacks to too much."""
-        number = 0
+        number, size = 0, parquet_file.PICTURES if pictures else parquet_file.ROWS
         for path in self.files:
             with parquet_file.parquet_reading(_WHAT, path):
                 parquet = parquet_file.open_parquet(path)
-                wanted = self._read(parquet.schema_arrow, pictures)
-                for batch in parquet_file.batches(
-                    parquet, wanted, parquet_file.PICTURES if pictures else parquet_file.ROWS
-                ):
+                for batch in parquet_file.batches(parquet, self._read(parquet.schema_arrow, pictures), size):
                     cells = {name: _cells(batch.column(name), name, self.classes, "") for name in self.columns}
-                    shown = (
-                        batch.column(self.picture_column).to_pylist()
-                        if self.picture_column in batch.schema.names
-                        else None
-                    )
-                    for row in range(len(batch)):
+                    brought = self.picture_column in batch.schema.names
+                    shown = batch.column(self.picture_column).to_pylist() if brought else [None] * len(batch)
+                    for row, picture in enumerate(shown):
                         number += 1
                         place = self.place(number)
                         fields = {name: plain(column[row], name, place) for name, column in cells.items()}
-                        data, path_there = picture_of(shown[row]) if shown else (None, None)
-                        yield TableLine(number, fields, data, path_there)
+                        yield TableLine(number, fields, *picture_of(picture))
         if number != self.starts[-1]:
             raise DatasetError(
                 f"the table holds {number:,} rows, and its footer says {self.starts[-1]:,}.",
@@ -116,10 +107,6 @@ class ParquetRows:
         """`train-00001-of-00002.parquet, row 12`"""
         file = min(bisect_right(self.starts, line - 1) - 1, len(self.files) - 1)
         return f"{self.files[file]}, row {line - self.starts[file]}"
-
-    def lineage(self) -> dict[str, str]:
-        """Of every file."""
-        return lineage_of(*self.files)
 
 
 def _schema_of(path: Path) -> tuple[Any, int]:

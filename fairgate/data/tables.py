@@ -3,49 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from fairgate.data.label_rows import METADATA, CsvRows, FolderRows, JsonRows, TableLine, picture_of, plain
-from fairgate.data.labels import NamedColumns, read_labels
-from fairgate.data.parquet_rows import ParquetRows
-from fairgate.data.tar_rows import TarRows
+from fairgate.data.label_rows import METADATA, LabelTable, TableLine, folder_table, lines_table, picture_of, plain
+from fairgate.data.parquet_rows import parquet_table
+from fairgate.data.tar_rows import tar_table
 from fairgate.ground.errors import DatasetError, first_harmful, listed
-from fairgate.ground.hashing import digest
-from fairgate.ground.text import SEPARATOR_NAMES
-
-
-class TableRows(Protocol):
-    """Rows of one kind of table, from the first one whenever they are wanted."""
-
-    @property
-    def picture_column(self) -> str | None:
-        """Where the pictures are, if the table brings them."""
-
-    def lines(self, pictures: bool) -> Iterator[TableLine]:
-        """Every row; its picture is read where `pictures` are wanted."""
-
-    def place(self, line: int) -> str:
-        """Where a row is, for a message."""
-
-    def lineage(self) -> dict[str, str]:
-        """SHA-256 of what is read, by a name for it."""
-
-
-@dataclass(frozen=True)
-class LabelTable(NamedColumns):
-    """What is imported: `rows`, and `notes` on how they are read, which a person should see and a recipe records."""
-
-    columns: tuple[str, ...]
-    rows: TableRows
-    name: str
-    notes: Mapping[str, str] = field(default_factory=dict)
-
-    def place(self, line: int) -> str:
-        """`labels.csv:12`"""
-        return self.rows.place(line)
 
 
 def open_table(labels: Path | str | Any) -> LabelTable:
@@ -70,34 +35,7 @@ def _file(path: Path) -> LabelTable:
         return _folder(path)
     if "*" in path.name and not path.exists():
         return _several(path, sorted(path.parent.glob(path.name)))
-    if path.suffix.lower() in (".parquet", ".tar"):
-        return _several(path, [path])
-    rows = _lines_of(path)
-    return LabelTable(rows.columns, rows, path.name, _notes(rows))
-
-
-def _lines_of(path: Path) -> CsvRows | JsonRows:
-    if path.suffix.lower() == ".jsonl":
-        return JsonRows.open(path)
-    if path.is_file() and _first_byte(path) in (b"{", b"["):
-        raise DatasetError(
-            f"the table holds JSON, and its name ends in '{path.suffix}': it would be read as CSV.",
-            where=str(path),
-            remedy="write an object a line, and let the name end in .jsonl",
-        )
-    labels = read_labels(path)
-    return CsvRows(path, labels.columns, labels.separator)
-
-
-def _first_byte(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(1)
-
-
-def _notes(rows: CsvRows | JsonRows) -> dict[str, str]:
-    if isinstance(rows, JsonRows):
-        return {"left_out": listed(rows.left_out, 20)} if rows.left_out else {}
-    return {} if rows.separator == "," else {"separated_by": SEPARATOR_NAMES[rows.separator]}
+    return _several(path, [path]) if path.suffix.lower() in (".parquet", ".tar") else lines_table(path)
 
 
 def _several(named: Path, files: Sequence[Path]) -> LabelTable:
@@ -109,8 +47,7 @@ def _several(named: Path, files: Sequence[Path]) -> LabelTable:
             where=str(named),
             remedy="name files of one kind, as `data/train-*.parquet` or `shards/*.tar`",
         )
-    rows = ParquetRows.open(files) if endings == {".parquet"} else TarRows.open(files)
-    return LabelTable(rows.columns, rows, named.name, rows.notes)
+    return (parquet_table if endings == {".parquet"} else tar_table)(named.name, tuple(files))
 
 
 def _folder(folder: Path) -> LabelTable:
@@ -128,46 +65,18 @@ def _folder(folder: Path) -> LabelTable:
             remedy=f"name one (`--labels '{folder}/train-*.parquet'`, `{folder}/test`): Parquet, WebDataset's archives "
             "(.tar), or pictures with metadata.csv or metadata.jsonl",
         )
-    if files[0].name not in METADATA:
-        return _several(folder, files)
-    metadata = _lines_of(files[0])
-    rows = FolderRows.open(metadata)
-    return LabelTable(rows.columns, rows, folder.name, _notes(metadata))
+    return folder_table(folder, lines_table(files[0])) if files[0].name in METADATA else _several(folder, files)
 
 
 _SPLIT = re.compile(r"[-_.]?\d|\.")
 """Where the name of a split ends: `train-00000-of-00061.parquet`, `test_3.tar`, `validation.parquet`."""
 
 
-@dataclass(frozen=True)
-class FrameRows:
-    """Rows of a frame, numbered from 1. A cell that is missing (None, NaN, NA) is empty."""
-
-    columns: tuple[str, ...]
-    picture_column: str | None
-    cells: Callable[[], Iterator[tuple[object, ...]]]
-
-    def lines(self, pictures: bool) -> Iterator[TableLine]:
-        """Every row."""
-        for number, cells in enumerate(self.cells(), start=1):
-            named = dict(zip((*self.columns, *filter(None, [self.picture_column])), cells, strict=True))
-            data, name = picture_of(named.pop(self.picture_column, None)) if self.picture_column else (None, None)
-            fields = {column: plain(value, column, self.place(number)) for column, value in named.items()}
-            yield TableLine(number, fields, data if pictures else None, name)
-
-    def place(self, line: int) -> str:
-        """`the frame, row 12`"""
-        return f"the frame, row {line}"
-
-    def lineage(self) -> dict[str, str]:
-        """Of the rows, as JSON; of pictures, their bytes come in with the content."""
-        return {"frame": digest([dict(line.fields) for line in self.lines(pictures=False)])}
-
-
 def _frame(frame: Any) -> LabelTable:
-    """A frame of pandas by what it can do: nothing here imports pandas."""
-    columns = list(frame.columns)
-    if not all(isinstance(column, str) and column for column in columns) or len(set(columns)) < len(columns):
+    """A frame of pandas by what it can do: nothing here imports pandas. A cell that is missing (None, NaN, NA) is
+    empty."""
+    names = list(frame.columns)
+    if not all(isinstance(column, str) and column for column in names) or len(set(names)) < len(names):
         raise DatasetError(
             "a column of the frame has no name, or one that another column has.",
             where="the frame",
@@ -175,16 +84,23 @@ def _frame(frame: Any) -> LabelTable:
         )
     if not len(frame):
         raise DatasetError("the frame has no rows.", where="the frame", remedy="give a row per image")
-    pictured = next((column for column in columns if isinstance(_first(frame[column]), bytes | dict)), None)
-    columns = [column for column in columns if column != pictured]
-    plain_frame = frame[[*columns, *([pictured] if pictured else [])]].astype(object)
+    pictured = next((column for column in names if isinstance(_first(frame[column]), bytes | dict)), None)
+    plain_frame = frame.astype(object)
 
-    def cells() -> Iterator[tuple[object, ...]]:
+    def place(line: int) -> str:
+        return f"the frame, row {line}"
+
+    def lines(pictures: bool) -> Iterator[TableLine]:
+        cells = plain_frame.itertuples(index=False, name=None)
         missing = plain_frame.isna().itertuples(index=False, name=None)
-        for row, gone in zip(plain_frame.itertuples(index=False, name=None), missing, strict=True):
-            yield tuple(None if absent else value for value, absent in zip(row, gone, strict=True))
+        for number, (row, gone) in enumerate(zip(cells, missing, strict=True), start=1):
+            named = {name: None if gone[at] else row[at] for at, name in enumerate(names)}
+            data, picture = picture_of(named.pop(pictured, None)) if pictured else (None, None)
+            fields = {column: plain(value, column, place(number)) for column, value in named.items()}
+            yield TableLine(number, fields, data if pictures else None, picture)
 
-    return LabelTable(tuple(columns), FrameRows(tuple(columns), pictured, cells), "a pandas frame")
+    columns = tuple(column for column in names if column != pictured)
+    return LabelTable("a pandas frame", columns, lines, place, picture_column=pictured)
 
 
 def _first(column: Any) -> object:

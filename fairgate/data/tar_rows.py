@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from fairgate.data.label_rows import TableLine, lineage_of, plain
+from fairgate.data.label_rows import LabelTable, TableLine, plain
 from fairgate.data.labels import inside, reading
 from fairgate.data.manifest import MAX_ROWS
 from fairgate.ground.errors import DatasetError, listed
@@ -36,44 +36,26 @@ class TarHeader(tarfile.TarInfo):
         return found
 
 
-@dataclass(frozen=True)
-class TarRows:
+def tar_table(name: str, files: tuple[Path, ...]) -> LabelTable:
     """Samples of one or several archives, numbered from 1 over all of them.
 
     A sample is one picture and `.json` (its columns), `.txt` (column `caption`) and `.cls` (column `cls`); files of
-    other endings are left out, and nothing in them is read. `picture_column` is the sample's name.
+    other endings are left out, and nothing in them is read. The picture column is the sample's name. Raises
+    DatasetError for what is no archive, or has no samples, and while it is read for a sample with other columns than
+    the first, or with two pictures.
     """
+    first = next(_samples(files), None)
+    if first is None:
+        raise DatasetError("the archive has no samples.", where=str(files[0]), remedy="give one of WebDataset's")
+    columns = tuple(_fields(first, f"{first.file}: {first.key}"))
 
-    files: tuple[Path, ...]
-    columns: tuple[str, ...]
-    picture_column: str | None
-    left_out: tuple[str, ...]
-
-    @staticmethod
-    def open(files: Sequence[Path]) -> TarRows:
-        """Read the first sample. Raises DatasetError for what is no archive, or has no samples."""
-        first = next(_samples(files), None)
-        if first is None:
-            raise DatasetError("the archive has no samples.", where=str(files[0]), remedy="give one of WebDataset's")
-        columns = tuple(_fields(first, f"{first.file}: {first.key}"))
-        pictured = any(ending in PICTURES for ending in first.parts)
-        known = {*PICTURES, *_TEXTS, "json"}
-        left = tuple(ending for ending in first.parts if ending not in known)
-        return TarRows(tuple(files), columns, "__key__" if pictured else None, left)
-
-    @property
-    def notes(self) -> dict[str, str]:
-        """What a person should know of how the archives are read."""
-        return {"left_out": listed([f".{ending}" for ending in self.left_out], 20)} if self.left_out else {}
-
-    def lines(self, pictures: bool) -> Iterator[TableLine]:
-        """Every sample. Raises DatasetError for one with other columns than the first, or more than one picture."""
-        for number, sample in enumerate(_samples(self.files, pictures), start=1):
+    def lines(pictures: bool) -> Iterator[TableLine]:
+        for number, sample in enumerate(_samples(files, pictures), start=1):
             place = f"{sample.file}: {sample.key}"
             if number > MAX_ROWS:
                 raise DatasetError(f"there are more than {MAX_ROWS:,} samples.", where=place, remedy="give fewer")
             fields = _fields(sample, place)
-            if odd := [name for name in fields if name not in self.columns]:
+            if odd := [column for column in fields if column not in columns]:
                 raise DatasetError(
                     f"the sample has a column '{odd[0]}', which the first one has not.",
                     where=place,
@@ -84,15 +66,19 @@ class TarRows:
                 raise DatasetError("the sample has two pictures.", where=place, remedy="keep one a sample")
             named = f"{sample.key}.{shown[0][0]}" if shown else None
             data = shown[0][1] if shown and pictures else None
-            yield TableLine(number, {name: fields.get(name) for name in self.columns}, data, named)
+            yield TableLine(number, {column: fields.get(column) for column in columns}, data, named)
 
-    def place(self, line: int) -> str:
-        """`shards, sample 12`"""
-        return f"{self.files[0] if len(self.files) == 1 else self.files[0].parent}, sample {line}"
-
-    def lineage(self) -> dict[str, str]:
-        """Of every archive."""
-        return lineage_of(*self.files)
+    shards = files[0] if len(files) == 1 else files[0].parent
+    left_out = [f".{ending}" for ending in first.parts if ending not in {*PICTURES, *_TEXTS, "json"}]
+    return LabelTable(
+        name,
+        columns,
+        lines,
+        lambda line: f"{shards}, sample {line}",
+        files,
+        picture_column="__key__" if any(ending in PICTURES for ending in first.parts) else None,
+        notes={"left_out": listed(left_out, 20)} if left_out else {},
+    )
 
 
 @dataclass
