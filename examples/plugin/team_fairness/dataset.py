@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
 from pathlib import Path
 
-from fairgate.data.published import ByHand, Published, PublishedPart, PublishedRow, Reading, SourceFiles, read_image
+from fairgate.data.published import ByHand, Published, PublishedPart, PublishedRow, Reading, SourceFiles
 
 TONES = ("light", "dark")
 
@@ -23,7 +22,7 @@ def read(files: SourceFiles, part: str) -> Reading:
     pairs = {key: members for key, members in sets.items() if len(members) == len(TONES)}
     alone = len(sets) - len(pairs)
     return Reading(
-        rows=(
+        rows=[
             PublishedRow(
                 set_id=f"{subject}-{number}",
                 member=tone,
@@ -31,12 +30,11 @@ def read(files: SourceFiles, part: str) -> Reading:
                 caption=f"a {tone} picture of a {subject}",
                 path=path.name,
                 groups={"tone": tone},
-                image=partial(read_image, path),
+                image=path,
             )
             for (subject, number), members in pairs.items()
             for tone, path in members.items()
-        ),
-        total=len(TONES) * len(pairs),
+        ],
         left_out={"picture without the other tone": alone} if alone else {},
         files=files.archives,
         loose=[path for members in pairs.values() for path in members.values()],

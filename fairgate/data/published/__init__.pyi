@@ -11,4 +11,3 @@ from .importing import Obtained as Obtained
 from .importing import find_published as find_published
 from .importing import get_published as get_published
 from .source_files import SourceFiles as SourceFiles
-from .source_files import read_image as read_image

@@ -36,7 +36,6 @@ ALIKE: Final = "question of which two options are the same"
 def read(files: SourceFiles, part: str) -> Reading:
     """Each question with its picture; those that the probe could not ask are counted."""
     paths = files.matching(f"{part}-*.parquet")
-    files.require(paths, f"there is no table {part}-*.parquet.", "give the folder with the dataset's Parquet files")
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
     for number, path in enumerate(paths):
@@ -47,7 +46,7 @@ def read(files: SourceFiles, part: str) -> Reading:
                 left_out[given] += 1
             else:
                 rows.append(_row(f"{part}-{number}-{at:06d}", table, at, values, given))
-    return Reading(iter(rows), len(rows), left_out, paths)
+    return Reading(rows, left_out, paths)
 
 
 def _item(values: dict[str, Any], place: str) -> dict[str, object] | str:
@@ -99,6 +98,7 @@ DATASET = Published(
         "real": _part("Questions about photographs.", "8 GB for both parts, as SB-Bench's card says", "real"),
         "synthetic": _part("Questions about generated pictures.", "8 GB for both parts", "synthetic"),
     },
+    layout="give the folder with the dataset's tables real-*.parquet and synthetic-*.parquet",
     notes=(
         "Behind a form: fill it in on the dataset's page and log in with `hf auth login`; or give the files (--from).",
         "The layout is that of SB-Bench's card; what the tables of BBQ-V are called now is not confirmed.",

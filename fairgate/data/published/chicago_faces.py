@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import partial
 from typing import Final
 
 from fairgate.data import MEMBER, unique_ids
 from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data.published.source_files import SourceFiles
 
 RACES: Final = {"A": "Asian", "B": "Black", "L": "Latino", "W": "White", "M": "Multiracial", "I": "Indian"}
 GENDERS: Final = {"F": "Female", "M": "Male"}
@@ -37,27 +36,22 @@ def read(files: SourceFiles, part: str) -> Reading:
         elif match["race"].upper() in races and (several or match["expression"].upper() == "N"):
             names = {name: text.upper() for name, text in match.groupdict().items()}
             found.append((tail, path, names, f"{names['race']}{names['gender']}-{names['target']}"))
-    files.require(
-        found,
-        "the folder holds no photograph of the Chicago Face Database.",
-        "give `CFD Version 3.0`, or its folder Images: photographs are called CFD-AF-200-228-N.jpg",
-    )
     ids = unique_ids([tail for tail, *_ in found])
     if several:
         found.sort(key=lambda photograph: photograph[-1])  # people one after another
-    rows = (
+    rows = [
         PublishedRow(
             set_id=person if several else ids[tail],
             member=ids[tail] if several else MEMBER,
             path=tail,
             groups={"race": RACES[match["race"]], "gender": GENDERS[match["gender"]]}
             | ({"expression": EXPRESSIONS[match["expression"]]} if several else {}),
-            image=partial(read_image, path),
+            image=path,
             extra={"model": person},
         )
         for tail, path, match, person in found
-    )
-    return Reading(rows, len(found), left_out, files.archives, {"cluster_column": "model"} if several else {})
+    ]
+    return Reading(rows, left_out, files.archives, {"cluster_column": "model"} if several else {})
 
 
 _SOURCE: Final = ByHand(
@@ -91,6 +85,7 @@ DATASET = Published(
             {**_GROUPS, "expression": list(EXPRESSIONS.values())},
         ),
     },
+    layout="give `CFD Version 3.0`, or its folder Images: photographs are called CFD-AF-200-228-N.jpg",
     notes=(
         "Groups are from the file names: how people identified themselves. The ratings of the norming tables (.xlsx) "
         "are not read; `model` (AF-200) is their key, which India's write without the hyphen.",

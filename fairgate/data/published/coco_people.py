@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.data import read_labels, reading
+from fairgate.data import reading
 from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.source_files import ABSENT, SourceFiles, read_image
+from fairgate.data.published.source_files import ABSENT, SourceFiles, label_lines
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import read_bounded
 
@@ -27,28 +26,19 @@ _MOST: Final = 512 << 20
 
 def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is one part
     """Photographs with one perceived gender and one skin tone; the others are counted by reason."""
-    labels = read_labels(files.one(_TABLE))
-    for column in ("id", "bb_gender", "bb_skin"):
-        labels.column(column, "the authors' table has")
-    tables = [labels.path, *files.matching(_CAPTIONS)[:1]]
+    tables = [files.one(_TABLE), *files.matching(_CAPTIONS)[:1]]
     captions = _captions(tables[1]) if len(tables) > 1 else {}
     photographs = files.by_tail(1)
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
-    seen: set[int] = set()
-    for line, fields in labels:
+    for fields, place in label_lines(tables[0], "id", "bb_gender", "bb_skin"):
         if not (fields["id"].isascii() and fields["id"].isdecimal() and len(fields["id"]) <= 12):
             raise DatasetError(
                 f"'{fields['id'][:40]}' is no number of a photograph.",
-                where=labels.place(line),
+                where=place,
                 remedy="take the authors' table, whole numbers without a decimal point",
             )
         number = int(fields["id"])
-        if number in seen:
-            raise DatasetError(
-                f"photograph {number} has two lines.", where=labels.place(line), remedy="take the authors' table"
-            )
-        seen.add(number)
         name = f"COCO_val2014_{number:012d}.jpg"
         if fields["bb_gender"] not in GENDERS or fields["bb_skin"] not in TONES:
             left_out[UNSURE] += 1
@@ -56,15 +46,9 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is 
             left_out[ABSENT] += 1
         else:
             groups = {"gender": fields["bb_gender"], "skin": fields["bb_skin"]}
-            image, caption = partial(read_image, photographs[name]), captions.get(number, "")
-            rows.append(PublishedRow(f"{number:012d}", name, groups, image, caption=caption))
-    files.require(
-        rows,
-        "none of the photographs is there.",
-        "put COCO's val2014.zip, or what it unpacks to, into the folder of the table",
-    )
-    facts = {"captions": bool(captions)}
-    return Reading(iter(rows), len(rows), left_out, [*tables, *files.archives], facts)
+            caption = captions.get(number, "")
+            rows.append(PublishedRow(f"{number:012d}", name, groups, photographs[name], caption=caption))
+    return Reading(rows, left_out, [*tables, *files.archives], {"captions": bool(captions)})
 
 
 def _captions(path: Path) -> dict[int, str]:
@@ -103,6 +87,7 @@ DATASET = Published(
             {"gender": GENDERS, "skin": TONES},
         )
     },
+    layout="put COCO's val2014.zip, or what it unpacks to, into the folder of the table",
     notes=(
         "Gender and skin tone are what annotators perceived, of all people of a photograph together; those that are "
         "unsure or of both are left out and counted.",

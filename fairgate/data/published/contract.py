@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,13 @@ class PublishedPart:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A member of a set; by default a photograph of a person without a caption, in a set of its own. `image` reads its
-    encoded bytes; None: labels only."""
+    """A member of a set; by default a photograph of a person without a caption, in a set of its own. `image` is its
+    file, or reads its encoded bytes; None: labels only."""
 
     set_id: str
     path: str
     groups: Mapping[str, str]
-    image: Callable[[], bytes] | None
+    image: Path | Callable[[], bytes] | None
     subject: str = "person"
     member: str = MEMBER
     caption: str = ""
@@ -89,8 +89,7 @@ class Reading:
     archives that they are from, `loose` single pictures; `facts` is what the manifest should say of how they were
     read."""
 
-    rows: Iterator[PublishedRow]
-    total: int
+    rows: Sequence[PublishedRow]
     left_out: Mapping[str, int]
     files: Sequence[Path]
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -101,8 +100,9 @@ class Reading:
 class Published:
     """A dataset that somebody published. The first of its parts is the default one.
 
-    `terms` is shown wherever the data are shown; `notes` are traps that the importer knows. `images_by_url` gives name
-    and address of each image of a list, of which none is fetched unless somebody asks for it.
+    `terms` is shown wherever the data are shown; `notes` are traps that the importer knows. `layout` tells somebody in
+    whose folder nothing is found what has to be in it. `images_by_url` gives name and address of each image of a list,
+    of which none is fetched unless somebody asks for it.
 
     A package registers one with the entry point group `fairgate.datasets`, under its name.
     """
@@ -114,6 +114,7 @@ class Published:
     parts: Mapping[str, PublishedPart]
     read: Callable[[SourceFiles, str], Reading]
     counterfactual: bool
+    layout: str = "give the folder that the download is in"
     notes: tuple[str, ...] = ()
     terms: str | None = None
     images_by_url: Callable[[SourceFiles, str], Sequence[tuple[str, str]]] | None = None

@@ -6,14 +6,14 @@ Two layouts are read: the authors' zip archives next to their CSV files of label
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from fairgate.data import inside, read_labels, unique_ids
+from fairgate.data import inside, unique_ids
 from fairgate.data.parquet_rows import HubTable
 from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data.published.source_files import SourceFiles, label_lines, require_groups
 from fairgate.ground.errors import DatasetError
 
 AGES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
@@ -30,7 +30,6 @@ _DATES = {"9-Mar": "3-9", "09-Mar": "3-9", "Mar-09": "3-9", "3-Sep": "3-9", "03-
 _DATES |= {"19-Oct": "10-19", "Oct-19": "10-19"}
 """What spreadsheets make of two of the age groups."""
 PADDINGS = ("0.25", "1.25")
-_COLUMNS = ("file", "age", "gender", "race")
 _COMMIT = "54d573cdb8b5af490ba8da9da2799628f6e5c496"
 
 
@@ -58,45 +57,31 @@ def _of_labels(files: SourceFiles, split: str, padding: str) -> Reading:
                 where=str(archive),
                 remedy="keep the archive of one padding in the folder, and name its part (--part)",
             )
-    labels = read_labels(path)
-    for column in _COLUMNS:
-        labels.column(column, "the authors' file has")
     images = files.by_tail(2)
-    found: dict[str, dict[str, str]] = {}
-    lines: dict[str, int] = {}
+    found: list[tuple[str, dict[str, str]]] = []
     repaired = 0
-    for line, fields in labels:
-        name = str(inside(fields["file"], labels.place(line)))
-        if name in found:
-            raise DatasetError(
-                f"image '{name}' has two lines.",
-                where=f"{labels.place(lines[name])} and {labels.place(line)}",
-                remedy="take the file of labels as it was published",
-            )
+    for fields, place in label_lines(path, "file", *GROUPS):
+        name = str(inside(fields["file"], place))
         if name not in images:
             raise DatasetError(
                 f"there is no image '{name}'.",
-                where=f"{files.folder} ({labels.place(line)})",
+                where=f"{files.folder} ({place})",
                 remedy="put the authors' zip, or what it unpacks to, into the folder of the labels",
             )
         repaired += fields["age"] in _DATES
         groups = {"race": fields["race"], "gender": fields["gender"], "age": _DATES.get(fields["age"], fields["age"])}
-        _require_groups(groups, labels.place(line))
-        found[name], lines[name] = groups, line
-    ids = unique_ids(list(found))
-    rows = (PublishedRow(ids[name], name, groups, partial(read_image, images[name])) for name, groups in found.items())
-    sources = [path, *files.archives]
-    facts = {
-        "layout": "authors",
-        **_checked(found.values(), split),
-        **({"ages_repaired": repaired} if repaired else {}),
-    }
-    return Reading(rows, len(found), {}, sources, facts)
+        require_groups(groups, GROUPS, place)
+        found.append((name, groups))
+    ids = unique_ids([name for name, _ in found])
+    rows = [PublishedRow(ids[name], name, groups, images[name]) for name, groups in found]
+    repairs = {"ages_repaired": repaired} if repaired else {}
+    facts = {"layout": "authors", **_checked([groups for _, groups in found], split), **repairs}
+    return Reading(rows, {}, [path, *files.archives], facts)
 
 
 def _of_tables(paths: list[Path], split: str) -> Reading:
     """The hub's layout. Photographs are named by file and row, as their own names are not in it."""
-    found: list[tuple[int, HubTable, int, dict[str, str]]] = []
+    rows: list[PublishedRow] = []
     named = True
     for number, path in enumerate(paths):
         table = HubTable(path)
@@ -104,37 +89,22 @@ def _of_tables(paths: list[Path], split: str) -> Reading:
         named = named and own
         for row, values in table.rows(tuple(GROUPS)):
             groups = {name: values[name] if own else _by_card(name, values[name]) for name in GROUPS}
-            _require_groups(groups, f"{path}: row {row}")
-            found.append((number, table, row, groups))
-    checked = _checked([groups for *_, groups in found], split)
+            require_groups(groups, GROUPS, f"{path}: row {row}")
+            set_id, name = f"{split}-{number}-{row:06d}", f"{split}/{path.stem}/{row}"
+            rows.append(PublishedRow(set_id, name, groups, partial(table.picture, row)))
+    checked = _checked([row.groups for row in rows], split)
     if not named and checked.get("counts_as_published") is not True:
         raise DatasetError(
             "the table does not name its classes, and by the order of its card the groups have other sizes.",
             where=str(paths[0]),
             remedy="take the files as the hub has them, whole; they carry the names of their classes",
         )
-
-    def rows() -> Iterator[PublishedRow]:
-        for number, table, row, groups in found:
-            name = f"{split}/{table.path.stem}/{row}"
-            yield PublishedRow(f"{split}-{number}-{row:06d}", name, groups, partial(table.picture, row))
-
-    return Reading(rows(), len(found), {}, paths, {"layout": "hub", **checked})
+    return Reading(rows, {}, paths, {"layout": "hub", **checked})
 
 
 def _by_card(attribute: str, value: object) -> str:
     groups = GROUPS[attribute]
     return groups[value] if isinstance(value, int) and 0 <= value < len(groups) else repr(value)
-
-
-def _require_groups(groups: Mapping[str, object], place: str) -> None:
-    for attribute, group in groups.items():
-        if group not in GROUPS[attribute]:
-            raise DatasetError(
-                f"{group!r} is no {attribute} of FairFace.",
-                where=place,
-                remedy=f"take the labels as they were published: {', '.join(GROUPS[attribute])}",
-            )
 
 
 def _checked(found: Iterable[Mapping[str, str]], split: str) -> dict[str, object]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from fairgate.data import inside, reading
 from fairgate.data.published.contract import HubFiles, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.source_files import ABSENT, SourceFiles, read_image
+from fairgate.data.published.source_files import ABSENT, SourceFiles
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import read_bounded
 
@@ -52,22 +51,14 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is 
     left_out: Counter[str] = Counter()
     if alone := len(named["base"].keys() ^ named["cf"].keys()):
         left_out[ALONE] = alone
-    pairs = []
+    rows: list[PublishedRow] = []
     for key in named["base"]:
-        paths = {kind: pictures.get(str(PurePosixPath(tree, *key))) for kind, tree in TREES.items()}
-        if key not in named["cf"]:
-            continue
-        if paths["base"] is None or paths["cf"] is None:
+        names = {kind: str(PurePosixPath(tree, *key)) for kind, tree in TREES.items()}
+        if key in named["cf"] and all(name in pictures for name in names.values()):
+            rows += _pair(key, {kind: pictures[name] for kind, name in names.items()})
+        elif key in named["cf"]:
             left_out[ABSENT] += 2
-        else:
-            pairs.append((key, {"base": paths["base"], "cf": paths["cf"]}))
-    files.require(
-        pairs,
-        "none of the pictures is there.",
-        f"put {' and '.join(f'{tree}.tar.gz' for tree in TREES.values())}, or what they unpack to, into it",
-    )
-    rows = (row for key, paths in pairs for row in _pair(key, paths))
-    return Reading(rows, 2 * len(pairs), left_out, [*tables.values(), *files.archives])
+    return Reading(rows, left_out, [*tables.values(), *files.archives])
 
 
 def _pair(key: _Key, paths: dict[str, Path]) -> Iterator[PublishedRow]:
@@ -82,7 +73,7 @@ def _pair(key: _Key, paths: dict[str, Path]) -> Iterator[PublishedRow]:
             subject=occupation.replace("_", " "),
             path="/".join((TREES[kind], *key)),
             groups={"gender": gender},
-            image=partial(read_image, paths[kind]),
+            image=paths[kind],
             extra={"image_type": kind},
         )
 
@@ -106,6 +97,7 @@ DATASET = Published(
             {"gender": GENDERS},
         )
     },
+    layout=f"put {' and '.join(f'{tree}.tar.gz' for tree in TREES.values())}, or what they unpack to, into it",
     notes=(
         "Tables and folders of edited pictures name the gender before the edit: members are named by the one after it.",
         "The occupation is the folder's: in the tables Waiter becomes Waitress by gender, which would divide a pair.",

@@ -24,7 +24,7 @@ from fairgate.data.published.contract import (
     WebFiles,
 )
 from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, fetch_pictures, newest_commit
-from fairgate.data.published.source_files import SourceFiles
+from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.hashing import digest, sha256_file
 
@@ -116,7 +116,10 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
     given = folder or _fetch(published, chosen, downloads / name, commit, earlier)
     files, fetched = _files(published, part, given, downloads / name, fetch_images, progress)
     with DATASETS.blaming(name):
-        reading = _large_enough(published.read(files, part), fewest_sets)
+        reading = published.read(files, part)
+    if not reading.rows:
+        raise DatasetError(f"nothing of '{name}' is in the folder.", where=str(given), remedy=published.layout)
+    reading = _large_enough(reading, fewest_sets)
     hashes = _hashes(files, reading)
     if earlier is not None:
         _require_same(hashes, earlier, root)
@@ -185,21 +188,20 @@ def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | 
 
 def _large_enough(reading: Reading, fewest: int) -> Reading:
     """The reading without subjects of too few sets, which are counted. Raises DatasetError where nothing is left."""
-    if fewest == 1:
-        return reading
-    rows = list(reading.rows)
     sets: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
+    for row in reading.rows:
         sets[row.subject].add(row.set_id)
-    left = [row for row in rows if len(sets[row.subject]) >= fewest]
+    left = [row for row in reading.rows if len(sets[row.subject]) >= fewest]
     if not left:
         raise DatasetError(
-            f"no subject has {fewest:,} sets; the largest has {max(map(len, sets.values()), default=0):,}.",
+            f"no subject has {fewest:,} sets; the largest has {max(map(len, sets.values())):,}.",
             where="--fewest-sets",
             remedy="give a smaller number",
         )
-    gone = {TOO_FEW.format(fewest): len(rows) - len(left)} if len(left) < len(rows) else {}
-    return replace(reading, rows=iter(left), total=len(left), left_out={**reading.left_out, **gone})
+    gone = len(reading.rows) - len(left)
+    return replace(
+        reading, rows=left, left_out={**reading.left_out, **({TOO_FEW.format(fewest): gone} if gone else {})}
+    )
 
 
 def _hashes(files: SourceFiles, reading: Reading) -> dict[str, str]:
@@ -260,7 +262,7 @@ def _rows(
     with DATASETS.blaming(name):
         for done, row in enumerate(reading.rows, start=1):
             yield {
-                "image": None if row.image is None else row.image(),
+                "image": read_image(row.image) if isinstance(row.image, Path) else row.image and row.image(),
                 "path": row.path,
                 "set_id": row.set_id,
                 "member": row.member,
@@ -270,4 +272,4 @@ def _rows(
                 **row.extra,
             }
             if progress is not None:
-                progress(done, reading.total)
+                progress(done, len(reading.rows))

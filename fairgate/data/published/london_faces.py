@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from fairgate.data import read_labels
 from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.source_files import ABSENT, SourceFiles, read_image
+from fairgate.data.published.source_files import ABSENT, SourceFiles, label_lines, put_once, require_groups
 from fairgate.ground.errors import DatasetError
 
 GENDERS: Final = ("female", "male")
@@ -19,20 +17,25 @@ ETHNICITIES: Final = ("white", "black", "west_asian", "east_asian", "east_asian/
 EXPRESSIONS: Final = ("neutral", "smiling")
 PEOPLE: Final = 102
 _TABLES: Final = ("people.csv", "london_info.csv")
-_COLUMNS: Final = ("face_id", "face_age", "face_gender", "face_eth")
 _PICTURE: Final = re.compile(r"(?P<expression>neutral|smiling)(?:_front)?/(?P<person>\d{3})(?:_\d\d)?\.jpe?g")
 
 
 def read(files: SourceFiles, part: str) -> Reading:
     """Rows of the people in the table whose photographs are there, those of a person in one set."""
-    table = files.one(*_TABLES)
-    expressions = EXPRESSIONS if part == "all" else (part,)
-    pictures = _pictures(files)
+    table, pictures = files.one(*_TABLES), _pictures(files)
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
     loose: list[Path] = []
-    for person, (groups, years) in _people(table).items():
-        for expression in expressions:
+    for fields, place in label_lines(table, "face_id", "face_age", "face_gender", "face_eth"):
+        person, groups = fields["face_id"], {"gender": fields["face_gender"], "ethnicity": fields["face_eth"]}
+        require_groups(groups, _GROUPS, place)
+        if not re.fullmatch(r"\d{3}", person):
+            raise DatasetError(
+                f"'{person[:20]}' is no number of a person.",
+                where=place,
+                remedy="take the table as it was published; other labels come in by `fairgate dataset import`",
+            )
+        for expression in EXPRESSIONS if part == "all" else (part,):
             path = pictures.get((expression, person))
             if path is None:
                 left_out[ABSENT] += 1
@@ -44,56 +47,21 @@ def read(files: SourceFiles, part: str) -> Reading:
                     member=expression,
                     path=f"{expression}/{person}.jpg",
                     groups=groups,
-                    image=partial(read_image, path),
-                    extra={"person": person, "years": years},
+                    image=path,
+                    extra={"person": person, "years": fields["face_age"]},
                 )
             )
-    files.require(
-        rows,
-        "the folder holds no photograph of the London Set.",
-        "put them next to the table, as neutral/001.jpg and smiling/001.jpg",
-    )
-    return Reading(iter(rows), len(rows), left_out, [table], {"cluster_column": "person"}, loose)
+    return Reading(rows, left_out, [table], {"cluster_column": "person"}, loose)
 
 
 def _pictures(files: SourceFiles) -> dict[tuple[str, str], Path]:
     """Photographs by expression and person. Raises DatasetError for two of one."""
     found: dict[tuple[str, str], Path] = {}
     for name, path in files.paths.items():
-        match = _PICTURE.fullmatch("/".join(PurePosixPath(name).parts[-2:]))
-        if match is None:
-            continue
-        key = match["expression"], match["person"]
-        if key in found:
-            raise DatasetError(
-                f"two photographs are the {key[0]} one of person {key[1]}.",
-                where=f"{found[key]} and {path}",
-                remedy="keep one of the two",
-            )
-        found[key] = path
+        if match := _PICTURE.fullmatch("/".join(PurePosixPath(name).parts[-2:])):
+            key = match["expression"], match["person"]
+            put_once(found, key, path, f"two photographs are the {key[0]} one of person {key[1]}.")
     return found
-
-
-def _people(table: Path) -> dict[str, tuple[dict[str, str], str]]:
-    """Groups and age of each person, as they gave them; the age as a text, NA where they gave none. Raises
-    DatasetError for a table that is not the published one."""
-    labels = read_labels(table)
-    for column in _COLUMNS:
-        labels.column(column, "the published table has")
-    people: dict[str, tuple[dict[str, str], str]] = {}
-    for line, fields in labels:
-        person, groups = fields["face_id"], {"gender": fields["face_gender"], "ethnicity": fields["face_eth"]}
-        known = groups["gender"] in GENDERS and groups["ethnicity"] in ETHNICITIES
-        if person in people or not known or not re.fullmatch(r"\d{3}", person):
-            raise DatasetError(
-                f"person '{person[:20]}' is there twice."
-                if person in people
-                else f"the line is not one of the published table: {', '.join([person, *groups.values()])[:80]}.",
-                where=labels.place(line),
-                remedy="take the table as it was published; other labels come in by `fairgate dataset import`",
-            )
-        people[person] = groups, fields["face_age"]
-    return people
 
 
 _SOURCE: Final = ByHand(
@@ -120,6 +88,7 @@ DATASET = Published(
             for name in EXPRESSIONS
         },
     },
+    layout="put the photographs next to the table, as neutral/001.jpg and smiling/001.jpg",
     notes=(
         "Two photographs of a person are not independent: they are one set, and count as one person.",
         "49 women and 53 men; ethnic groups other than white (69 people) have 1 to 13, too few for a verdict.",

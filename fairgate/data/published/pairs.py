@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -17,8 +16,7 @@ from fairgate.data.published.contract import (
     WebFiles,
     register,
 )
-from fairgate.data.published.source_files import SourceFiles, read_image
-from fairgate.ground.errors import DatasetError
+from fairgate.data.published.source_files import SourceFiles, put_once
 
 ADDRESS: Final = "https://github.com/katiefraser/PAIRS"
 _COMMITS: Final = {
@@ -51,18 +49,8 @@ def read(files: SourceFiles, part: str) -> Reading:
         named = _NAME.fullmatch(file)
         if theme not in themes or named is None:
             continue
-        if named["member"] in found[theme, scene]:
-            raise DatasetError(
-                f"two images are the {named['member']} of '{theme}/{scene}'.",
-                where=f"{found[theme, scene][named['member']]} and {path}",
-                remedy="keep the one that was published",
-            )
-        found[theme, scene][named["member"]] = path
-    files.require(
-        found,
-        "the folder holds no picture of PAIRS.",
-        "give a clone of its repository: pictures are in data/THEME/SCENE/black_man.png",
-    )
+        member = named["member"]
+        put_once(found[theme, scene], member, path, f"two images are the {member} of '{theme}/{scene}'.")
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
     for (theme, scene), members in sorted(found.items()):
@@ -73,7 +61,7 @@ def read(files: SourceFiles, part: str) -> Reading:
     scenes = sum(len(_SCENES[theme].split()) for theme in themes)
     facts = {"sets_as_published": len(rows) == len(MEMBERS) * scenes, "published_sets": scenes}
     loose = [path for members in found.values() for path in members.values()]
-    return Reading(iter(rows), len(rows), left_out, [], facts, loose)
+    return Reading(rows, left_out, [], facts, loose)
 
 
 def _row(theme: str, scene: str, member: str, path: Path) -> PublishedRow:
@@ -84,7 +72,7 @@ def _row(theme: str, scene: str, member: str, path: Path) -> PublishedRow:
         subject=scene.replace("_", " "),
         path=f"{theme}/{scene}/{path.name}",
         groups={"race": race.capitalize(), "gender": gender},
-        image=partial(read_image, path),
+        image=path,
         extra={"theme": theme},
     )
 
@@ -123,6 +111,7 @@ DATASET = Published(
         "status": _part(["status"], "{} scenes in which somebody may be taken for rich or poor."),
         "potential_crime": _part(["potential_crime"], "{} scenes in which somebody may be taken for a criminal."),
     },
+    layout="give a clone of its repository: pictures are in data/THEME/SCENE/black_man.png",
     notes=(
         "Made with Midjourney: groups are those that were prompted. One file is named otherwise (white_man1.png).",
         "The authors' questions are in their paper, not in the repository. A theme alone has 10 or 20 sets, which is "

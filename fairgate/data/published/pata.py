@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from typing import Final
 
 from fairgate.data import reading
@@ -18,7 +17,7 @@ from fairgate.data.published.contract import (
     WebFiles,
     register,
 )
-from fairgate.data.published.source_files import ABSENT, SourceFiles, pictures_by_name, read_image
+from fairgate.data.published.source_files import ABSENT, SourceFiles
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import read_bounded
 
@@ -62,26 +61,19 @@ def addresses(files: SourceFiles, part: str) -> list[tuple[str, str]]:  # noqa: 
 
 def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- one list, whatever the part
     """Rows whose pictures are there; the others are counted, and in no denominator."""
-    pictures = pictures_by_name(files)
+    pictures = files.pictures_by_name()
     left_out: Counter[str] = Counter()
     seen: set[str] = set()
-    rows, loose = [], []
+    rows = []
     for name, scene, groups, url in _lines(files):
         if url in seen:
             left_out[REPEATED] += 1
         elif name not in pictures:
             left_out[ABSENT] += 1
         else:
-            picture = pictures[name]
-            loose.append(picture)
-            rows.append(PublishedRow(name, picture.name, groups, partial(read_image, picture), scene))
+            rows.append(PublishedRow(name, pictures[name].name, groups, pictures[name], scene))
         seen.add(url)
-    files.require(
-        rows,
-        "none of the pictures is there: the list has their addresses only.",
-        "fetch them with --fetch-images, or put them into the folder as pata_00001.jpg, by their line",
-    )
-    return Reading(iter(rows), len(rows), left_out, [files.one(_LIST)], {}, loose)
+    return Reading(rows, left_out, [files.one(_LIST)], loose=[pictures[row.set_id] for row in rows])
 
 
 DATASET = Published(
@@ -99,6 +91,7 @@ DATASET = Published(
             _GROUPS,
         )
     },
+    layout="the list has addresses only: fetch the pictures with --fetch-images, or put them next to it",
     notes=(
         "The list has addresses, which break: pictures are fetched by --fetch-images alone, and those that do not come "
         "are counted and in no denominator. Repeated addresses count once.",

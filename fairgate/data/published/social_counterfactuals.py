@@ -38,11 +38,6 @@ _Member = tuple[HubTable, int, str]
 def read(files: SourceFiles, part: str) -> Reading:
     """The whole sets of one kind; the others of that kind are counted by reason."""
     tables = [HubTable(path) for path in files.matching("train-*.parquet")]
-    files.require(
-        tables,
-        "there is no table of SocialCounterfactuals.",
-        "give the folder with its files train-00000-of-00061-*.parquet",
-    )
     sets: dict[str, dict[tuple[str, str], list[_Member]]] = defaultdict(lambda: defaultdict(list))
     for table in tables:
         for row, values in table.rows(_COLUMNS):
@@ -53,7 +48,7 @@ def read(files: SourceFiles, part: str) -> Reading:
     first, second = KINDS[part]
     wanted = list(product(_GROUPS[first], _GROUPS[second]))
     left_out: Counter[str] = Counter()
-    whole: dict[str, tuple[str, dict[tuple[str, str], _Member]]] = {}
+    rows: list[PublishedRow] = []
     for name, members in sets.items():
         subjects = {_subject(caption, groups) for groups, held in members.items() for *_, caption in held}
         reason = (
@@ -66,12 +61,11 @@ def read(files: SourceFiles, part: str) -> Reading:
             else None
         )
         if reason is None:
-            whole[name] = str(subjects.pop()), {groups: held[0] for groups, held in members.items()}
+            rows += _rows(name, str(subjects.pop()), {groups: members[groups][0] for groups in wanted}, KINDS[part])
         else:
             left_out[reason] += sum(map(len, members.values()))
-    facts = {"sets_as_published": len(whole) == SETS[part], "published_sets": SETS[part]}
-    rows = (row for name, entry in whole.items() for row in _rows(name, *entry, wanted, KINDS[part]))
-    return Reading(rows, len(whole) * len(wanted), left_out, [table.path for table in tables], facts)
+    facts = {"sets_as_published": len(rows) == SETS[part] * len(wanted), "published_sets": SETS[part]}
+    return Reading(rows, left_out, [table.path for table in tables], facts)
 
 
 def _pair(values: Mapping[str, object], place: str) -> list[tuple[str, str]]:
@@ -111,21 +105,17 @@ class _SetPictures:
 
 
 def _rows(
-    name: str,
-    subject: str,
-    members: Mapping[tuple[str, str], _Member],
-    wanted: list[tuple[str, str]],
-    attributes: tuple[str, str],
+    name: str, subject: str, members: Mapping[tuple[str, str], _Member], attributes: tuple[str, str]
 ) -> Iterator[PublishedRow]:
-    """A set's members in the order of groups."""
+    """A set's members."""
     pictures = _SetPictures(members)
-    for groups in wanted:
+    for groups, (_, _, caption) in members.items():
         member = " ".join(groups)
         yield PublishedRow(
             set_id=name,
             member=member,
             subject=subject,
-            caption=members[groups][2],
+            caption=caption,
             path=f"{name}/{member}",
             groups=dict(zip(attributes, groups, strict=True)),
             image=partial(pictures.of, groups),
@@ -155,6 +145,7 @@ DATASET = Published(
         "physical_gender": _part("physical_gender", 10),
         "physical_race": _part("physical_race", 30),
     },
+    layout="give the folder with its files train-00000-of-00061-*.parquet",
     notes=(
         "The occupation is read from the caption, after the two groups that it names, in small letters.",
         "Sets that lack a member, have one twice, or name two occupations are left out whole and counted.",

@@ -9,16 +9,17 @@ import stat
 import tarfile
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import IO, Final, TypeVar
 
-from fairgate.data import TarHeader, inside, reading
+from fairgate.data import TarHeader, inside, read_labels, reading
 from fairgate.ground.errors import DatasetError, disk_errors, listed
 from fairgate.ground.hashing import read_bounded, require_regular, sha256_file
 
+Key = TypeVar("Key")
 LARGEST_IMAGE = 64 << 20
 MOST_FILES = 2_000_000
 GROWTH = 30
@@ -64,13 +65,7 @@ class SourceFiles:
         for root in (self.folder, *self._further, *(_unpacked(each, self._scratch) for each in self.archives)):
             for path in _walk(root):
                 name = path.relative_to(root).as_posix()
-                if name in by_path:
-                    raise DatasetError(
-                        f"'{name}' is there twice.",
-                        where=f"{by_path[name]} and {path}",
-                        remedy="keep one: an archive or what it unpacks to, and one download in a folder",
-                    )
-                by_path[name] = path
+                put_once(by_path, name, path, f"'{name}' is there twice.")
         return by_path
 
     def matching(self, *patterns: str) -> list[Path]:
@@ -96,19 +91,19 @@ class SourceFiles:
         tails: dict[str, Path] = {}
         for name, path in self.paths.items():
             tail = "/".join(PurePosixPath(name).parts[-parts:])
-            if tail in tails and PurePosixPath(name).suffix.lower() in _PICTURES:
-                raise DatasetError(
-                    f"two images are called '{tail}'.",
-                    where=f"{tails[tail]} and {path}",
-                    remedy="keep one: an archive or what it unpacks to, and one download in a folder",
-                )
+            if PurePosixPath(name).suffix.lower() in _PICTURES:
+                put_once(tails, tail, path, f"two images are called '{tail}'.")
             tails[tail] = path
         return tails
 
-    def require(self, found: object, problem: str, remedy: str) -> None:
-        """Raises DatasetError where nothing was found in the folder."""
-        if not found:
-            raise DatasetError(problem, where=str(self.folder), remedy=remedy)
+    def pictures_by_name(self) -> dict[str, Path]:
+        """Pictures by their name without its ending. Raises DatasetError where two share theirs."""
+        by_name: dict[str, Path] = {}
+        for tail, path in self.by_tail(1).items():
+            name, ending = PurePosixPath(tail).stem, PurePosixPath(tail).suffix.lower()
+            if ending in {*ENDINGS.values(), ".jpeg"}:
+                put_once(by_name, name, path, f"two pictures are called '{name}'.")
+        return by_name
 
     def relative(self, path: Path) -> str:
         """A file's name in the manifest."""
@@ -116,6 +111,47 @@ class SourceFiles:
 
 
 _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
+ABSENT: Final = "image is not there"
+ENDINGS: Final = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp", "TIFF": ".tif"}
+
+
+def put_once(paths: dict[Key, Path], key: Key, path: Path, problem: str) -> None:
+    """Keep a file under a key. Raises DatasetError where another file has it."""
+    if key in paths:
+        raise DatasetError(
+            problem,
+            where=f"{paths[key]} and {path}",
+            remedy="keep one: an archive or what it unpacks to, and one download in a folder",
+        )
+    paths[key] = path
+
+
+def label_lines(path: Path, key: str, *columns: str) -> Iterator[tuple[dict[str, str], str]]:
+    """Fields and place of each line of a CSV file. Raises DatasetError where it lacks a column, and for a second line
+    with the same `key`."""
+    labels = read_labels(path)
+    for column in (key, *columns):
+        labels.column(column, "the published table has")
+    first: dict[str, int] = {}
+    for line, fields in labels:
+        if first.setdefault(fields[key], line) != line:
+            raise DatasetError(
+                f"'{fields[key][:80]}' has two lines.",
+                where=f"{labels.place(first[fields[key]])} and {labels.place(line)}",
+                remedy="take the table as it was published",
+            )
+        yield fields, labels.place(line)
+
+
+def require_groups(groups: Mapping[str, object], known: Mapping[str, Sequence[str]], place: str) -> None:
+    """Raises DatasetError for a group that its attribute does not have."""
+    for attribute, group in groups.items():
+        if group not in known[attribute]:
+            raise DatasetError(
+                f"{group!r} is no {attribute} of this dataset.",
+                where=place,
+                remedy=f"take the labels as they were published: {', '.join(known[attribute])}",
+            )
 
 
 def read_image(path: Path) -> bytes:
@@ -264,22 +300,3 @@ def _copy(source: IO[bytes], target: Path, most: int) -> int:
     except FileExistsError:
         raise ValueError(f"'{target.name}' is in it twice") from None
     return written
-
-
-ABSENT: Final = "image is not there"
-ENDINGS: Final = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp", "TIFF": ".tif"}
-
-
-def pictures_by_name(files: SourceFiles) -> Mapping[str, Path]:
-    """Pictures of a folder by their name without its ending. Raises DatasetError where two share theirs."""
-    by_name: dict[str, Path] = {}
-    for tail, path in files.by_tail(1).items():
-        name, ending = Path(tail).stem, Path(tail).suffix.lower()
-        if ending not in {*ENDINGS.values(), ".jpeg"}:
-            continue
-        if name in by_name:
-            raise DatasetError(
-                f"two pictures are called '{name}'.", where=f"{by_name[name]} and {path}", remedy="keep one of the two"
-            )
-        by_name[name] = path
-    return by_name

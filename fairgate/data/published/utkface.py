@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 from fairgate.data import unique_ids
 from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
-from fairgate.data.published.source_files import SourceFiles, read_image
+from fairgate.data.published.source_files import SourceFiles
 
 GENDERS = ("Male", "Female")
 RACES = ("White", "Black", "Asian", "Indian", "Others")
@@ -42,24 +41,18 @@ def read(files: SourceFiles, part: str) -> Reading:
     for tail, path in files.by_tail(1).items():
         if not tail.lower().endswith("jpg"):
             continue
-        name = _NAME.fullmatch(tail)
-        if name is None or int(name["age"]) > OLDEST:
+        match = _NAME.fullmatch(tail)
+        if match is None or int(match["age"]) > OLDEST:
             left_out[BROKEN] += 1
-        elif bool(name["cropped"]) == (part == "cropped"):
-            found[tail] = path, name
-    files.require(
-        found,
-        f"the folder holds no {'cropped ' if part == 'cropped' else ''}photograph of UTKFace.",
-        "names end in .jpg.chip.jpg in the cropped set, and in .jpg in the other (--part wild)",
-    )
+        elif bool(match["cropped"]) == (part == "cropped"):
+            found[tail] = path, match
     ids = unique_ids(list(found))
-
-    def row(name: str, path: Path, match: re.Match[str]) -> PublishedRow:
+    rows = []
+    for name, (path, match) in found.items():
         years = int(match["age"])
         groups = {"race": RACES[int(match["race"])], "gender": GENDERS[int(match["gender"])], "age": age_group(years)}
-        return PublishedRow(ids[name], name, groups, partial(read_image, path), extra={"years": years})
-
-    return Reading((row(name, *entry) for name, entry in found.items()), len(found), left_out, files.archives)
+        rows.append(PublishedRow(ids[name], name, groups, path, extra={"years": years}))
+    return Reading(rows, left_out, files.archives)
 
 
 DATASET = Published(
@@ -75,6 +68,7 @@ DATASET = Published(
         ),
         "wild": PublishedPart("The photographs in the wild, in 3 parts.", "not confirmed", _SOURCE, _GROUPS),
     },
+    layout="names end in .jpg.chip.jpg in the cropped set, and in .jpg in the other (--part wild)",
     notes=(
         "Labels are in the file names. A few names lack a field or a dot: they are left out and counted.",
         "Ages are put into the groups of FairFace (0-2, 3-9, 10-19, ... 70 and older); `years` has the number.",

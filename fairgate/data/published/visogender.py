@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
-from fairgate.data import Labels, read_labels
 from fairgate.data.published.contract import (
     Published,
     PublishedPart,
@@ -21,7 +20,7 @@ from fairgate.data.published.contract import (
     WebFiles,
     register,
 )
-from fairgate.data.published.source_files import ABSENT, SourceFiles, pictures_by_name, read_image
+from fairgate.data.published.source_files import ABSENT, SourceFiles, label_lines, require_groups
 from fairgate.ground.errors import DatasetError
 
 GENDERS: Final = ("masculine", "feminine")
@@ -38,58 +37,46 @@ _NONE: Final = ("", "NA")
 NO_ADDRESS = "line without an address"
 
 
-def _labels(files: SourceFiles, part: str) -> Labels:
-    labels = read_labels(files.one(f"{part.upper()}_Visogender_*.tsv"))
-    columns = ["IDX", "Sector", "Occupation", _OTHER[part], _URL, "Occupation_perceived_gender"]
-    for column in [*columns, *(["Participant_perceived_gender"] if part == "op" else [])]:
-        labels.column(column, "the authors' table has")
-    return labels
+def _groups(part: str) -> dict[str, str]:
+    """The column of each attribute."""
+    participant = {"participant_gender": "Participant_perceived_gender"} if part == "op" else {}
+    return {"gender": "Occupation_perceived_gender", **participant}
+
+
+def _table(files: SourceFiles, part: str) -> Path:
+    return files.one(f"{part.upper()}_Visogender_*.tsv")
+
+
+def _lines(files: SourceFiles, part: str) -> Iterator[tuple[dict[str, str], str]]:
+    """Fields and place of every line."""
+    columns = ("Sector", "Occupation", _OTHER[part], _URL, *_groups(part).values())
+    for fields, place in label_lines(_table(files, part), "IDX", *columns):
+        if not fields["IDX"].replace("_", "").isalnum() or not fields["IDX"].isascii():
+            raise DatasetError(
+                f"'{fields['IDX']}' is no number of a picture.",
+                where=place,
+                remedy="take the authors' table: OO_1, OO_2, ...",
+            )
+        yield fields, place
 
 
 def addresses(files: SourceFiles, part: str) -> list[tuple[str, str]]:
     """Name and address of every picture that has one."""
-    return [
-        (_name(fields["IDX"]), url)
-        for _, fields in _labels(files, part)
-        if (url := fields[_URL].strip()) not in ("", "NA")
-    ]
-
-
-def _name(index: str) -> str:
-    if not index.replace("_", "").isalnum() or not index.isascii():
-        raise DatasetError(
-            f"'{index}' is no number of a picture.", where="IDX", remedy="take the authors' table: OO_1, OO_2, ..."
-        )
-    return index
+    return [(fields["IDX"], url) for fields, _ in _lines(files, part) if (url := fields[_URL].strip()) not in _NONE]
 
 
 def read(files: SourceFiles, part: str) -> Reading:
     """Rows whose pictures are there; the others are counted, and in no denominator."""
-    labels = _labels(files, part)
-    pictures = pictures_by_name(files)
+    pictures = files.pictures_by_name()
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
-    seen: set[str] = set()
-    loose = []
-    for line, fields in labels:
-        name = _name(fields["IDX"])
-        if name in seen:
-            raise DatasetError(f"'{name}' has two lines.", where=labels.place(line), remedy="take the authors' table")
-        seen.add(name)
-        groups = {"gender": fields["Occupation_perceived_gender"].strip()}
-        if part == "op":
-            groups["participant_gender"] = fields["Participant_perceived_gender"].strip()
-        for group in groups.values():
-            if group not in GENDERS:
-                raise DatasetError(
-                    f"'{group}' is no perceived gender of VisoGender.",
-                    where=labels.place(line),
-                    remedy=f"take the authors' table: {', '.join(GENDERS)}",
-                )
+    for fields, place in _lines(files, part):
+        name = fields["IDX"]
+        groups = {attribute: fields[column].strip() for attribute, column in _groups(part).items()}
+        require_groups(groups, dict.fromkeys(groups, GENDERS), place)
         if name not in pictures:
             left_out[NO_ADDRESS if fields[_URL].strip() in _NONE else ABSENT] += 1
             continue
-        loose.append(pictures[name])
         rows.append(
             PublishedRow(
                 set_id=name,
@@ -97,16 +84,11 @@ def read(files: SourceFiles, part: str) -> Reading:
                 caption=question(fields["Occupation"].strip(), fields[_OTHER[part]].strip(), groups["gender"]),
                 path=pictures[name].name,
                 groups=groups,
-                image=partial(read_image, pictures[name]),
+                image=pictures[name],
                 extra={"sector": fields["Sector"], _OTHER[part].lower(): fields[_OTHER[part]]},
             )
         )
-    files.require(
-        rows,
-        "none of the pictures is there: the list has their addresses only.",
-        "fetch them with --fetch-images, or put them into the folder as OO_1.jpg, OO_2.png, ...",
-    )
-    return Reading(iter(rows), len(rows), left_out, [labels.path], {}, loose)
+    return Reading(rows, left_out, [_table(files, part)], loose=[pictures[row.set_id] for row in rows])
 
 
 def question(occupation: str, other: str, gender: str) -> str:
@@ -128,7 +110,7 @@ def question(occupation: str, other: str, gender: str) -> str:
 def _part(about: str, size: str, part: str) -> PublishedPart:
     (path,) = (path for path in _COMMITS if path.startswith(part.upper()))
     url = f"https://raw.githubusercontent.com/oxai/visogender/{_COMMITS[path]}/data/visogender_data/{path}"
-    groups = {"gender": GENDERS} | ({"participant_gender": GENDERS} if part == "op" else {})
+    groups = dict.fromkeys(_groups(part), GENDERS)
     return PublishedPart(about, size, WebFiles((WebFile(path, url, 4 << 20),), _ADDRESS), groups)
 
 
@@ -145,6 +127,7 @@ DATASET = Published(
         "oo": _part("230 addresses: one person and an object.", "a list of 40 kB; pictures by --fetch-images", "oo"),
         "op": _part("460 addresses: two people.", "a list of 84 kB; pictures by --fetch-images", "op"),
     },
+    layout="the list has addresses only: fetch the pictures with --fetch-images, or put them next to it",
     notes=(
         "The list has addresses, which break: pictures are fetched by --fetch-images alone, and those that do not come "
         "are counted and in no denominator. Some addresses are thumbnails of a search engine.",

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from fairgate.data import Dataset
 from fairgate.data.published import DATASETS, Obtained, find_published
-from fairgate.data.published.contract import Reading, register
+from fairgate.data.published.contract import PublishedRow, Reading, register
 from fairgate.data.published.utkface import DATASET as UTKFACE
 from fairgate.ground.errors import FairgateError
 from fairgate.interfaces.cli.main import app
@@ -73,7 +73,9 @@ def test_an_exception_in_it_is_an_error_that_names_the_package(
     def read(files: object, part: str) -> Reading:
         if broken == "read":
             raise ZeroDivisionError("division by zero")
-        return Reading(rows=(1 // 0 for _ in range(1)), total=1, left_out={}, files=[])  # type: ignore[misc]
+        return Reading(
+            rows=[PublishedRow("1", "1.png", {"tone": "light"}, lambda: bytes(1 // 0))], left_out={}, files=[]
+        )
 
     monkeypatch.setitem(DATASETS._found, NAME, replace(find_published(NAME), read=read))
     with pytest.raises(FairgateError, match=f"the dataset '{NAME}' of the package 'team-fairness' broke off: ZeroDiv"):

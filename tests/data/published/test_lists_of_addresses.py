@@ -65,7 +65,7 @@ def pictures(server):
 
 def test_pictures_are_fetched_only_where_somebody_asks_and_absent_ones_are_counted(take, opened, pictures, tmp_path):
     folder = visogender(tmp_path / "given", pictures.address)
-    with pytest.raises(DatasetError, match="none of the pictures is there") as caught:
+    with pytest.raises(DatasetError, match="nothing of 'visogender' is in the folder") as caught:
         take("visogender", folder)
     assert "--fetch-images" in str(caught.value.remedy)
     assert pictures.asked == []
@@ -123,7 +123,7 @@ def test_two_people_have_a_gender_each(take, opened, tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({7: "Feminine?"}, "is no perceived gender"),
+        ({7: "Feminine?"}, "is no gender of this dataset"),
         ({0: "../../OO_1"}, "is no number of a picture"),
         ({0: "OO_1"}, "has two lines"),
     ],

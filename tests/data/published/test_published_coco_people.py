@@ -74,5 +74,5 @@ def test_numbers_that_are_none_or_doubled_are_refused_with_their_line(take, tmp_
 def test_photographs_that_are_not_there_are_named(take, tmp_path):
     folder = given(tmp_path / "given")
     (folder / "val2014.zip").unlink()
-    with pytest.raises(DatasetError, match="none of the photographs is there"):
+    with pytest.raises(DatasetError, match="nothing of 'coco_people' is in the folder"):
         take("coco_people", folder)

@@ -115,7 +115,7 @@ def test_names_of_classes_as_text_are_read_too_and_others_refused(take, tmp_path
     with pytest.raises(DatasetError, match="are no label, category and polarity"):
         take("bbq_v", questions(tmp_path / "other", [{**QUESTION, "category": "Height"}], None), release="other")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match="there is no table real-"):
+    with pytest.raises(DatasetError, match="nothing of 'bbq_v' is in the folder"):
         take("bbq_v", tmp_path / "empty", release="empty")
 
 

@@ -79,9 +79,9 @@ def test_ages_that_a_spreadsheet_made_dates_are_mended_and_counted(take, opened,
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"age": "4-Jul"}, "'4-Jul' is no age of FairFace"),
-        ({"race": "Asian"}, "'Asian' is no race of FairFace"),
-        ({"file": "val/2.jpg"}, "image 'val/2.jpg' has two lines"),
+        ({"age": "4-Jul"}, "'4-Jul' is no age of this dataset"),
+        ({"race": "Asian"}, "'Asian' is no race of this dataset"),
+        ({"file": "val/2.jpg"}, "'val/2.jpg' has two lines"),
         ({"file": "val/77.jpg"}, "there is no image 'val/77.jpg'"),
         ({"file": "../2.jpg"}, "leads out of the images folder"),
     ],

@@ -65,10 +65,10 @@ def test_a_photograph_that_is_not_there_is_counted(take, tmp_path):
 
 
 REFUSED = {
-    "another gender than the table has": (TABLE.replace("male,east", "m,east"), "not one of the published table"),
-    "a person twice": (f"{TABLE}001,24,female,white\n", "'001' is there twice"),
+    "another gender than the table has": (TABLE.replace("male,east", "m,east"), "'m' is no gender"),
+    "a person twice": (f"{TABLE}001,24,female,white\n", "'001' has two lines"),
     "a column is absent": (TABLE.replace("face_eth", "ethnicity"), "face_eth"),
-    "a path in the place of a number": (TABLE.replace("135", "../135"), "not one of the published table"),
+    "a path in the place of a number": (TABLE.replace("135", "../135"), "is no number of a person"),
 }
 
 
@@ -87,7 +87,7 @@ def test_two_photographs_of_one_are_refused_and_none_at_all(take, tmp_path):
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "people.csv").write_text(TABLE)
-    with pytest.raises(DatasetError, match="no photograph of the London Set"):
+    with pytest.raises(DatasetError, match="nothing of 'london_faces' is in the folder"):
         take("london_faces", bare)
 
 

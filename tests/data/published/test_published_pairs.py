@@ -72,7 +72,7 @@ def test_a_picture_that_changed_is_seen_the_second_time(take, tmp_path):
 
 def test_a_folder_without_pictures_is_refused(take, tmp_path):
     (tmp_path / "given").mkdir()
-    with pytest.raises(DatasetError, match="no picture of PAIRS"):
+    with pytest.raises(DatasetError, match="nothing of 'pairs' is in the folder"):
         take("pairs", tmp_path / "given")
 
 

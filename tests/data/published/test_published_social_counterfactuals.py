@@ -143,5 +143,5 @@ def test_a_table_without_a_column_or_with_a_text_that_is_too_long_is_refused(tak
     with pytest.raises(DatasetError, match="at most 65,536 are read"):
         take("social_counterfactuals", written(tmp_path / "b", rows))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match="no table of SocialCounterfactuals"):
+    with pytest.raises(DatasetError, match="nothing of 'social_counterfactuals' is in the folder"):
         take("social_counterfactuals", tmp_path / "empty")

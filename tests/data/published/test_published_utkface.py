@@ -61,7 +61,7 @@ def test_whole_names_become_groups_and_broken_ones_are_counted(take, opened, tmp
 
 def test_the_photographs_in_the_wild_are_another_part(take, tmp_path):
     folder = given(tmp_path / "given", packed=False)
-    with pytest.raises(DatasetError, match="holds no photograph of UTKFace"):
+    with pytest.raises(DatasetError, match="nothing of 'utkface' is in the folder"):
         take("utkface", folder, part="wild")
     (folder / "part1").mkdir()
     (folder / "part1" / "9_1_3_20170109150557335.jpg").write_bytes(drawn(77, "JPEG"))
