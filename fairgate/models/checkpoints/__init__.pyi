@@ -9,6 +9,7 @@ from .advice import MATCHERS as MATCHERS
 from .advice import OPEN_CLIP as OPEN_CLIP
 from .advice import READ_TEXTS as READ_TEXTS
 from .advice import Home as Home
+from .advice import converted as converted
 from .advice import home_of as home_of
 from .advice import no_config as no_config
 from .advice import no_weights as no_weights
@@ -21,15 +22,15 @@ from .closed import require_text_tower as require_text_tower
 from .device import Device as Device
 from .device import cuda_generations as cuda_generations
 from .device import find_device as find_device
-from .eight_bit import EightBit as EightBit
-from .eight_bit import of_chain as of_chain
-from .eight_bit import of_processor as of_processor
 from .encoder import Checkpoint as Checkpoint
+from .encoder import EightBit as EightBit
 from .encoder import Embeddings as Embeddings
 from .encoder import Encoder as Encoder
 from .encoder import diverged as diverged
 from .encoder import named as named
 from .encoder import naming as naming
+from .encoder import of_chain as of_chain
+from .encoder import of_processor as of_processor
 from .encoder import versions as versions
 from .files import MAX_SIDE as MAX_SIDE
 from .files import TOKENIZER_FILES as TOKENIZER_FILES
@@ -57,7 +58,6 @@ from .lora_config import read_lora_config as read_lora_config
 from .low_rank import LowRank as LowRank
 from .low_rank import is_adaptable as is_adaptable
 from .low_rank import merge_low_rank as merge_low_rank
-from .other_formats import converted as converted
 from .plain_folder import class_of_task as class_of_task
 from .plain_folder import code_of as code_of
 from .plain_folder import find_plain as find_plain

@@ -17,9 +17,9 @@ from safetensors import SafetensorError, safe_open
 
 from fairgate.ground.errors import FairgateError, ModelError, did_you_mean
 from fairgate.ground.hashing import digest, require_regular, sha256_file
+from fairgate.models.checkpoints.advice import converted
 from fairgate.models.checkpoints.archives import is_archive, require_uncompressed
 from fairgate.models.checkpoints.closed import entries, require_closed
-from fairgate.models.checkpoints.other_formats import converted
 from fairgate.models.checkpoints.roots import is_rooted, rooted_path
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")

@@ -24,7 +24,7 @@ from fairgate.models.checkpoints import (
     read_config,
     silenced,
 )
-from fairgate.models.checkpoints.eight_bit import of_processor
+from fairgate.models.checkpoints.encoder import of_processor
 
 OPTIONS = ("size", "crop", "pad", "interpolation", "mean", "std", "scale", "channels")
 INTERPOLATIONS = ("bilinear", "nearest", "box", "bicubic", "lanczos")
