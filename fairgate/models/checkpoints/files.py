@@ -20,7 +20,6 @@ from fairgate.ground.hashing import digest, require_regular, sha256_file
 from fairgate.models.checkpoints.advice import converted
 from fairgate.models.checkpoints.archives import is_archive, require_uncompressed
 from fairgate.models.checkpoints.closed import entries, require_closed
-from fairgate.models.checkpoints.roots import is_rooted, rooted_path
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 WEIGHTS = (".safetensors", *PICKLED)
@@ -162,17 +161,6 @@ def option_number(
         fault = f"{name} is '{text[:40]}', not a {'whole ' if whole else ''}number {bounds}."
         raise ModelError(fault, where=uri, remedy=f"write another number after {name}=, or leave it out")
     return number
-
-
-def resolve(address: str, base: Path) -> Path:
-    """A path from a URI: `~` is expanded, `@ROOT/PATH` starts at a root of this machine, and another relative one at
-    `base`. Raises ModelError for no path at all."""
-    try:
-        path = rooted_path(address, base) if is_rooted(address) else base / Path(address).expanduser()
-        path.exists()
-    except (OSError, RuntimeError, ValueError) as error:  # too long a name, `~nobody`, a NUL
-        raise ModelError(f"the path cannot be looked up ({error}).", where=address, remedy="check the path") from error
-    return path
 
 
 def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:

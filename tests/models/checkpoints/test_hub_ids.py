@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints.hub import model_folder
+from fairgate.models.checkpoints.addresses import model_folder
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
