@@ -18,8 +18,7 @@ from safetensors import SafetensorError, safe_open
 from fairgate.ground.errors import FairgateError, ModelError, did_you_mean
 from fairgate.ground.hashing import digest, require_regular, sha256_file
 from fairgate.models.checkpoints.advice import converted
-from fairgate.models.checkpoints.archives import is_archive, require_uncompressed
-from fairgate.models.checkpoints.closed import entries, require_closed
+from fairgate.models.checkpoints.closed import entries, is_archive, require_closed, require_uncompressed
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 WEIGHTS = (".safetensors", *PICKLED)
