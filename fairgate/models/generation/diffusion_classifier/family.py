@@ -35,8 +35,13 @@ from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import FolderFamily, JudgedByText, Numbers, RowParts
 from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
-from fairgate.models.generation.diffusion_classifier.reading import same_text, shown_how, tokenizers_digest
-from fairgate.models.generation.diffusion_classifier.sampling import Classifying, settle
+from fairgate.models.generation.diffusion_classifier.sampling import (
+    Classifying,
+    same_text,
+    settle,
+    shown_how,
+    tokenizers_digest,
+)
 from fairgate.models.generation.plain_pipeline import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
 

@@ -20,7 +20,7 @@ from fairgate.models.generation.diffusion.files import (
     component_class,
     component_files,
 )
-from fairgate.models.generation.diffusion_classifier.reading import tokenizers_digest
+from fairgate.models.generation.diffusion_classifier.sampling import tokenizers_digest
 from fairgate.models.input_digests import preprocessing_digest
 
 if TYPE_CHECKING:
