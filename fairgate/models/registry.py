@@ -30,7 +30,7 @@ FAMILIES = REGISTERED.with_modules(
         "fairface": "fairgate.models.classifiers.fairface_classifier",
         "features": "fairgate.models.features.family",
         "diffusion": "fairgate.models.generation.diffusion_classifier.family",
-        "flux": "fairgate.models.generation.flux.family",
+        "flux": "fairgate.models.generation.painting_models",
         "matching": "fairgate.models.matching.family",
         "onnx": "fairgate.models.onnx.family",
         "openai": "fairgate.models.served.family",

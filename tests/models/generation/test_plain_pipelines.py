@@ -17,8 +17,8 @@ from test_generated_pictures import PROMPTS, Prompts, made
 from fairgate.ground.errors import ModelError
 from fairgate.models import Generating, generation_seed, open_scorer
 from fairgate.models.checkpoints import Device
+from fairgate.models.generation.painting_models import find_plain_pipeline
 from fairgate.models.generation.plain_painting import PlainPainter
-from fairgate.models.generation.plain_pipeline import find_plain_pipeline
 
 CPU = Device("cpu", "fp32")
 

@@ -42,7 +42,7 @@ from fairgate.models.generation.diffusion_classifier.sampling import (
     shown_how,
     tokenizers_digest,
 )
-from fairgate.models.generation.plain_pipeline import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
+from fairgate.models.generation.painting_models import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
 
 if TYPE_CHECKING:

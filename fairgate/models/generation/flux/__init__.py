@@ -1,1 +1,0 @@
-"""FLUX as a painter that is judged."""
