@@ -5,8 +5,6 @@ from fairgate.ground.pixels import require_bounded as require_bounded
 
 from .caption_streams import CaptionFile as CaptionFile
 from .caption_streams import caption_files as caption_files
-from .caption_streams import json_lines as json_lines
-from .caption_streams import picture_within as picture_within
 from .card import contact_sheet as contact_sheet
 from .card import picture_rows as picture_rows
 from .coco import AnnotatedImage as AnnotatedImage
@@ -25,6 +23,8 @@ from .image_import import ImportPlan as ImportPlan
 from .image_import import plan_import as plan_import
 from .image_import import write_prompts as write_prompts
 from .import_rows import ImportColumns as ImportColumns
+from .label_rows import json_lines as json_lines
+from .label_rows import picture_within as picture_within
 from .labels import Labels as Labels
 from .labels import inside as inside
 from .labels import read_labels as read_labels

@@ -6,23 +6,20 @@ a path within a folder.
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.data.labels import inside, read_labels, reading
-from fairgate.data.parquet_file import PICTURES, batch_texts, batches, encoded, is_text, open_parquet, parquet_reading
+from fairgate.data.label_rows import json_lines
+from fairgate.data.labels import read_labels
+from fairgate.data.parquet_file import batch_texts, batches, is_text, open_parquet, parquet_reading
+from fairgate.data.parquet_rows import HubTable
 from fairgate.ground.errors import DatasetError, suggestion
-from fairgate.ground.hashing import read_bounded
-from fairgate.ground.text import unique_keys
 
 ENDINGS = (".parquet", ".csv", ".csv.gz", ".jsonl")
 LONGEST_LINE = 1 << 24
 """Bytes of a line of JSON: a caption and what is said about it."""
-MAX_PICTURE = 64 << 20
 _WHAT = "the file of captions"
 
 
@@ -47,21 +44,11 @@ class CaptionFile:
 
     def pictures(self, rows: Sequence[int]) -> dict[int, bytes]:
         """Encoded pictures of some rows of Parquet that holds bytes, plain or as `struct<bytes, path>`."""
-        wanted, images, start = set(rows), dict[int, bytes](), 0
-        if not wanted or self.image is None or not self.path.name.lower().endswith(".parquet"):
-            return images
-        with parquet_reading(_WHAT, self.path):
-            parquet = self._opened()
-            for group in range(parquet.num_row_groups):
-                stop = start + parquet.metadata.row_group(group).num_rows
-                here = [] if wanted.isdisjoint(range(start, stop)) else [group]
-                for batch in batches(parquet, [self.image], PICTURES, here):
-                    for row in wanted.intersection(range(start, start + len(batch))):
-                        if (picture := encoded(batch.column(0)[row - start].as_py())) is not None:
-                            images[row] = picture
-                    start += len(batch)
-                start = stop
-        return images
+        if self.image is None or not self.path.name.lower().endswith(".parquet"):
+            return {}
+        table = HubTable(self.path, self.image)
+        pictures = {row: table.find_picture(row) for row in sorted(set(rows))}
+        return {row: picture for row, picture in pictures.items() if picture is not None}
 
     def _csv(self) -> Iterator[tuple[int, str, str | None]]:
         table = read_labels(self.path)
@@ -112,30 +99,6 @@ class CaptionFile:
                 )
 
 
-def json_lines(path: Path, what: str, longest: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number, object) of each line of JSON Lines but empty ones. Raises DatasetError, also for a line of more bytes
-    than `longest`; `what` names the file."""
-    with reading(what, path, "a file with one JSON object a line"), path.open("rb") as lines:
-        number = 0
-        while line := lines.readline(longest + 1):
-            number += 1
-            if len(line) > longest:
-                raise ValueError(f"line {number} has more than {longest:,} bytes")
-            if not line.strip():
-                continue
-            try:
-                fields = json.loads(line, object_pairs_hook=unique_keys)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"line {number} is no JSON, from character {error.pos + 1} on") from error
-            except ValueError as error:
-                long = "digits" in str(error)  # Python's own limit
-                fault = "a whole number has thousands of digits" if long else error
-                raise ValueError(f"line {number}: {fault}") from error
-            if not isinstance(fields, dict):
-                raise ValueError(f"line {number} is no object")
-            yield number, fields
-
-
 def caption_files(path: Path, caption: str, image: str | None = None) -> list[CaptionFile]:
     """A file of captions, or all that a folder holds, by name. Raises DatasetError where there is none."""
     files = sorted(file for file in path.iterdir() if _readable(file)) if path.is_dir() else [path]
@@ -148,14 +111,3 @@ def caption_files(path: Path, caption: str, image: str | None = None) -> list[Ca
 
 def _readable(path: Path) -> bool:
     return path.name.lower().endswith(ENDINGS)
-
-
-def picture_within(folder: Path, named: str) -> bytes | None:
-    """The bytes of a picture within a folder; None where it is not there, leads out of it, is no
-    path, or is very large."""
-    # ValueError: half a surrogate; RuntimeError: links in a ring
-    with contextlib.suppress(OSError, ValueError, RuntimeError, DatasetError):
-        path = (folder / inside(named, named)).resolve()
-        if path.is_relative_to(folder.resolve()) and path.is_file():
-            return read_bounded(path, MAX_PICTURE)
-    return None

@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from fairgate.data.grouping import ColumnGrouping, GroupSize, group_sizes
-from fairgate.data.import_rows import FoundRows, ImportColumns, RowReader
-from fairgate.data.label_rows import LabelTable
+from fairgate.data.import_rows import ImportColumns, ImportedRows
 from fairgate.data.manifest import Manifest, check_name
 from fairgate.data.releases import ROOT, refuse_existing, write_dataset
 from fairgate.data.rows import MEMBER
@@ -35,23 +34,20 @@ def plan_import(
     of other names, and what was recorded is stored as `label_NAME`. Raises DatasetError naming file and line.
     """
     table = open_table(labels)
-    reader = RowReader.of(table, columns, grouping or ColumnGrouping(), pictures=images_dir is None)
+    rows = ImportedRows(table, columns, grouping or ColumnGrouping(), pictures=images_dir is None)
     lineage = table.lineage()
-    rows = FoundRows(reader)
     for line in table.lines(False):
         rows.add(line)
     rows.settle()
-    found_by = None if images_dir is None else _look_up(table, images_dir, rows)
-    return ImportPlan(table, reader, rows, images_dir, found_by, lineage)
+    found_by = None if images_dir is None else _look_up(images_dir, rows)
+    return ImportPlan(rows, images_dir, found_by, lineage)
 
 
 @dataclass(frozen=True)
 class ImportPlan:
     """A table whose labels are checked: how large its groups will be, and `write` to make a release of it."""
 
-    table: LabelTable
-    reader: RowReader
-    found: FoundRows
+    rows: ImportedRows
     images_dir: Path | None
     images_found_by: str | None
     lineage: Mapping[str, str]
@@ -59,17 +55,17 @@ class ImportPlan:
     @property
     def has_images(self) -> bool:
         """Whether pictures are imported, or labels alone."""
-        return self.images_dir is not None or self.reader.pictures
+        return self.images_dir is not None or self.rows.pictures
 
     @property
     def notes(self) -> dict[str, str]:
         """How the table is read, where that is not plain from its header."""
-        named = {} if self.found.named_by is None else {"images_named_by": self.found.named_by}
-        return {**self.table.notes, **named}
+        named = {} if self.rows.named_by is None else {"images_named_by": self.rows.named_by}
+        return {**self.rows.table.notes, **named}
 
     def group_sizes(self) -> list[GroupSize]:
         """The number of sets of every group and crossing."""
-        return group_sizes(self.found.index())
+        return group_sizes(self.rows.index())
 
     def write(
         self,
@@ -84,44 +80,44 @@ class ImportPlan:
         check_name(name, version)
         target = root / name / version
         refuse_existing(target)
-        columns = self.reader.given
+        columns = self.rows.given
         recipe = {
             "kind": "import",
-            "labels": self.table.name,
-            "image_column": self.reader.image_column,
+            "labels": self.rows.table.name,
+            "image_column": self.rows.image_column,
             "subject_column": columns.subject_column,
             "images_found_by": self.images_found_by,
             **({"set_column": columns.sets, "member_column": columns.members} if columns.sets else {}),
             **({"cluster_column": columns.cluster} if columns.cluster else {}),
-            **self.reader.grouping.recorded(),
+            **self.rows.grouping.recorded(),
             **self.notes,
         }
         about = "Imported photographs with their labels." if self.has_images else "Imported labels, without images."
         try:
             return write_dataset(
                 target,
-                self._rows(progress),
+                self._written(progress),
                 name=name,
                 version=version,
-                attributes=self.found.groups,
+                attributes=self.rows.groups,
                 recipe=recipe,
                 licence=licence,
-                counterfactual=self.found.counterfactual,
+                counterfactual=self.rows.counterfactual,
                 lineage=self.lineage,
                 about=about,
             )
         except UnreadableRow as error:
             raise self._unreadable(error) from error
 
-    def _rows(self, progress: Progress | None) -> Iterator[dict[str, object]]:
+    def _written(self, progress: Progress | None) -> Iterator[dict[str, object]]:
         """One row per line, its picture read when its turn comes."""
-        total = len(self.found)
-        for place, line in enumerate(islice(self.table.lines(self.reader.pictures), total)):
-            row = self.found.row(place, line)
-            if self.reader.pictures:
+        total = len(self.rows)
+        for place, line in enumerate(islice(self.rows.table.lines(self.rows.pictures), total)):
+            row = self.rows.row(place, line)
+            if self.rows.pictures:
                 row["image"] = self._brought(line.picture, line.number)
             elif self.images_dir is not None:
-                row["image"] = _read(self._file_of(str(row["path"])), self.table.place(line.number))
+                row["image"] = _read(self._file_of(str(row["path"])), self.rows.table.place(line.number))
             yield row
             if progress is not None:
                 progress(place + 1, total)
@@ -130,7 +126,7 @@ class ImportPlan:
         if picture is None:
             raise DatasetError(
                 "the row has no picture.",
-                where=self.table.place(line),
+                where=self.rows.table.place(line),
                 remedy="take the row out, or give the pictures as a folder (`--images`)",
             )
         return picture
@@ -139,10 +135,10 @@ class ImportPlan:
         return (self.images_dir or Path()) / (PurePosixPath(path).name if self.images_found_by == "file name" else path)
 
     def _unreadable(self, error: UnreadableRow) -> DatasetError:
-        place = self.found.places[error.set_id, error.member]
-        where = self.table.place(self.found.lines[place])
+        place = self.rows.places[error.set_id, error.member]
+        where = self.rows.table.place(self.rows.lines[place])
         if self.images_dir is not None:
-            where = f"{self._file_of(self.found.paths[place] or '')} ({where})"
+            where = f"{self._file_of(self.rows.paths[place] or '')} ({where})"
         return DatasetError(
             error.problem,
             where=where,
@@ -157,7 +153,7 @@ def _read(path: Path, place: str) -> bytes:
         return path.read_bytes()
 
 
-def _look_up(table: LabelTable, images_dir: Path, rows: FoundRows) -> str:
+def _look_up(images_dir: Path, rows: ImportedRows) -> str:
     """How the images are found under `images_dir`: by "path" or by "file name". Raises DatasetError if neither."""
     if not images_dir.is_dir():
         raise DatasetError(
@@ -172,7 +168,7 @@ def _look_up(table: LabelTable, images_dir: Path, rows: FoundRows) -> str:
         return "file name"
     raise DatasetError(
         f"{len(absent):,} of {len(paths):,} images are not in the folder; the first is '{absent[0]}'.",
-        where=f"{images_dir / absent[0]} ({table.place(rows.lines[paths.index(absent[0])])})",
+        where=f"{images_dir / absent[0]} ({rows.table.place(rows.lines[paths.index(absent[0])])})",
         remedy="give the folder that the labels' paths start from, or take lines without an image out",
     )
 

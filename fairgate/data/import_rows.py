@@ -37,41 +37,54 @@ class ImportColumns:
     cluster: str | None = None
 
 
-@dataclass(frozen=True)
-class RowReader:
-    """Reads the cells of a line by what its columns mean. `pictures`: the table brings them, and they are wanted."""
+class ImportedRows:
+    """The lines of a table by what its columns mean, in their order: paths, sets, members, subjects and groups.
 
-    table: LabelTable
-    given: ImportColumns
-    grouping: ColumnGrouping
-    image_column: str | None
-    pictures: bool
-    extras: Mapping[str, str]
+    `settle` names sets and images once all lines have passed. `named_by` says how images are named where their table
+    has no path for each. `pictures`: the table brings them, and they are wanted.
+    """
 
-    @staticmethod
-    def of(table: LabelTable, given: ImportColumns, grouping: ColumnGrouping, pictures: bool) -> RowReader:
-        """Check that the columns are there. Raises DatasetError."""
+    def __init__(self, table: LabelTable, given: ImportColumns, grouping: ColumnGrouping, pictures: bool) -> None:
+        """Raises DatasetError for a column that is not there, and for two that would be stored under one name."""
         _require_options(table, given, grouping)
-        brought = pictures and table.picture_column is not None
-        column = _image_column(table, given.image, brought)
-        taken = {column, given.subject_column, given.sets, given.members, given.cluster, "caption", *given.attributes}
-        stored = {name: f"label_{name}" if name in OWN_COLUMNS else name for name in table.columns if name not in taken}
-        stored |= {name: f"label_{name}" for name in grouping.columns}
+        self.table, self.given, self.grouping = table, given, grouping
+        self.pictures = pictures and table.picture_column is not None
+        self.image_column = _image_column(table, given.image, self.pictures)
+        self._extras = self._stored_names()
+        self._shared: dict[str, str] = {}
+        self._recorded: dict[str, set[str]] = {column: set() for column in grouping.columns}
+        self._of: dict[str, list[str]] = {name: [] for name in given.attributes}
+        self.lines: list[int] = []
+        self.paths: list[str | None] = []
+        self._subjects: list[str] = []
+        self._sets: list[str] = []
+        self._members: list[str] = []
+        self.groups: dict[str, list[str]] = {}
+        self.named_by: str | None = None
+        self.counterfactual = False
+
+    def _stored_names(self) -> dict[str, str]:
+        """Each column without a meaning, and the free name that it is stored under."""
+        given, columns = self.given, self.table.columns
+        taken = {given.subject_column, given.sets, given.members, given.cluster, "caption", *given.attributes}
+        others = [name for name in columns if name not in taken and name != self.image_column]
+        stored = {name: f"label_{name}" if name in OWN_COLUMNS else name for name in others}
+        stored |= {name: f"label_{name}" for name in self.grouping.columns}
         names = Counter([*stored.values(), *given.attributes])
         if doubled := [name for name, count in names.items() if count > 1]:
             raise DatasetError(
                 f"two columns would be stored as '{doubled[0]}'.",
-                where=table.place(1),
+                where=self.table.place(1),
                 remedy="rename one of them in the table; what was recorded of a grouped column is stored as label_NAME",
             )
-        return RowReader(table, given, grouping, column, brought, stored)
+        return stored
 
     @property
-    def strict(self) -> bool:
+    def _strict(self) -> bool:
         """Whether every image needs a path of its own: pictures that the table brings can be named by their row."""
         return not self.pictures or self.given.image is not None
 
-    def group(self, line: TableLine, column: str) -> str:
+    def _group(self, line: TableLine, column: str) -> str:
         """The group of a line by a column. Raises DatasetError for an empty cell, or one in no bin."""
         recorded, place = text_of(line.fields[column]), self.table.place(line.number)
         if not recorded.strip():
@@ -91,81 +104,53 @@ class RowReader:
                 where=place,
                 remedy=f"declared groups: {', '.join(declared)}",
             )
-        return group
+        return self._shared.setdefault(group, group)
 
-    def path(self, line: TableLine) -> str | None:
+    def _path(self, line: TableLine) -> str | None:
         """The path that names the line's image, as the table spells it; None where it may lack one and does."""
+        path = line.named
         if self.image_column is not None and self.image_column in line.fields:
             named = line.fields[self.image_column]
             path = None if named is None else text_of(named)
-        else:
-            path = line.named
-        if self.strict:
+        if self._strict:
             inside(path or "", self.table.place(line.number))
         return path
-
-    def others(self, line: TableLine) -> dict[str, object]:
-        """The other columns, under names that are free."""
-        return {stored: line.fields[name] for name, stored in self.extras.items()}
-
-
-class FoundRows:
-    """What the lines of a table say, in their order: paths, sets, members, subjects and groups.
-
-    `settle` names sets and images once all lines have passed. `named_by` says how images are named where their table
-    has no path for each.
-    """
-
-    def __init__(self, reader: RowReader) -> None:
-        self._reader = reader
-        self._shared: dict[str, str] = {}
-        self._recorded: dict[str, set[str]] = {column: set() for column in reader.grouping.columns}
-        self._of: dict[str, list[str]] = {name: [] for name in reader.given.attributes}
-        self.lines: list[int] = []
-        self.paths: list[str | None] = []
-        self._subjects: list[str] = []
-        self._sets: list[str] = []
-        self._members: list[str] = []
-        self.groups: dict[str, list[str]] = {}
-        self.named_by: str | None = None
-        self.counterfactual = False
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def add(self, line: TableLine) -> None:
         """Take a line in. Raises DatasetError for a cell that is empty, not declared, or no path."""
-        reader, given = self._reader, self._reader.given
+        given = self.given
         self.lines.append(line.number)
-        self.paths.append(reader.path(line))
+        self.paths.append(self._path(line))
         for column, seen in self._recorded.items():
             seen.add(text_of(line.fields[column]))
         for attribute, groups in self._of.items():
-            groups.append(self._share(reader.group(line, attribute)))
-        subject = reader.group(line, given.subject_column) if given.subject_column else given.subject
-        self._subjects.append(self._share(subject or ""))
+            groups.append(self._group(line, attribute))
+        self._subjects.append(self._group(line, given.subject_column) if given.subject_column else given.subject or "")
         if given.sets and given.members:
-            self._sets.append(self._share(text_of(line.fields[given.sets])))
-            self._members.append(self._share(text_of(line.fields[given.members])))
+            for names, column in ((self._sets, given.sets), (self._members, given.members)):
+                text = text_of(line.fields[column])
+                names.append(self._shared.setdefault(text, text))
         elif given.cluster:
-            self._sets.append(self._share(reader.group(line, given.cluster)))
+            self._sets.append(self._group(line, given.cluster))
 
     def settle(self) -> None:
         """Name the sets and the images, and order the groups. Raises DatasetError where two lines are of one image."""
-        if not self._reader.given.sets:
+        if not self.given.sets:
             self._name_images()
             ids = unique_ids([str(path) for path in self.paths])
             names = [ids[str(path)] for path in self.paths]
-            clustered = self._reader.given.cluster is not None
+            clustered = self.given.cluster is not None
             self._sets, self._members = (self._sets, names) if clustered else (names, [MEMBER] * len(self))
         self._require_sets()
-        grouping, declared = self._reader.grouping, self._reader.given.attributes
-        ordered = {name: grouping.groups(name, self._recorded[name]) for name in grouping.columns}
+        ordered = {name: self.grouping.groups(name, recorded) for name, recorded in self._recorded.items()}
         plain = ColumnGrouping()
         self.groups = check_attributes(
             {
                 name: list(groups) or ordered.get(name) or plain.groups(name, self._of[name])
-                for name, groups in declared.items()
+                for name, groups in self.given.attributes.items()
             }
         )
 
@@ -196,18 +181,15 @@ class FoundRows:
             "subject": self._subjects[place],
             "caption": None if (caption := line.fields.get("caption", "")) is None else text_of(caption),
             **{name: groups[place] for name, groups in self._of.items()},
-            **self._reader.others(line),
+            **{stored: line.fields[name] for name, stored in self._extras.items()},
         }
-
-    def _share(self, text: str) -> str:
-        return self._shared.setdefault(text, text)
 
     def _name_images(self) -> None:
         seen = dict[PurePosixPath, int]()
-        place = self._reader.table.place
+        place = self.table.place
         for path, line in zip(self.paths, self.lines, strict=True):
             first = seen.setdefault(PurePosixPath(path or ""), line)
-            if first != line and self._reader.strict:
+            if first != line and self._strict:
                 raise DatasetError(
                     f"image '{path}' has two lines.",
                     where=f"{place(first)} and {place(line)}",
@@ -219,14 +201,14 @@ class FoundRows:
 
     def _require_sets(self) -> None:
         """Rows of a set, or cluster, follow each other. Raises DatasetError."""
-        given = self._reader.given
+        given = self.given
         of: dict[str, list[str]] = {}
         before = None
         for line, name, member in zip(self.lines, self._sets, self._members, strict=True):
             if name in of and name != before:
                 raise DatasetError(
                     f"rows of set '{harmless(name)}' are not one after another.",
-                    where=self._reader.table.place(line),
+                    where=self.table.place(line),
                     remedy=f"sort the table by '{given.sets or given.cluster}'",
                 )
             of.setdefault(name, []).append(member)

@@ -3,18 +3,19 @@ ImageFolder)."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fairgate.data.caption_streams import json_lines, picture_within
-from fairgate.data.labels import NamedColumns, inside, read_labels
+from fairgate.data.labels import NamedColumns, inside, read_labels, reading
 from fairgate.data.parquet_file import encoded
 from fairgate.ground.errors import DatasetError, listed
-from fairgate.ground.hashing import digest, sha256_file
-from fairgate.ground.text import SEPARATOR_NAMES
+from fairgate.ground.hashing import digest, read_bounded, sha256_file
+from fairgate.ground.text import SEPARATOR_NAMES, unique_keys
 
 Fields = Mapping[str, object]
 """Column -> text, number, truth value or None."""
@@ -114,9 +115,45 @@ def picture_of(value: object) -> tuple[bytes | None, str | None]:
     return encoded(value), name if isinstance(name, str) else None
 
 
+def json_lines(path: Path, what: str, longest: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number, object) of each line of JSON Lines but empty ones. Raises DatasetError, also for a line of more bytes
+    than `longest`; `what` names the file."""
+    with reading(what, path, "a file with one JSON object a line"), path.open("rb") as lines:
+        number = 0
+        while line := lines.readline(longest + 1):
+            number += 1
+            if len(line) > longest:
+                raise ValueError(f"line {number} has more than {longest:,} bytes")
+            if not line.strip():
+                continue
+            try:
+                fields = json.loads(line, object_pairs_hook=unique_keys)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number} is no JSON, from character {error.pos + 1} on") from error
+            except ValueError as error:
+                long = "digits" in str(error)  # Python's own limit
+                fault = "a whole number has thousands of digits" if long else error
+                raise ValueError(f"line {number}: {fault}") from error
+            if not isinstance(fields, dict):
+                raise ValueError(f"line {number} is no object")
+            yield number, fields
+
+
+def picture_within(folder: Path, named: str) -> bytes | None:
+    """The bytes of a picture within a folder; None where it is not there, leads out of it, is no
+    path, or is very large."""
+    # ValueError: half a surrogate; RuntimeError: links in a ring
+    with contextlib.suppress(OSError, ValueError, RuntimeError, DatasetError):
+        path = (folder / inside(named, named)).resolve()
+        if path.is_relative_to(folder.resolve()) and path.is_file():
+            return read_bounded(path, MAX_PICTURE)
+    return None
+
+
 METADATA = ("metadata.csv", "metadata.jsonl")
 FILE_NAME = "file_name"
 LONGEST_LINE = 1 << 20
+MAX_PICTURE = 64 << 20
 _WHAT = "the label file"
 
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def _kind(kind: Any) -> str | None:
 
 @dataclass
 class HubTable:
-    """One Parquet file. Its pictures are read forward: going back opens the row group again."""
+    """One Parquet file. Pictures of a row group are read forward: going back begins it again."""
 
     path: Path
     image: str = "image"
@@ -162,32 +163,34 @@ class HubTable:
 
     def picture(self, row: int) -> bytes:
         """The encoded picture of a row. Raises DatasetError where there is none."""
+        if (picture := self.find_picture(row)) is None:
+            with self._reading():
+                raise ValueError(f"row {row} holds no picture")
+        return picture
+
+    def find_picture(self, row: int) -> bytes | None:
+        """The same, or None for a row without a picture. Raises DatasetError for a file that cannot be read."""
         with self._reading():
-            if self._at is None or self._at[0] > row or row - self._at[0] > parquet_file.ROWS:
-                self._at = self._from(row)
+            group = bisect_right(self._starts, row) - 1
+            if self._at is None or not self._starts[group] <= self._at[0] <= row:
+                self._at = self._starts[group], self._pictures(group)
             for at, stored in self._at[1]:
                 self._at = (at + 1, self._at[1])
                 if at == row:
-                    content = parquet_file.encoded(stored.as_py())
-                    if content is None:
-                        raise ValueError(f"row {row} holds no picture")
-                    return content
+                    return parquet_file.encoded(stored.as_py())
             raise ValueError(f"there is no row {row}")
 
-    def _from(self, row: int) -> tuple[int, Iterator[Any]]:
-        """Pictures from the beginning of the row group that holds a row, and the number of the first."""
-        parquet, start, group = self._opened(), 0, 0
-        while group < parquet.num_row_groups:
-            size = parquet.metadata.row_group(group).num_rows
-            if row < start + size:
-                break
-            start, group = start + size, group + 1
-        return start, self._pictures(parquet, start, group)
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The number of the first row of every row group, and of the row after the last."""
+        facts = self._opened().metadata
+        return [0, *accumulate(facts.row_group(group).num_rows for group in range(facts.num_row_groups))]
 
-    def _pictures(self, parquet: Any, row: int, first: int) -> Iterator[tuple[int, Any]]:
-        for batch in parquet_file.batches(
-            parquet, [self.image], parquet_file.PICTURES, range(first, parquet.num_row_groups)
-        ):
+    def _pictures(self, first: int) -> Iterator[tuple[int, Any]]:
+        """Rows and their pictures from a row group on."""
+        parquet, row = self._opened(), self._starts[first]
+        groups = range(first, parquet.num_row_groups)
+        for batch in parquet_file.batches(parquet, [self.image], parquet_file.PICTURES, groups):
             for value in batch.column(0):
                 yield row, value
                 row += 1

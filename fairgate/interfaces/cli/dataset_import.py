@@ -77,20 +77,20 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         _attributes(attribute or []), subject, subject_column, image_column, set_column, member_column, cluster
     )
     plan = data.plan_import(labels, images, columns, data.ColumnGrouping.parse(bin or (), merge or ()))
-    notes = [f"{plan.table.name}: {what.replace('_', ' ')} {note}" for what, note in plan.notes.items()]
+    notes = [f"{plan.rows.table.name}: {what.replace('_', ' ')} {note}" for what, note in plan.notes.items()]
     if plan.images_found_by == "file name":
         notes.append(f"none of the paths in {labels} is under {images}; images were found by file name alone")
     echo_prose(notes, err=True)
     unit = "image" if set_column is None else "set"
     if preview:
-        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge", _LISTED, unit=unit)
+        show_sizes(plan.group_sizes(), list(plan.rows.groups), min_sets, "--bin, --merge", _LISTED, unit=unit)
         typer.echo("nothing was written (--preview); pictures were not decoded")
         return
     with progress_bar("importing") as progress:
         manifest = plan.write(name, root=root, version=version, licence=licence, progress=progress)
     describe(manifest, groups=False)
-    if plan.found.groups:
-        show_sizes(plan.group_sizes(), list(plan.found.groups), min_sets, "--bin, --merge", unit=unit)
+    if plan.rows.groups:
+        show_sizes(plan.group_sizes(), list(plan.rows.groups), min_sets, "--bin, --merge", unit=unit)
     else:
         typer.echo("no --attribute: there are no groups to compare, but for those that a reader perceives")
     typer.echo(f"imported as {root / manifest.name / manifest.version}")
