@@ -99,17 +99,6 @@ def generate(
 
 
 @portraits_app.command()
-def sheet(
-    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
-) -> None:
-    """Write a contact sheet: one counterfactual set of every drawn label."""
-    from fairgate.portraits.dataset import contact_sheet
-
-    write_png(out, contact_sheet)
-    typer.echo(f"wrote {out}")
-
-
-@portraits_app.command()
 def photos(
     out: Annotated[Path, typer.Option(help="Folder of the new photographs.")] = Path("build/portraits/photos"),
     photos: Annotated[int, typer.Option(min=1, help="Photographs per occupation.")] = 100,
@@ -129,7 +118,7 @@ def faces(
     spoilt: Annotated[int, typer.Option(min=0, help="Lines that are no good, for the import to notice.")] = 5,
 ) -> None:
     """Draw a FairFace-like folder: portraits and a CSV file of labels, for the recipe `faces`."""
-    from fairgate.portraits.faces_folder import LABELS_FILE, write_faces
+    from fairgate.portraits.photos import LABELS_FILE, write_faces
 
     with writing("the folder", f"--out {out}"):
         drawn = write_faces(out, per_group=per_group, spoilt=spoilt)

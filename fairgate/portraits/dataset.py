@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PIL import Image
-
 from fairgate.portraits.canvas import UNITS
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.pool import RELEASE_SEED
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, SUBJECTS, caption
+from fairgate.portraits.world import ATTRIBUTES, GROUPS, PERSON, SUBJECTS, caption
 
 if TYPE_CHECKING:
     from fairgate.data import Manifest
@@ -84,15 +82,3 @@ def _write(folder: Path, name: str, about: str, sets: int, subjects: Sequence[st
         notice=NOTICE,
         about=about,
     )
-
-
-def contact_sheet(number: int = 0) -> Image.Image:
-    """Set `number` of every label, a row each, its members in the order of the groups."""
-    margin = 4
-    pitch = UNITS + margin
-    sheet = Image.new("RGB", (len(GROUPS) * pitch + margin, len(LABELS) * pitch + margin), "white")
-    for row, label in enumerate(LABELS):
-        scene = scene_of(RELEASE_SEED, label, number)
-        for column, group in enumerate(GROUPS):
-            sheet.paste(draw(scene, label, *group), (margin + column * pitch, margin + row * pitch))
-    return sheet

@@ -17,13 +17,12 @@ from fairgate.ground.errors import ModelError
 from fairgate.ground.randomness import stream
 from fairgate.models.checkpoints import versions
 from fairgate.portraits import clip
-from fairgate.portraits.classifier_training import make_classifier
 from fairgate.portraits.editor import make_editor
 from fairgate.portraits.generator import make_generator
 from fairgate.portraits.generator_models import torch_threads
 from fairgate.portraits.generator_training import Report
 from fairgate.portraits.pool import Pool, draw_pool
-from fairgate.portraits.professions import CLASSIFIERS
+from fairgate.portraits.professions import CLASSIFIERS, make_classifier
 from fairgate.portraits.standin_training import make_standins
 from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, Checkpoint, caption_shares, training_caption
 

@@ -50,8 +50,9 @@ def test_the_command_writes_a_picture_or_says_why_not(
     assert run.exit_code == 0, run.output
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.size == (190 + 4 * (CELL + 6) + 6, 4 * (CELL + 6) + 6)
-    run = CliRunner().invoke(app, ["dataset", "sheet", str(tmp_path / "made"), "--out", str(tmp_path)])
-    assert (run.exit_code, "cannot be written" in run.output) == (4, True)
+    for out in (tmp_path, tmp_path / "nowhere" / "sheet.png"):
+        run = CliRunner().invoke(app, ["dataset", "sheet", str(tmp_path / "made"), "--out", str(out)])
+        assert (run.exit_code, "cannot be written" in run.output) == (4, True)
     assert CliRunner().invoke(app, ["dataset", "sheet", str(tmp_path / "none")]).exit_code == 4
 
 

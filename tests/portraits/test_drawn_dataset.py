@@ -6,10 +6,10 @@ import numpy as np
 from PIL import Image
 
 from fairgate.data import read_dataset
-from fairgate.portraits.dataset import contact_sheet, rows, write_occupations
+from fairgate.portraits.dataset import rows, write_occupations
 from fairgate.portraits.draw import draw
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, SUBJECTS
+from fairgate.portraits.world import ATTRIBUTES, GROUPS, SUBJECTS
 
 
 def test_a_written_dataset_is_whole_and_says_what_it_is(tmp_path):
@@ -28,7 +28,3 @@ def test_rows_hold_the_drawn_pixels():
     assert row["caption"] == "a photo of a dark-skinned female chef"
     stored = np.asarray(Image.open(io.BytesIO(row["image"])))
     assert np.array_equal(stored, np.asarray(draw(scene_of(0, "chef", 0), "chef", "dark", "female")))
-
-
-def test_a_contact_sheet_has_a_row_for_every_label():
-    assert contact_sheet().size == (len(GROUPS) * 100 + 4, len(LABELS) * 100 + 4)

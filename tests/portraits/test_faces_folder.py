@@ -10,7 +10,7 @@ from fairgate.builds.recipes import open_recipe
 from fairgate.builds.steps import Meter, run_steps
 from fairgate.data.labels import read_labels
 from fairgate.ground.errors import DatasetError
-from fairgate.portraits.faces_folder import LABELS_FILE, write_faces
+from fairgate.portraits.photos import LABELS_FILE, write_faces
 from fairgate.portraits.world import ATTRIBUTES, GROUPS
 
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairgate.ground.randomness import stream
-from fairgate.portraits.classifier_training import PLANS
 from fairgate.portraits.draw import draw
 from fairgate.portraits.generator_words import new_tokenizer
 from fairgate.portraits.professions import (
     CLASSIFIERS,
     FEMALE_DOMINATED,
     MALE_DOMINATED,
+    PLANS,
     PLANT,
     PROFESSIONS,
     draw_group,

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairgate.interfaces.cli.main import app
-from fairgate.portraits.faces_folder import write_faces
+from fairgate.portraits.photos import write_faces
 from fairgate.reports import read_results
 
 ROOT = Path(__file__).parents[3]
