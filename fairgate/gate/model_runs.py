@@ -48,7 +48,7 @@ def open_instrument(
     """A model by which a probe reads what judged ones make: of this repository, the same for the candidate and for all
     that it is compared with. It may hold no pickled code, whatever the judged ones may.
 
-    Raises ModelError for a file outside of the repository.
+    Raises ModelError for a file outside of the repository, and for a model behind a server.
     """
     if any(leaves(path, prepared.root) for path in models.local_paths(uri)):
         raise ModelError(
@@ -56,7 +56,14 @@ def open_instrument(
             where=uri,
             remedy="put it into the repository (DVC can track it), or name one by a hub id",
         )
-    return models.open_scorer(uri, pictures, base=prepared.root, **_common(uri, prepared, settings, progress))
+    instrument = models.open_scorer(uri, pictures, base=prepared.root, **_common(uri, prepared, settings, progress))
+    if getattr(instrument, "served", None):
+        raise ModelError(
+            "a probe reads with a model behind a server, which nothing binds to weights.",
+            where=uri,
+            remedy="name a checkpoint, which the suite can pin",
+        )
+    return instrument
 
 
 def _common(uri: str, prepared: Prepared, settings: Settings, progress: Progress | None) -> dict[str, Any]:

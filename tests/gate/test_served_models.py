@@ -13,6 +13,9 @@ from served_world import MODEL, Colour, World, serving, settings
 
 from fairgate import gate
 from fairgate.data import write_dataset
+from fairgate.gate.model_runs import open_instrument
+from fairgate.gate.selftest.suite_inputs import look_at_models
+from fairgate.ground.errors import ModelError
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.reports import write_results
@@ -135,3 +138,23 @@ def test_a_server_that_is_away_gives_no_verdict(root: Path, server: World, monke
     record = run(root)
     assert (record.exit_code, {check.verdict for check in record.checks}) == (3, {"error"})
     assert "does not answer within 2 s" in record.checks[0].reason
+
+
+@pytest.mark.usefixtures("server")
+def test_a_probe_reads_with_no_model_behind_a_server(root: Path) -> None:
+    prepared = gate.prepare("asked", root)
+    settings = resolve(prepared.loaded.suite, {}, environment={})
+    with pytest.raises(ModelError, match="nothing binds to weights"):
+        open_instrument(prepared, settings, None, f"openai:@vision?model={MODEL}", prepared.source)
+
+
+def test_the_doctor_shows_what_a_server_reports_and_names_the_variable_that_is_missing(
+    root: Path, server: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = gate.prepare("asked", root)
+    settings = resolve(prepared.loaded.suite, {}, environment={})
+    assert "owned_by acme" in look_at_models(prepared, settings)[0].what
+    monkeypatch.delenv("FAIRGATE_SERVER_VISION")
+    missing = look_at_models(prepared, settings)[0]
+    assert (missing.level, "set FAIRGATE_SERVER_VISION where" in (missing.remedy or "")) == ("warning", True)
+    assert not server.asked()

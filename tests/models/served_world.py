@@ -7,6 +7,7 @@ import io
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -137,8 +138,9 @@ def settings(port: int, **more: str) -> dict[str, str]:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A server that this machine names."""
+    """A server that this machine names, and that was sent nothing yet."""
     made = World()
+    monkeypatch.setattr("fairgate.models.served.server._SENT", Counter())
     with serving(made) as port:
         for name, value in settings(port).items():
             monkeypatch.setenv(name, value)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
+import socket
+import threading
+import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,6 +18,7 @@ from served_world import KEY, MODEL, World, colour_of, serving, settings
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import open_scorer
+from fairgate.models.served.server import Server
 
 URI = f"openai:@vision?model={MODEL}"
 ASKED = "Who is it?"
@@ -49,10 +55,10 @@ def test_every_picture_is_asked_once_with_its_question_several_at_a_time(server:
 def test_a_photograph_is_sent_without_what_its_file_says_of_place_and_time(server: World) -> None:
     image, exif = Image.new("RGB", (8, 8), (9, 0, 0)), Image.Exif()
     exif[0x010E] = "home of the person"
-    blobs = [encoded(image, "JPEG", exif=exif), encoded(image, "JPEG"), encoded(image, "PNG"), encoded(image, "BMP")]
-    opened(Pictures(blobs)).answer([ASKED] * 4, 5)
+    kinds = [encoded(image, "JPEG", exif=exif), encoded(image, "PNG", icc_profile=b"home"), encoded(image, "BMP")]
+    opened(Pictures([*kinds, encoded(image, "JPEG") + b"home"])).answer([ASKED] * 4, 5)
     urls = [body["messages"][0]["content"][0]["image_url"]["url"] for body in server.asked()]
-    assert sorted(url.partition(";")[0] for url in urls) == ["data:image/jpeg", *["data:image/png"] * 3]
+    assert {url.partition(";")[0] for url in urls} == {"data:image/png"}
     assert not any(b"home" in base64.b64decode(url.partition(",")[2]) for url in urls)
     assert all(abs(colour_of(url)[0] - 9) <= 1 for url in urls)
 
@@ -79,10 +85,11 @@ def test_a_server_that_weighs_no_text_that_it_is_given_is_refused_for_labels(ser
     ("name", "value", "problem"),
     [
         ("", "", "not set on this machine"),
-        ("", "file:///etc/passwd", "no address"),
-        ("", "http://user:word@host/v1", "no address"),
+        ("", "file:///etc/passwd", "has no address"),
+        ("", "http://user:word@host/v1", "has no address"),
         ("_MODELS", "other", "may not be asked on this machine"),
         ("_REQUESTS", "many", "is 'many'"),
+        ("_KEY", "two\r\nlines: x", "_KEY is no key"),
     ],
 )
 def test_what_the_machine_does_not_set_is_not_asked(
@@ -93,16 +100,21 @@ def test_what_the_machine_does_not_set_is_not_asked(
     problem: str,
 ) -> None:
     monkeypatch.setenv(f"FAIRGATE_SERVER_VISION{name}", value)
-    with pytest.raises(ModelError, match=problem):
+    with pytest.raises(ModelError, match=problem) as refused:
         opened()
     assert not server.headers
+    assert not {"word", "lines"} & set(re.split(r"\W", str(refused.value)))
 
 
 @pytest.mark.parametrize(
     "address",
-    ["openai:http://evil.test/v1?model=a", "openai:@vision", "openai:@../x?model=a", "openai:@VISION?model=a"],
+    [
+        *("openai:http://evil.test/v1?model=a", "openai:@vision", "openai:@../x?model=a", "openai:@VISION?model=a"),
+        *(f"{URI}&question={{image}}Who?{{image}}", f"{URI}&question={'w' * 5_000}", f"{URI}&chat={{image}}"),
+    ],
+    ids=range(7),
 )
-def test_a_uri_names_no_address(server: World, address: str) -> None:
+def test_a_uri_names_a_server_a_model_and_a_text_with_one_picture_and_no_address(server: World, address: str) -> None:
     with pytest.raises(ModelError):
         open_scorer(address, coloured(SHADES))
     assert not server.headers
@@ -125,6 +137,8 @@ def test_a_run_sends_no_more_requests_than_the_machine_allows(
     with pytest.raises(ModelError, match="sent 10 requests"):
         opened().answer([ASKED] * 20, 5)
     assert len(server.bodies) <= 9
+    with pytest.raises(ModelError, match="sent 10 requests"):
+        opened()
 
 
 NONSENSE = [b"", b"<html>", b"[]", b'{"choices": []}', b'{"choices": [{"message": {"content": 7}}]}', b"[" * 100_000]
@@ -200,3 +214,49 @@ def test_a_served_model_has_no_fingerprint_that_another_opening_shares(server: W
     report = f"id {MODEL}, model {MODEL}, owned_by acme, system_fingerprint build-1"
     assert first.served == second.served == f"server vision, model {MODEL}: {report}"
     assert first.fingerprint != second.fingerprint
+
+
+def test_the_name_of_a_key_is_no_server_whose_address_an_error_shows(server: World) -> None:
+    with pytest.raises(ModelError, match="names no server") as refused:
+        open_scorer(f"openai:@vision_key?model={MODEL}", coloured(SHADES))
+    assert KEY not in str(refused.value)
+
+
+STARTS = [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n"]
+STARTS += [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\n", b"HTTP/1.1 200 OK\r\n\r\n"]
+
+
+@pytest.mark.parametrize("start", STARTS, ids=["nothing", "headers", "length", "chunked", "open"])
+@pytest.mark.parametrize("piece", [b"x", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["bytes", "continues"])
+def test_a_reply_that_never_ends_is_cut_when_patience_ends(start: bytes, piece: bytes) -> None:
+    def drip(client: socket.socket) -> None:
+        with client, suppress(OSError):
+            client.sendall(start)
+            while True:
+                time.sleep(0.01)
+                client.sendall(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=lambda: drip(listening.accept()[0]), daemon=True).start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        with pytest.raises(ModelError, match="does not answer within"):
+            Server("vision", address, "", (MODEL,), 10**6, 0.2).report(MODEL)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, ValueError])
+def test_an_interruption_does_not_wait_for_a_server_that_hangs_and_keeps_what_was_answered(
+    server: World, raised: type[BaseException]
+) -> None:
+    def stop(done: int, _: int) -> None:
+        if done == 5:
+            raise raised
+
+    hanging, began = threading.Event(), time.monotonic()
+    server.fault = lambda number: (hanging.wait(60), None)[1] if number > 5 else None
+    model = open_scorer(URI, coloured(SHADES), progress=stop)
+    with pytest.raises(raised):
+        model.answer([ASKED] * 20, 5)
+    assert time.monotonic() - began < 10
+    hanging.set()
+    server.says = lambda *_: "again"
+    assert sorted(model.answer([ASKED] * 20, 5)) == ["again"] * 15 + ["doctor"] * 5

@@ -71,7 +71,8 @@ def look_at_models(prepared: gate.Prepared, settings: Settings) -> list[Finding]
     area = f"suite {prepared.loaded.name}"
     try:
         scorer = gate.open_model(settings.model, prepared, settings)
-        checkpoint = ok(area, f"the checkpoint is there ({scorer.fingerprint[:12]})", where=settings.model)
+        identity = getattr(scorer, "served", None) or scorer.fingerprint[:12]
+        checkpoint = ok(area, f"the checkpoint is there ({identity})", where=settings.model)
     except FairgateError as error:
         remedy = f"{error.remedy or ''}; CI may name another with --fairness-model".lstrip("; ")
         what = f"the checkpoint cannot be opened: {error.problem}"

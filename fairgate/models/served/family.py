@@ -26,16 +26,12 @@ from fairgate.models.checkpoints import split_options
 from fairgate.models.contract import Capability, Floats, Model, Request, log_softmax, register
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.served.server import Completion, Server, report_in_words, server_of
-from fairgate.models.vlm.asking import IMAGE, QUESTION, asked_texts, read_chat
+from fairgate.models.vlm.asking import IMAGE, QUESTION, asked_texts, read_asking, read_chat
 
 CODE_VERSION = 1  # raise it when a server is asked otherwise
 _AT_ONCE = 8  # requests
 _READ = 64  # pictures that are read at once
 _KEPT = 128  # tokens
-_SENT = ("JPEG", "PNG")
-_OF_PIXELS = {"adobe", "adobe_transform", "dpi", "jfif", "jfif_density", "jfif_unit", "jfif_version"}
-_OF_PIXELS |= {"progression", "progressive"}
-"""What a file may hold besides pixels to be sent as it is."""
 Reply = TypeVar("Reply")
 
 
@@ -62,7 +58,8 @@ class ServedFamily:
             )
         model, server = options["model"], server_of(named.removeprefix("@"), options["model"], request.uri)
         if "question" in options:
-            return WeighingServed(request, server, model, IMAGE + options["question"])
+            asking = read_asking(request.uri, {"prompt": options["question"]}).prompt
+            return WeighingServed(request, server, model, asking)
         return AnsweringServed(request, server, model, read_chat(request.uri, options.get("chat", QUESTION)))
 
 
@@ -97,9 +94,8 @@ class ServedModel:
                         if self._request.progress:
                             self._request.progress(len(known), len(rows))
                 except BaseException:
-                    self._server.halted.set()
-                    threads.shutdown(cancel_futures=True)
-                    self._server.halted.clear()
+                    with self._server.halted():
+                        threads.shutdown(cancel_futures=True)
                     known |= {row: reply.result() for reply, row in asked.items() if _is_there(reply)}
                     raise
         if todo:
@@ -131,17 +127,11 @@ class ServedModel:
             )
 
     def _picture(self, data: bytes, row: int) -> str:
-        """A picture as a `data:` address: its own file, or the pixels as PNG if it holds more than these, such as where
-        a photograph was taken, or is of another format."""
-        import PIL.Image
-
+        """A picture as a `data:` address: its pixels alone, and nothing that its file says of place and time."""
         image = decode_rgb(data, self._request.source, row)
-        with PIL.Image.open(io.BytesIO(data)) as file:
-            kind = file.format if file.mode == "RGB" and _OF_PIXELS.issuperset(file.info) else None
-        if kind not in _SENT:
-            image.save(buffer := io.BytesIO(), "PNG")
-            kind, data = "PNG", buffer.getvalue()
-        return f"data:image/{kind.lower()};base64,{base64.b64encode(data).decode()}"
+        image.info.clear()
+        image.save(buffer := io.BytesIO(), "PNG", compress_level=1)
+        return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def _is_there(reply: Any) -> bool:
@@ -213,8 +203,8 @@ class WeighingServed(ServedModel):
             continue_final_message=True,
         )
         places = reply.prompt_logprobs or []
-        tokens = [item for place in places[1:] if place for item in place.items()]
-        if not tokens or len(tokens) != len(places) - 1:
+        tokens = [item for place in places[1:] for item in (place or {}).items()]
+        if not tokens or any(place is None or len(place) != 1 for place in places[1:]):
             raise ModelError(
                 "the server returns no log-probabilities of a text that it is given (`prompt_logprobs`), by which "
                 "labels are weighed.",

@@ -3,6 +3,9 @@
 `@VISION` is the server at the address in FAIRGATE_SERVER_VISION. That variable, its key, the models that may be asked
 and the number of requests are the machine's: nothing of a repository names an address, so that a branch chooses
 neither what receives photographs and keys, nor what answers. Redirects, proxies and `.netrc` are not followed.
+
+The standard library's client is used, which unpacks no compressed reply, and whose connections are cut from outside:
+when time is over, however slowly a server drips, and when nobody waits any more.
 """
 
 from __future__ import annotations
@@ -10,20 +13,27 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
+import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, IncompleteRead
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
-import requests
 from pydantic import BaseModel, Field, ValidationError
 
 from fairgate.ground.errors import ModelError, clean, listed
 
 PREFIX = "FAIRGATE_SERVER_"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_OPTIONS = ("KEY", "MODELS", "REQUESTS", "PATIENCE")
+_ENDS = ("_KEY", "_MODELS", "_REQUESTS", "_PATIENCE")
+"""Of the variables that are no address: `@vision_key` would name a key, and show it."""
+_ADDRESS = re.compile(r"https?://(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/[\w./~-]*)?", re.ASCII)
 _REQUESTS = 20_000
 _PATIENCE = 300  # seconds
 _CONNECT = 10  # seconds
@@ -31,12 +41,15 @@ _MOST_BYTES = 16_000_000  # of a reply: log-probabilities of a long prompt are l
 _LATER = (408, 409, 425, 429, 500, 502, 503, 504)  # states that pass
 _VOLATILE = ("created", "permission", "status", "loaded")  # parts of a report that say nothing about the model
 _LONGEST = 2_000  # characters of a report
+_SENT: Counter[str] = Counter()
+"""Requests to each server: of this process, since one verdict opens a model several times, and a run has suites."""
+_LOCK = threading.Lock()
 
 
 class TokenProbability(BaseModel):
     """The natural logarithm of the probability of a token."""
 
-    logprob: float = Field(le=0.0, allow_inf_nan=False)
+    logprob: float = Field(ge=-1e9, le=0.0, allow_inf_nan=False)  # of many tokens, the sum is finite
 
 
 class CompletionMessage(BaseModel):
@@ -76,8 +89,8 @@ class _Models(BaseModel):
 
 @dataclass
 class Server:
-    """`address` ends in `/v1`; `models` are the ids that may be asked, `most_requests` how many requests a run may
-    make, `patience` the seconds that one may take, with its repetitions. For threads."""
+    """`address` ends in `/v1`; `models` are the ids that may be asked, `most_requests` how many requests a process
+    may make, `patience` the seconds that one may take, with its repetitions. For threads."""
 
     name: str
     address: str
@@ -85,11 +98,19 @@ class Server:
     models: tuple[str, ...]
     most_requests: int
     patience: float
-    requests: int = 0
-    halted: threading.Event = field(default_factory=threading.Event, repr=False)
-    """Set while nobody waits for replies any more: requests are not repeated."""
-    _lock: Any = field(default_factory=threading.Lock, repr=False)
-    _thread: threading.local = field(default_factory=threading.local, repr=False)
+    _halted: threading.Event = field(default_factory=threading.Event, repr=False)
+    _under_way: set[socket.socket] = field(default_factory=set, repr=False)
+
+    @contextmanager
+    def halted(self) -> Iterator[None]:
+        """While nobody waits for replies any more: requests under way are cut, and none is made."""
+        self._halted.set()
+        for connected in [*self._under_way]:
+            _cut(connected)
+        try:
+            yield
+        finally:
+            self._halted.clear()
 
     def report(self, model: str) -> dict[str, Any]:
         """What the server's list of models says of one, and what a reply of one token does. Raises ModelError."""
@@ -113,13 +134,17 @@ class Server:
 
     def _request(self, method: str, path: str, reply: type[Any], body: Mapping[str, Any] | None = None) -> Any:
         """A reply, asked for again while the server is away or busy, for as long as `patience`."""
-        end, pause = time.monotonic() + self.patience, 0.5
+        end, pause = time.monotonic() + self.patience, 0.25
         while True:
             self._count()
             try:
                 status, content, later = self._once(method, path, body, end)
-            except requests.RequestException as error:
-                status, content, later = 0, type(error).__name__.encode(), None
+            except ssl.SSLCertVerificationError:
+                self._refuse(
+                    "has a certificate that this machine does not trust", "set SSL_CERT_FILE to its authority's"
+                )
+            except (OSError, HTTPException, ValueError) as error:
+                status, content, later = 0, type(error).__name__.encode(), 0.0
             if 200 <= status < 300:
                 try:
                     return reply.model_validate_json(content)
@@ -127,50 +152,58 @@ class Server:
                     self._refuse(f"answers {path} with something else than the protocol has", "ask who runs it")
             if status and status not in _LATER:
                 self._refused(status, path, content)
-            wait = min(pause if later is None else later, 60.0)
-            if time.monotonic() + wait >= end or self.halted.wait(wait):
+            wait = min(max(pause, later), 60.0)
+            if time.monotonic() + wait >= end or self._halted.wait(wait):
                 why = f"status {status}" if status else content.decode()
                 self._refuse(
                     f"does not answer within {self.patience:g} s ({why})", "start it again, and run this again"
                 )
             pause *= 2
 
-    def _once(
-        self, method: str, path: str, body: Mapping[str, Any] | None, end: float
-    ) -> tuple[int, bytes, float | None]:
-        session = getattr(self._thread, "session", None)
-        if session is None:
-            session = self._thread.session = requests.Session()
-            session.trust_env = False
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        left = max(1.0, end - time.monotonic())
-        with session.request(
-            method,
-            f"{self.address}/{path}",
-            json=body,
-            headers=headers,
-            timeout=(min(_CONNECT, left), left),
-            allow_redirects=False,
-            stream=True,
-        ) as response:
-            content = b""
-            for piece in response.iter_content(65_536):
-                content += piece
-                if len(content) > _MOST_BYTES:
-                    self._refuse(f"sends more than {_MOST_BYTES:,} bytes", "ask who runs it")
-                if time.monotonic() > end:
-                    raise requests.Timeout
-            after = response.headers.get("Retry-After", "")
-            return response.status_code, content, float(after) if after.isdecimal() else None
+    def _once(self, method: str, path: str, body: Mapping[str, Any] | None, end: float) -> tuple[int, bytes, float]:
+        """A reply's status and content, and the seconds after which it wants to be asked again. Raises OSError,
+        HTTPException or ValueError where there is none in time."""
+        left, url = max(0.1, end - time.monotonic()), urlsplit(f"{self.address}/{path}")
+        headers = {"Content-Type": "application/json", "User-Agent": "fairgate"}
+        headers |= {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        client = HTTPSConnection if url.scheme == "https" else HTTPConnection
+        with closing(client(url.hostname or "", url.port, timeout=min(_CONNECT, left))) as connection:
+            connection.connect()
+            with self._cut_after(left, connection.sock):
+                connection.request(method, url.path, None if body is None else json.dumps(body), headers)
+                with connection.getresponse() as response:
+                    content = response.read(_MOST_BYTES + 1)
+                    if len(content) > _MOST_BYTES:
+                        self._refuse(f"sends more than {_MOST_BYTES:,} bytes", "ask who runs it")
+                    if response.length or time.monotonic() > end:
+                        raise IncompleteRead(content)
+                    after = response.headers.get("Retry-After", "")
+        return response.status, content, float(after[:9]) if after.isdecimal() else 0.0
+
+    @contextmanager
+    def _cut_after(self, seconds: float, connected: socket.socket) -> Iterator[None]:
+        """Ends a connection when time is over, or the server is halted: a time limit of a socket is that of a byte."""
+        alarm = threading.Timer(seconds, _cut, [connected])
+        alarm.daemon = True
+        connected.settimeout(seconds)
+        self._under_way.add(connected)
+        try:
+            if self._halted.is_set():
+                raise InterruptedError
+            alarm.start()
+            yield
+        finally:
+            alarm.cancel()
+            self._under_way.discard(connected)
 
     def _count(self) -> None:
-        with self._lock:
-            if self.requests >= self.most_requests:
+        with _LOCK:
+            if _SENT[self.name] >= self.most_requests:
                 self._refuse(
-                    f"was sent {self.requests:,} requests, the most that this machine allows in a run",
+                    f"was sent {_SENT[self.name]:,} requests, the most that this machine allows",
                     f"ask fewer questions, or raise {_variable(self.name)}_REQUESTS where fairgate runs",
                 )
-            self.requests += 1
+            _SENT[self.name] += 1
 
     def _refused(self, status: int, path: str, content: bytes) -> NoReturn:
         if 300 <= status < 400:
@@ -186,23 +219,25 @@ class Server:
 def server_of(name: str, model: str, where: str) -> Server:
     """The server of a name, for one of its models. Raises ModelError for one that this machine does not set, or whose
     model it does not allow."""
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name.upper().endswith(_ENDS):
         raise ModelError(
             f"'@{name}' names no server: small letters, digits and `_` do.",
             where=where,
             remedy="write openai:@NAME?model=ID, with FAIRGATE_SERVER_NAME set to its address",
         )
     variable = _variable(name)
-    address = os.environ.get(variable, "").rstrip("/")
-    if not re.match(r"https?://[^/@?#\s]+(/[^?#\s]*)?$", address):
+    address, key = (os.environ.get(f"{variable}{of}", "").strip() for of in ("", "_KEY"))
+    if not _ADDRESS.fullmatch(address):
         known = [f"@{each}" for each in _servers()]
         has = f"it has {listed(known)}" if known else "it has none"
-        problem = f"is '{address}', which is no address" if address else f"is not set on this machine ({has})"
+        problem = "has no address of a server" if address else f"is not set on this machine ({has})"
         raise ModelError(
             f"the server '{name}' {problem}.",
             where=where,
             remedy=f"set {variable} where fairgate runs, such as {variable}=http://127.0.0.1:8000/v1",
         )
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(f"{variable}_KEY is no key.", where=where, remedy="set one of printable characters")
     models = tuple(filter(None, (each.strip() for each in os.environ.get(f"{variable}_MODELS", "").split(","))))
     if model not in models:
         allowed = listed(models) if models else "none"
@@ -214,7 +249,7 @@ def server_of(name: str, model: str, where: str) -> Server:
     most, patience = (
         _number(f"{variable}_{of}", default) for of, default in (("REQUESTS", _REQUESTS), ("PATIENCE", _PATIENCE))
     )
-    return Server(name, address, os.environ.get(f"{variable}_KEY", ""), models, most, patience)
+    return Server(name, address.rstrip("/"), key, models, most, patience)
 
 
 def report_in_words(report: Mapping[str, Any]) -> str:
@@ -239,9 +274,8 @@ def _variable(name: str) -> str:
 
 
 def _servers() -> list[str]:
-    ends = tuple(f"_{option}" for option in _OPTIONS)
     names = (key.removeprefix(PREFIX) for key in os.environ if key.startswith(PREFIX))
-    return sorted(name.lower() for name in names if not name.endswith(ends))
+    return sorted(name.lower() for name in names if not name.endswith(_ENDS))
 
 
 def _number(variable: str, default: int) -> int:
@@ -251,6 +285,11 @@ def _number(variable: str, default: int) -> int:
             f"{variable} is '{text[:40]}'.", where=variable, remedy="set a whole number from 1, or leave it out"
         )
     return int(text)
+
+
+def _cut(connected: socket.socket) -> None:
+    with suppress(OSError):  # it is gone already
+        socket.socket.shutdown(connected, socket.SHUT_RDWR)  # of TLS as well: without its farewell
 
 
 def _words_of(content: bytes) -> str:
