@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from fairgate.data.card import SPLIT, dataset_card
 from fairgate.data.dataset import Dataset
 from fairgate.data.label_rows import FILE_NAME, is_inside
-from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE
+from fairgate.data.manifest import CARD_FILE
 from fairgate.data.parquet_file import encoded
-from fairgate.data.releases import new_folder
+from fairgate.data.releases import new_folder, write_description
 from fairgate.data.shard_writer import writing
 from fairgate.data.tar_rows import PICTURES
 from fairgate.ground.errors import DatasetError
@@ -71,8 +71,7 @@ def _to_hf(dataset: Dataset, folder: Path, progress: Progress | None) -> Exporte
         shutil.copyfile(dataset.folder / shard.file, folder / shard.file)
         if progress is not None:
             progress(done, len(shards))
-    (folder / MANIFEST_FILE).write_text(dataset.manifest.to_json(), encoding="utf-8")
-    (folder / CARD_FILE).write_text(dataset_card(dataset.manifest), encoding="utf-8")
+    write_description(folder, dataset.manifest)
     Dataset(folder, dataset.manifest).check_shards()
     return Exported(len(dataset), len(shards), None)
 

@@ -10,12 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from fairgate.data.grouping import ColumnGrouping, GroupSize, group_sizes
-from fairgate.data.import_rows import ImportColumns, ImportedRows
+from fairgate.data.import_rows import ImportColumns, ImportedRows, open_table
 from fairgate.data.manifest import Manifest, check_name
 from fairgate.data.releases import ROOT, refuse_existing, write_dataset
 from fairgate.data.rows import MEMBER
 from fairgate.data.shard_writer import UnreadableRow
-from fairgate.data.tables import open_table
 from fairgate.ground.errors import DatasetError, disk_errors
 from fairgate.ground.hashing import require_regular
 

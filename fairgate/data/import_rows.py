@@ -1,21 +1,94 @@
-"""Rows of a table of labels as rows of a dataset: every cell that matters is checked, every error names its place."""
+"""Tables that an import reads, and their rows as those of a dataset: every cell that matters is checked, every error
+names its place."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
 from fairgate.data.dataset import Index
 from fairgate.data.grouping import ColumnGrouping
-from fairgate.data.label_rows import LabelTable, TableLine, is_inside, text_of
+from fairgate.data.label_rows import (
+    METADATA,
+    LabelTable,
+    TableLine,
+    folder_table,
+    frame_table,
+    is_inside,
+    lines_table,
+    text_of,
+)
 from fairgate.data.labels import inside, unique_ids
+from fairgate.data.parquet_rows import parquet_table
 from fairgate.data.rows import MEMBER, OWN_COLUMNS, check_attributes
-from fairgate.ground.errors import DatasetError, harmless, suggestion
+from fairgate.data.tar_rows import tar_table
+from fairgate.ground.errors import DatasetError, first_harmful, harmless, listed, suggestion
+
+
+def open_table(labels: Path | str | Any) -> LabelTable:
+    """A file of labels, or a frame of pandas. Raises DatasetError for what is neither, or has names that a log acts on.
+
+    Files: CSV (also .gz) separated by commas, semicolons or tabs, JSON Lines (.jsonl), Parquet, WebDataset's archives
+    (.tar), several of the last two as `data/train-*.parquet`. Folders: of one such table, or pictures with metadata.csv
+    or metadata.jsonl.
+    """
+    table = frame_table(labels) if hasattr(labels, "itertuples") else _file(Path(labels))
+    if (odd := first_harmful(table.columns)) is not None:
+        raise DatasetError(
+            f"a column is called '{odd}', which holds control characters, or reads as a command to a CI log.",
+            where=table.place(1),
+            remedy="give the column a plain name",
+        )
+    return table
+
+
+def _file(path: Path) -> LabelTable:
+    if path.is_dir():
+        return _folder(path)
+    if "*" in path.name and not path.exists():
+        return _several(path, sorted(path.parent.glob(path.name)))
+    return _several(path, [path]) if path.suffix.lower() in (".parquet", ".tar") else lines_table(path)
+
+
+def _several(named: Path, files: Sequence[Path]) -> LabelTable:
+    """One table of several files of Parquet, or of several archives."""
+    endings = {path.suffix.lower() for path in files}
+    if endings not in ({".parquet"}, {".tar"}):
+        raise DatasetError(
+            "the name fits no Parquet file and no archive." if not files else "the name fits files of several kinds.",
+            where=str(named),
+            remedy="name files of one kind, as `data/train-*.parquet` or `shards/*.tar`",
+        )
+    return (parquet_table if endings == {".parquet"} else tar_table)(named.name, tuple(files))
+
+
+def _folder(folder: Path) -> LabelTable:
+    """What a folder holds: metadata with pictures, Parquet, or archives, also a folder further down."""
+    files = [path for name in METADATA for path in sorted(folder.rglob(name))]
+    splits = {str(path.relative_to(folder)) for path in files}
+    if not files:
+        files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".parquet", ".tar"))
+        splits = {str(path.relative_to(folder).parent / _SPLIT.split(path.name, maxsplit=1)[0]) for path in files}
+    if len(splits) != 1:
+        what = f"{len(splits)} tables: {listed(sorted(splits), 10)}" if splits else "no table that is read"
+        raise DatasetError(
+            f"the folder holds {what}.",
+            where=str(folder),
+            remedy=f"name one (`--labels '{folder}/train-*.parquet'`, `{folder}/test`): Parquet, WebDataset's archives "
+            "(.tar), or pictures with metadata.csv or metadata.jsonl",
+        )
+    return folder_table(folder, lines_table(files[0])) if files[0].name in METADATA else _several(folder, files)
+
+
+_SPLIT = re.compile(r"[-_.]?\d|\.")
+"""Where the name of a split ends: `train-00000-of-00061.parquet`, `test_3.tar`, `validation.parquet`."""
 
 
 @dataclass(frozen=True)

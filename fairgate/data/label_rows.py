@@ -1,5 +1,5 @@
-"""Tables of labels, row by row: CSV, JSON Lines, and a folder of pictures with metadata of either kind (Hugging Face's
-ImageFolder)."""
+"""Tables of labels, row by row: CSV, JSON Lines, a folder of pictures with metadata of either kind (Hugging Face's
+ImageFolder), and frames of pandas."""
 
 from __future__ import annotations
 
@@ -235,3 +235,38 @@ def folder_table(folder: Path, metadata: LabelTable) -> LabelTable:
             yield TableLine(line.number, {name: line.fields[name] for name in columns}, data, named)
 
     return replace(metadata, name=folder.name, columns=columns, lines=lines, picture_column=FILE_NAME)
+
+
+def frame_table(frame: Any) -> LabelTable:
+    """A frame of pandas by what it can do: nothing here imports pandas. A cell that is missing (None, NaN, NA) is
+    empty."""
+    names = list(frame.columns)
+    if not all(isinstance(column, str) and column for column in names) or len(set(names)) < len(names):
+        raise DatasetError(
+            "a column of the frame has no name, or one that another column has.",
+            where="the frame",
+            remedy="name its columns, each differently (`frame.columns = [...]`, `frame.reset_index()`)",
+        )
+    if not len(frame):
+        raise DatasetError("the frame has no rows.", where="the frame", remedy="give a row per image")
+    pictured = next((column for column in names if isinstance(_first(frame[column]), bytes | dict)), None)
+    plain_frame = frame.astype(object)
+
+    def place(line: int) -> str:
+        return f"the frame, row {line}"
+
+    def lines(pictures: bool) -> Iterator[TableLine]:
+        cells = plain_frame.itertuples(index=False, name=None)
+        missing = plain_frame.isna().itertuples(index=False, name=None)
+        for number, (row, gone) in enumerate(zip(cells, missing, strict=True), start=1):
+            named = {name: None if gone[at] else row[at] for at, name in enumerate(names)}
+            data, picture = picture_of(named.pop(pictured, None)) if pictured else (None, None)
+            fields = {column: plain(value, column, place(number)) for column, value in named.items()}
+            yield TableLine(number, fields, data if pictures else None, picture)
+
+    columns = tuple(column for column in names if column != pictured)
+    return LabelTable("a pandas frame", columns, lines, place, picture_column=pictured)
+
+
+def _first(column: Any) -> object:
+    return next((value for value in column if value is not None), None)

@@ -15,8 +15,8 @@ from toy_repository import Toy, toy_repository
 
 from fairgate.data import open_dataset
 from fairgate.data.coco import read_coco
+from fairgate.data.import_rows import open_table
 from fairgate.data.labels import read_labels
-from fairgate.data.tables import open_table
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.yaml_source import read_source
 from fairgate.probes import read_scores
