@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fairgate.formulas.statistics import MOST, Entries
 from fairgate.ground.errors import MetricError
-from fairgate.ground.text_codes import text_codes
-from fairgate.probes import Rows
+from fairgate.probes import Rows, text_codes
 
 Crossing = tuple[str, ...]
 """Attributes that are crossed into one partition of the images; one attribute is a crossing of one."""

@@ -15,6 +15,7 @@ from .answers import further_numbers as further_numbers
 from .answers import read_scores as read_scores
 from .answers import read_set_ids as read_set_ids
 from .answers import scores_digest as scores_digest
+from .answers import text_codes as text_codes
 from .answers import write_scores as write_scores
 from .classification import classify as classify
 from .contract import Choice as Choice

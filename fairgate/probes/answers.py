@@ -14,7 +14,6 @@ from fairgate.data import arrow_file, is_text, numbers, texts
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, require_regular, sha256_bytes
-from fairgate.ground.text_codes import text_codes
 from fairgate.models import ImageIndex
 
 if TYPE_CHECKING:
@@ -309,3 +308,16 @@ def _order_of(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> NDA
             remedy="the record belongs to other data: run the baseline again on this dataset release",
         )
     return np.argsort(np.fromiter((order[key] for key in keys), dtype=np.int64, count=len(keys)))
+
+
+def text_codes(values: NDArray[Any]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+    """The different texts of a column (rows,), sorted, and the place of each row's among them, (rows,).
+
+    What `np.unique(values, return_inverse=True)` gives, at a tenth of its time: texts are hashed, and only the
+    different ones compared. What is no text, such as a plugin's None for no answer, has the place of its `str`.
+    """
+    texts = values.tolist()
+    names = sorted(set(texts), key=str)
+    place = {name: at for at, name in enumerate(names)}
+    codes = np.fromiter(map(place.__getitem__, texts), dtype=np.int64, count=len(texts))
+    return np.array(names, dtype=object), codes

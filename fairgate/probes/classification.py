@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.ground.errors import SuiteError, listed, nearest, suggestion
-from fairgate.ground.text_codes import text_codes
 from fairgate.models import Capability, LabelModel
-from fairgate.probes.answers import Contest, ProbeScores, Rows
+from fairgate.probes.answers import Contest, ProbeScores, Rows, text_codes
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.settings import Prose, Text, filled, given_once, in_words, plain, template_of
 

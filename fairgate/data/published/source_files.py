@@ -36,16 +36,11 @@ class SourceFiles:
 
     Archives (.zip, .tar, .tar.gz, .tgz) are those that `archives` names as patterns. They may hold plain files only: no
     link, no device, no path that leads out, no file twice. Links below the folder are followed to files in it. Files of
-    `further` folders count, too. `name` is the dataset's, for messages.
+    `further` folders count, too.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        scratch: Path,
-        archives: tuple[str, ...] = (),
-        further: tuple[Path, ...] = (),
-        name: str = "NAME",
+        self, folder: Path, scratch: Path, archives: tuple[str, ...] = (), further: tuple[Path, ...] = ()
     ) -> None:
         if not folder.is_dir():
             raise DatasetError(
@@ -55,7 +50,6 @@ class SourceFiles:
         self.archives = sorted({path for pattern in archives for path in folder.glob(pattern) if path.is_file()})
         self._scratch = scratch
         self._further = further
-        self._name = name
 
     @cached_property
     def paths(self) -> dict[str, Path]:
@@ -82,7 +76,7 @@ class SourceFiles:
                 where=str(self.folder),
                 remedy=f"keep one of {listed([str(path) for path in matches])}"
                 if matches
-                else f"give the folder that the download is in; `fairgate dataset get {self._name}` says what it holds",
+                else "give the folder that the download is in; `fairgate dataset get NAME` says what it holds",
             )
         return matches[0]
 
@@ -100,8 +94,8 @@ class SourceFiles:
         """Pictures by their name without its ending. Raises DatasetError where two share theirs."""
         by_name: dict[str, Path] = {}
         for tail, path in self.by_tail(1).items():
-            name, ending = PurePosixPath(tail).stem, PurePosixPath(tail).suffix.lower()
-            if ending in {*ENDINGS.values(), ".jpeg"}:
+            name = PurePosixPath(tail).stem
+            if PurePosixPath(tail).suffix.lower() in _PICTURES:
                 put_once(by_name, name, path, f"two pictures are called '{name}'.")
         return by_name
 
@@ -110,9 +104,9 @@ class SourceFiles:
         return path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else path.name
 
 
-_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 ABSENT: Final = "image is not there"
 ENDINGS: Final = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp", "TIFF": ".tif"}
+_PICTURES: Final = {*ENDINGS.values(), ".jpeg"}
 
 
 def put_once(paths: dict[Key, Path], key: Key, path: Path, problem: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairgate.ground.text_codes import text_codes
+from fairgate.probes import text_codes
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=30))
