@@ -152,7 +152,7 @@ def _files(
 ) -> tuple[SourceFiles, dict[str, int]]:
     """The files of a part, with the pictures of its addresses, and what came of fetching these now."""
     scratch, pictures = downloads / "unpacked", downloads / "pictures"
-    files = SourceFiles(given, scratch, ARCHIVES)
+    files = SourceFiles(given, scratch, ARCHIVES, name=published.name)
     if not fetch_images:
         return files, {}
     if published.images_by_url is None:
@@ -164,7 +164,7 @@ def _files(
     with DATASETS.blaming(published.name):
         addresses = published.images_by_url(files, part)
     came = dict(fetch_pictures(addresses, pictures, progress))
-    return SourceFiles(given, scratch, ARCHIVES, (pictures,)), came
+    return SourceFiles(given, scratch, ARCHIVES, (pictures,), published.name), came
 
 
 def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | None, earlier: Manifest | None) -> Path:

@@ -36,11 +36,16 @@ class SourceFiles:
 
     Archives (.zip, .tar, .tar.gz, .tgz) are those that `archives` names as patterns. They may hold plain files only: no
     link, no device, no path that leads out, no file twice. Links below the folder are followed to files in it. Files of
-    `further` folders count, too.
+    `further` folders count, too. `name` is the dataset's, for messages.
     """
 
     def __init__(
-        self, folder: Path, scratch: Path, archives: tuple[str, ...] = (), further: tuple[Path, ...] = ()
+        self,
+        folder: Path,
+        scratch: Path,
+        archives: tuple[str, ...] = (),
+        further: tuple[Path, ...] = (),
+        name: str = "NAME",
     ) -> None:
         if not folder.is_dir():
             raise DatasetError(
@@ -50,6 +55,7 @@ class SourceFiles:
         self.archives = sorted({path for pattern in archives for path in folder.glob(pattern) if path.is_file()})
         self._scratch = scratch
         self._further = further
+        self._name = name
 
     @cached_property
     def paths(self) -> dict[str, Path]:
@@ -76,7 +82,7 @@ class SourceFiles:
                 where=str(self.folder),
                 remedy=f"keep one of {listed([str(path) for path in matches])}"
                 if matches
-                else "give the folder that the download is in; `fairgate dataset get NAME` says what it holds",
+                else f"give the folder that the download is in; `fairgate dataset get {self._name}` says what it holds",
             )
         return matches[0]
 
