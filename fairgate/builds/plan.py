@@ -17,14 +17,9 @@ from fairgate.ground.lazy_face import homes_of
 from fairgate.models.generation import files_digest, model_fingerprint, modules_for
 
 _COUNTED = (
-    *("fairgate.builds.recipes.", "fairgate.builds.steps.", "fairgate.models.checkpoints.", "fairgate.models."),
-    *(
-        "fairgate.models.generation.",
-        "fairgate.formulas.metrics.",
-        "fairgate.ground.randomness.",
-        "fairgate.ground.pixels.",
-    ),
-    *(f"fairgate.data.{each}." for each in ("coco", "labels", "rows")),
+    *("fairgate.builds.recipes.", "fairgate.builds.steps.", "fairgate.models.", "fairgate.formulas.metrics."),
+    *("fairgate.ground.randomness.", "fairgate.ground.pixels."),
+    *("fairgate.data.coco.", "fairgate.data.labels.", "fairgate.data.rows."),
 )
 """What decides what a shard holds, with the packages of the recipe and of the adapters. The rest carries sets from one
 place to another."""
@@ -133,17 +128,16 @@ def needs_of(recipe: Recipe) -> list[Need]:
             needs.append(Need(role, uri, parts, True, model_fingerprint(role, uri)))
         except (ModelError, RecipeError) as error:
             needs.append(Need(role, uri, parts, True, problem=error))
+    every = tuple(part.name for part in recipe.parts())
     for name, path in recipe.inputs().items():
-        parts = tuple(part.name for part in recipe.parts())
-        if path.exists():
-            needs.append(Need(name, str(path), parts, False, files_digest(path)))
-        else:
+        missing = None
+        if not path.exists():
             missing = RecipeError(
                 f"the recipe reads '{name}', and it is not there.",
                 where=str(path),
                 remedy="check the path; if DVC tracks it, run `dvc pull`",
             )
-            needs.append(Need(name, str(path), parts, False, problem=missing))
+        needs.append(Need(name, str(path), every, False, "" if missing else files_digest(path), missing))
     return needs
 
 

@@ -242,12 +242,15 @@ def preflight_of(recipe: Recipe, out: Path) -> Preflight:
     """Look at everything that a recipe reads, and count what it will do."""
     needs, work, uris = needs_of(recipe), list(recipe.work()), recipe.models()
     sizes = {role: published(uri) for role, uri in uris.items()}
-    unknown = [
-        f"{task.part}: {_why(task, sizes[task.role])}"
-        for task in work
-        if task.pictures is None or not _rate(sizes[task.role])
-    ]
-    tflop = sum(_tflop(task, sizes[task.role]) for task in work)
+    unknown, tflop = [], 0.0  # over the share of a card's peak that they run at
+    for task in work:
+        size = sizes[task.role]
+        if size is None or size.tflop is None or size.side is None:
+            unknown.append(f"{task.part}: the size of the {task.role}")
+        elif task.pictures is None:
+            unknown.append(f"{task.part}: how many pictures there will be depends on the data")
+        else:
+            tflop += task.pictures * task.evaluations * size.tflop / SHARE_OF_PEAK[size.side]
     ways = ways_to_fit(recipe, sizes)
     memory = ways[0].memory if ways else None
     place = next(each for each in (out, *out.resolve().parents) if each.exists())
@@ -255,18 +258,3 @@ def preflight_of(recipe: Recipe, out: Path) -> Preflight:
     if tflop and memory is not None:
         estimates = [GpuCost(gpu, memory <= gpu.memory, tflop / gpu.tflops / 3600) for gpu in GPUS]
     return Preflight(needs, work, memory, estimates, unknown, shutil.disk_usage(place).free / 1e9, ways)
-
-
-def _rate(size: PublishedModel | None) -> bool:
-    return size is not None and size.tflop is not None
-
-
-def _why(work: Work, size: PublishedModel | None) -> str:
-    return "how many pictures there will be depends on the data" if _rate(size) else f"the size of the {work.role}"
-
-
-def _tflop(work: Work, size: PublishedModel | None) -> float:
-    """TFLOP over the share of a card's peak that they run at."""
-    if work.pictures is None or size is None or size.tflop is None or size.side is None:
-        return 0.0
-    return work.pictures * work.evaluations * size.tflop / SHARE_OF_PEAK[size.side]
