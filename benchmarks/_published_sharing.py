@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fairgate.models.generation.diffusion.pipeline import StableDiffusion
-from fairgate.models.generation.shared_attention.sampler import Attempt
+from fairgate.models.generation.set_painting import Attempt
 
 if TYPE_CHECKING:
     from PIL.Image import Image

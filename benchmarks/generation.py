@@ -27,8 +27,8 @@ from fairgate.builds.recipes.social_counterfactuals import SocialCounterfactuals
 from fairgate.builds.steps import Meter, SetRows, run_steps
 from fairgate.builds.steps.filters import CaptionMatcher
 from fairgate.models.generation import open_model
-from fairgate.models.generation.shared_attention.attention import BaseMember, wide_product
-from fairgate.models.generation.shared_attention.sampler import Attempt
+from fairgate.models.generation.attention_sharing import BaseMember, wide_product
+from fairgate.models.generation.set_painting import Attempt
 
 MEMBERS, TOKENS, HEADS, FEATURES = 12, 1024, 8, 40
 """A set of race and gender in the layers of Stable Diffusion 1.5 at 32 x 32 latents."""

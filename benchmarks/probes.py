@@ -25,7 +25,7 @@ from fairgate.formulas.metrics import pair_choices
 from fairgate.models import Floats
 from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
 from fairgate.models.generation.diffusion.pipeline import StableDiffusion
-from fairgate.models.generation.diffusion_classifier.errors import DenoisingErrors
+from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 from fairgate.models.generation.diffusion_classifier.sampling import settle
 from fairgate.portraits.draw import draw
 from fairgate.portraits.pool import RELEASE_SEED

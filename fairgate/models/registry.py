@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from safetensors import SafetensorError, safe_open
+
 from fairgate.ground.ci import in_ci
 from fairgate.ground.errors import FairgateError, ModelError, suggestion
-from fairgate.models.checkpoints import Device, home_of, resolve, weights_in
+from fairgate.models.checkpoints import Device, home_of, resolve
 from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
 
 if TYPE_CHECKING:
@@ -129,9 +132,22 @@ def local_paths(uri: str) -> tuple[Path, ...]:
 
 
 def count_weights(model: Model) -> int | None:
-    """How many numbers a model's safetensors files hold, those of adapters aside; None where its URI names no such."""
+    """How many numbers a model's safetensors files hold, by their headers: no tensor is read. Adapters are not counted.
+    None where its URI names no such file, and for a damaged one."""
     base: Path | None = getattr(model, "base", None)
-    return None if base is None else weights_in([resolve(str(path), base) for path in local_paths(model.uri)])
+    if base is None:
+        return None
+    named, counted = [resolve(str(path), base) for path in local_paths(model.uri)], 0
+    files = [file for path in named for file in (path.glob("*.safetensors") if path.is_dir() else [path])]
+    try:
+        for file in files:
+            if file.suffix == ".safetensors" and file.is_file() and not file.name.startswith("adapter_"):
+                with safe_open(file, framework="np") as tensors:
+                    shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
+                counted += sum(map(math.prod, shapes))
+    except SafetensorError:
+        return None
+    return counted or None
 
 
 def schemes(uri: str) -> list[str]:

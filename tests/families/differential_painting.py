@@ -70,7 +70,7 @@ def _edit(folder: str) -> Callable[[Path, Images], Numbers]:
         from diffusers import AutoPipelineForImage2Image
 
         from fairgate.models.generation.diffusion.paint import working_size
-        from fairgate.models.generation.diffusion_classifier.pictures import seed_of
+        from fairgate.models.generation.diffusion_classifier.engine import seed_of
 
         pipeline: Any = AutoPipelineForImage2Image.from_pretrained(root / folder)
         pipeline.set_progress_bar_config(disable=True)

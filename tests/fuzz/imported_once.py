@@ -13,7 +13,7 @@ for name in (
     ),
     "fairgate.suites.load",
     *(f"fairgate.reports.{part}" for part in ("results", "run_comment", "run_page", "run_terminal")),
-    *(f"fairgate.models.generation.{model}" for model in ("fairface", "grounding_dino", "matcher", "sam", "vilt")),
+    *(f"fairgate.models.generation.{model}" for model in ("fairface", "matcher", "perceivers")),
 ):
     importlib.import_module(name)
 for face, registry in (("fairgate.metrics", "METRICS"), ("fairgate.probes", "PROBES")):

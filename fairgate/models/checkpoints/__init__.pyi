@@ -87,7 +87,6 @@ from .transformers_folder import not_known as not_known
 from .transformers_folder import refuse_other_weights as refuse_other_weights
 from .transformers_folder import shards_of as shards_of
 from .transformers_folder import silenced as silenced
-from .weight_count import weights_in as weights_in
 from .weights import StateDict as StateDict
 from .weights import read_state_dict as read_state_dict
 from .weights import require_finite as require_finite

@@ -1,3 +1,4 @@
+from .attention_sharing import Mode as Mode
 from .diffusion.pipeline import StableDiffusion as StableDiffusion
 from .diffusion.schedule import quiet as quiet
 from .offload import Offload as Offload
@@ -25,7 +26,6 @@ from .roles import Segmenter as Segmenter
 from .roles import Vectors as Vectors
 from .roles import VQAModel as VQAModel
 from .roles import full_uri as full_uri
-from .shared_attention.attention import Mode as Mode
-from .shared_attention.sampler import Attempt as Attempt
-from .shared_attention.sampler import AttemptState as AttemptState
-from .shared_attention.sampler import SetPainting as SetPainting
+from .set_painting import Attempt as Attempt
+from .set_painting import AttemptState as AttemptState
+from .set_painting import SetPainting as SetPainting

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fairgate.models.generation import Sampling
-from fairgate.models.generation.shared_attention.sampler import Attempt, SetPainting
+from fairgate.models.generation.set_painting import Attempt, SetPainting
 
 
 def paint_set(

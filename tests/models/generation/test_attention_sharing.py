@@ -15,14 +15,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairgate.ground.errors import DeviceError, ModelError
 from fairgate.models.generation import Sampling
-from fairgate.models.generation.shared_attention.attention import (
+from fairgate.models.generation.attention_sharing import (
     BaseMember,
     Words,
     align_tokens,
     shared_attention,
     wide_product,
 )
-from fairgate.models.generation.shared_attention.sampler import Attempt, SetPainting
+from fairgate.models.generation.set_painting import Attempt, SetPainting
 
 CAPTIONS = [
     "a photo of man doctor",

@@ -11,7 +11,7 @@ from plain_sharing import paint_set
 from routed_scene import BEHIND, PERSON, RoutedParts
 
 from fairgate.models.generation import Sampling, open_model
-from fairgate.models.generation.shared_attention.sampler import Attempt
+from fairgate.models.generation.set_painting import Attempt
 
 EMBEDDED = Path(__file__).parents[3] / "build" / "portraits"
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # diffusers and numpy 2

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.generation.shared_attention.attention import align_tokens, word_pairs, words_of
+from fairgate.models.generation.attention_sharing import align_tokens, word_pairs, words_of
 
 LENGTH = 24
 PHRASES = ["Middle Eastern", "White"]

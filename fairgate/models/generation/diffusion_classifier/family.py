@@ -1,5 +1,5 @@
 """`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier, as an
-editor of pictures, and as a painter (pictures.py); any other pipeline as a painter alone (plain_pipeline.py).
+editor of pictures, and as a painter (engine.py); any other pipeline as a painter alone (painting_models.py).
 
 A prompt is the more probable, the better the model predicts the noise that was added to a picture when it is told the
 prompt (Li et al. 2023, "Your diffusion model is secretly a zero-shot classifier"): log P(prompt | picture) is, up to
@@ -47,7 +47,7 @@ from fairgate.models.input_digests import preprocessing_digest
 
 if TYPE_CHECKING:
     from fairgate.models.generation.diffusion.pipeline import StableDiffusion
-    from fairgate.models.generation.diffusion_classifier.errors import DenoisingErrors
+    from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other errors for the same files
 _OPTIONS = ("samples", "size", "stop", "vae", "variant", "lora", "lora_scale")
@@ -168,7 +168,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         Pictures are worked on with `?size=` pixels on the longer side, by default as the model was trained.
         Raises ModelError for a strength outside of (0, 1], and when read for latents that are not finite.
         """
-        from fairgate.models.generation.diffusion_classifier.pictures import EditedImages, ImageEditor
+        from fairgate.models.generation.diffusion_classifier.engine import EditedImages, ImageEditor
 
         if not 0 < how.strength <= 1:
             raise ModelError(
@@ -186,7 +186,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         `?size=` is its side in pixels, by default that of training. Raises ModelError unless every row has a prompt,
         and when read for latents that are not finite.
         """
-        from fairgate.models.generation.diffusion_classifier.pictures import PicturePainter
+        from fairgate.models.generation.diffusion_classifier.engine import PicturePainter
 
         request, side = self._request, self.settings.size
         key, cache = digest({**self._ways("diffusers"), "size": side}), request.cache
@@ -256,7 +256,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
 
     def _denoising(self) -> DenoisingErrors:
         if self._errors is None:
-            from fairgate.models.generation.diffusion_classifier.errors import DenoisingErrors
+            from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 
             model = self._engine()
             with naming(self.uri, "be loaded"):

@@ -16,10 +16,10 @@ from PIL.Image import Image
 from torch import Tensor
 
 from fairgate.ground.errors import DeviceError, ModelError
+from fairgate.models.generation.attention_sharing import Mode, Sharing, Words, align_tokens, shared_attention
 from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion
 from fairgate.models.generation.diffusion.schedule import Schedule
 from fairgate.models.generation.roles import Sampling
-from fairgate.models.generation.shared_attention.attention import Mode, Sharing, Words, align_tokens, shared_attention
 
 ROWS = 48
 """UNet rows of one pass: two sets of 12 under guidance."""

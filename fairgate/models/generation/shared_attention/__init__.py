@@ -1,1 +1,0 @@
-"""Members of a counterfactual set made together: their attention is the base member's."""
