@@ -16,7 +16,7 @@ from fairgate.suites.compare import Assessed
 from fairgate.suites.verdicts import Judgement, judge
 
 NONE = Limits(None, None, "")
-RULE = {"no_worse_than": "baseline", "margin": 0.1}
+RULE: dict[str, Any] = {"no_worse_than": "baseline", "margin": 0.1}
 
 
 def paired(delta: list[float], outcomes: list[str], **changes: Any) -> PairedResult:
