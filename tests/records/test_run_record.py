@@ -254,3 +254,17 @@ def test_an_item_is_about_a_subject_a_word_or_a_category_and_tells_the_anchor() 
 )
 def test_a_correction_has_its_published_name(correction: str, method: str) -> None:
     assert Decision(alpha=0.05, correction=correction, seed=0, draws=100).method == method
+
+
+def test_a_notice_of_an_older_release_is_read_in_todays_words() -> None:
+    dataset = {"name": "d", "version": "1", "fingerprint": "f", "counterfactual": True, "attributes": {}}
+    for notice in ("fairgate's embedded world: drawn", "fairgate's demonstration data: drawn"):
+        read = run_record("pass", check(), dataset={**dataset, "notice": notice}).dataset
+        assert read.notice == "fairgate's demonstration data: drawn"
+    assert run_record("pass", check(), dataset=dataset).dataset.notice is None
+
+
+def test_text_that_no_file_can_hold_is_written_as_a_reader_knows_it_wherever_it_is() -> None:
+    record = run_record("pass", check(), warnings=["caf\udce9"], probes={"\udce9": "caf\udce9"})
+    assert record.warnings == [r"caf\xe9"]
+    assert record.probes == {r"\xe9": r"caf\xe9"}
