@@ -15,6 +15,7 @@ NEVER = "no number that occurs lies exactly on the limit"
 SPARE = "only work on values of no weight is spared"
 COPY = "a copy more or less"
 OVERLAP = "pieces overlap: the same numbers, in more time"
+ALIKE = "two runs of one metric are measured in the same way"
 CHOICE = "more or fewer candidates than were meant: the sort that follows decides"
 
 PATTERNS: list[tuple[str, str]] = [
@@ -38,6 +39,7 @@ PATTERNS: list[tuple[str, str]] = [
     (r"np.sort\(.*axis=1\).* => ", DEFAULT),
     (r"cast\(", "a cast does nothing at run time"),
     (r"copy=False.* => ", COPY),
+    (r"assume_unique=.* => ", "places are unique: the same answer by a longer way"),
     (r"reshape\(-1, .* => .*reshape\(-2, ", "NumPy takes any negative length for the one that is left"),
 ]
 """Regular expressions over "before => after", the first that fits; the reason."""
@@ -124,6 +126,22 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("_share_limits", "out=size"): "where every answer was right, or wrong, draws do not vary",
     ("_share_limits", "some = "): "the limit is not read there: it is 0 or 1",
     ("Power.at", "XXiuXX"): "no NumPy type has the kind X",
+    ("_side", "lo <= 0"): "an end at 0 is among the ends already",
+    ("_side", "0 <= hi"): "an end at 0 is among the ends already",
+    ("_settling", "XXfailXX"): "where a group fails, those that fail are all that is chosen from next",
+    ("_settling", "FAIL"): "where a group fails, those that fail are all that is chosen from next",
+    ("absolute_reason", "'XXXX'.join"): "one group at most is joined",
+    ("regression_reason", "rpartition"): "only the limits have a bracket",
+    ("_farthest", "size > size.max()"): NEVER,
+    ("_moved", "delta >= 0"): BEFORE,
+    ("_too_small", "'in only ', "): "the word is there once",
+    ("compare", "is not None or before.paired"): ALIKE,
+    ("compare", "is not None or before.images"): ALIKE,
+    ("_in_both", "is None and before.paired"): ALIKE,
+    ("_in_both", "paired=own, group_sets"): "a list of numbers has their weights",
+    ("_in_both", "paired=theirs, group_sets"): "a list of numbers has their weights",
+    ("_in_both", "weights=None, )"): "the smaller count of both runs is taken next",
+    ("_known_sets", "spec.gaps or"): "of a metric without gaps every set has a number",
 }
 """(function, part of the changed line): the reason."""
 

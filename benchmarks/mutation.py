@@ -15,7 +15,7 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from benchmarks._survivors import GAP, reason_for
@@ -28,38 +28,40 @@ and of `compare.py` and `verdicts.py` in `fairgate/suites` are run against each 
 survives. At least 90% must be killed, and every survivor has a reason
 ([mutation_survivors.csv](mutation_survivors.csv)). [mutation.csv](mutation.csv) has the figures of each file.
 
-mutmut leaves out properties and code outside of functions. It reuses the result of a function until its source
-changes, even if the tests change: run it from nothing.
+mutmut leaves out what is decorated and code outside of functions; `open_properties` makes properties methods first. It
+reuses the result of a function until its source changes, even if the tests change: run it from nothing.
 
     pip install mutmut           # 3.8; not a dependency of fairgate, and not part of `make check`
-    mutmut run                   # pyproject.toml has the files to mutate and the tests to run; 20 to 60 minutes
+    git clone . ../mutated && cd ../mutated
+    python -m benchmarks.open_properties fairgate/records/*.py fairgate/suites/*.py fairgate/formulas/statistics/*.py
+    mutmut run                   # pyproject.toml has the files to mutate and the tests to run; hours on two cores
     mutmut show NAME             # one survivor
-    python -m benchmarks.mutation --commit $(git rev-parse --short HEAD) --write docs/evidence
+    cd - && python -m benchmarks.mutation --mutants ../mutated/mutants --commit $(git rev-parse --short HEAD) \\
+      --write docs/evidence
 """
-FILES = ("file", "mutants", "killed", "by running on", "not killed", "share killed")
+FILES = ("file", "commit", "mutants", "killed", "by running on", "not killed", "share killed")
 SURVIVORS = ("file", "function", "before", "after", "reason")
+TABLES = ("mutation.csv", "mutation_survivors.csv")
 MOST = 8
 """How many reasons the page lists; the CSV has all."""
 
 
 @dataclass(frozen=True)
 class Survivor:
-    """A change that no test noticed."""
+    """A change that no test noticed: the words around it, `before` and `after`."""
 
     function: str
     before: str
     after: str
-
-    @property
-    def reason(self) -> str:
-        return reason_for(self.function, self.before, self.after)
+    reason: str
 
 
 @dataclass(frozen=True)
 class File:
-    """What became of the mutants of one file."""
+    """What became of the mutants of one file, as it was at a commit."""
 
     path: str
+    commit: str
     killed: int
     timeouts: int
     unchecked: int
@@ -70,21 +72,33 @@ class File:
         return self.killed + self.timeouts + self.unchecked + len(self.survivors)
 
 
-def read(mutants: Path) -> Iterator[File]:
-    """The files that were mutated, in the order of their paths."""
+def read(mutants: Path, commit: str) -> Iterator[File]:
+    """The files of which all mutants were run."""
     for meta in sorted(mutants.rglob("*.py.meta")):
         codes: dict[str, int | None] = json.loads(meta.read_text())["exit_code_by_key"]
-        if codes:
+        if codes and None not in codes.values():
             source = meta.with_suffix("")
             functions = _functions(source)
             names = [name.rsplit(".", 1)[1] for name, code in codes.items() if code in SURVIVED]
             yield File(
                 path=source.relative_to(mutants).as_posix(),
+                commit=commit,
                 killed=sum(code in KILLED for code in codes.values()),
                 timeouts=sum(code in TIMEOUT for code in codes.values()),
                 unchecked=sum(code not in KILLED | TIMEOUT | SURVIVED for code in codes.values()),
                 survivors=[_survivor(name, functions) for name in names],
             )
+
+
+def earlier(folder: Path, measured: set[str]) -> Iterator[File]:
+    """Files that are not among the `measured`, as the tables of the page have them from an earlier run."""
+    rows, survivors = (list(csv.DictReader((folder / name).open(encoding="utf-8"))) for name in TABLES)
+    for row in rows:
+        path, timeouts = row["file"], int(row["by running on"])
+        if path not in measured and Path(path).exists():
+            own = [Survivor(*(each[key] for key in SURVIVORS[1:])) for each in survivors if each["file"] == path]
+            killed, unchecked = int(row["killed"]) - timeouts, int(row["not killed"]) - len(own)
+            yield File(path, row["commit"], killed, timeouts, unchecked, own)
 
 
 def _functions(source: Path) -> dict[str, list[str]]:
@@ -99,12 +113,12 @@ def _survivor(name: str, functions: dict[str, list[str]]) -> Survivor:
     changes = list(difflib.ndiff(functions[f"{base}__mutmut_orig"], functions[name]))
     before, after = (" ".join(line[2:].strip() for line in changes if line[0] == sign) for sign in "-+")
     function = base.removeprefix("x_").replace("xǁ", "").replace("ǁ", ".").lstrip(".")
-    return Survivor(function, before, after)
+    function = function.removesuffix("_")  # a method that `open_properties` made
+    return Survivor(function, *_fragments(before, after), reason_for(function, before, after))
 
 
-def _fragments(survivor: Survivor) -> tuple[str, str]:
+def _fragments(one: str, other: str) -> tuple[str, str]:
     """The words around the change, before and after it."""
-    one, other = survivor.before, survivor.after
     start = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     end = next(
         (i for i, (a, b) in enumerate(zip(one[:start:-1], other[:start:-1], strict=False)) if a != b),
@@ -119,7 +133,7 @@ def _cut(text: str, start: int, end: int) -> str:
     return ("… " if start else "") + text[start : stop if stop > 0 else len(text)] + (" …" if stop > 0 else "")
 
 
-def page(files: list[File], commit: str) -> str:
+def page(files: list[File]) -> str:
     """The page as Markdown."""
     mutants, survivors = sum(file.mutants for file in files), sum(len(file.survivors) for file in files)
     unchecked = sum(file.unchecked for file in files)
@@ -131,11 +145,16 @@ def page(files: list[File], commit: str) -> str:
         f"| {mutants:,} | {1 - (survivors + unchecked) / mutants:.1%} | {survivors} | {dict(reasons).get(GAP, 0)} "
         f"| `{worst.path}`, {_share(worst):.1%} |"
     )
-    lines += ["", f"At commit {commit}.", "", HOW]
+    commits = Counter(file.commit for file in files).most_common()
+    lines += ["", "Files by the commit at which they were measured: " + _counted(commits) + ".", "", HOW]
     lines += ["## Why survivors survive", "", "| reason | survivors |", "|-|-:|"]
     lines += [f"| {reason} | {number} |" for reason, number in reasons[:MOST]]
     lines.append(f"| {len(reasons[MOST:])} others | {sum(number for _, number in reasons[MOST:])} |")
     return "\n".join(lines) + "\n"
+
+
+def _counted(commits: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{number} at {commit}" for commit, number in commits)
 
 
 def _share(file: File) -> float:
@@ -144,37 +163,38 @@ def _share(file: File) -> float:
 
 def tables(files: list[File]) -> dict[str, list[Sequence[object]]]:
     """The CSV files beside the page."""
-    dead = [(file, file.killed + file.timeouts) for file in files]
     return {
-        "mutation.csv": [
+        TABLES[0]: [
             FILES,
             *(
-                (file.path, file.mutants, killed, file.timeouts, file.mutants - killed, f"{_share(file):.1%}")
-                for file, killed in dead
+                (file.path, file.commit, file.mutants, dead, file.timeouts, file.mutants - dead, f"{_share(file):.1%}")
+                for file, dead in ((file, file.killed + file.timeouts) for file in files)
             ),
         ],
-        "mutation_survivors.csv": [
+        TABLES[1]: [
             SURVIVORS,
-            *((file.path, each.function, *_fragments(each), each.reason) for file in files for each in file.survivors),
+            *((file.path, *astuple(each)) for file in files for each in file.survivors),
         ],
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mutants", type=Path, default=Path("mutants"))
+    parser.add_argument("--mutants", type=Path, nargs="+", default=[Path("mutants")], help="of runs of parts, all")
     parser.add_argument("--commit", required=True, help="what the mutants are of")
     parser.add_argument(
         "--write", type=Path, help="folder of mutation.md and its CSV files; else only the gaps are printed"
     )
     given = parser.parse_args()
-    files = list(read(given.mutants))
+    files = [file for mutants in given.mutants for file in read(mutants, given.commit)]
     for file in files:
         for survivor in file.survivors:
             if survivor.reason == GAP:
                 print(f"{file.path} {survivor.function}\n  - {survivor.before}\n  + {survivor.after}")
     if given.write:
-        (given.write / "mutation.md").write_text(page(files, given.commit))
+        files += earlier(given.write, {file.path for file in files})
+        files.sort(key=lambda file: file.path)
+        (given.write / "mutation.md").write_text(page(files))
         for name, rows in tables(files).items():
             with (given.write / name).open("w", encoding="utf-8", newline="") as handle:
                 csv.writer(handle, lineterminator="\n").writerows(rows)

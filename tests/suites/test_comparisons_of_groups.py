@@ -13,24 +13,22 @@ from test_rules_of_verdicts import LOADED, SETS, cell, compared, counted, measur
 from fairgate.formulas import statistics
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Drawn, Floats, Measure
-from fairgate.suites.compare import CheckComparison, compare, decide_family, stricter
+from fairgate.suites.compare import CheckComparison, compare, decide_family, numbers_of, stricter
 
 IMAGES = 120
 CHECK: dict[str, Any] = {"margin": 0.1, "no_worse_than": "baseline"}
 DESIGN = statistics.Design(0.1, LOADED.decision.alpha, "lower")
 
 
-def of_images(*sizes: list[int], fall: dict[tuple[int, int], float] | None = None, **changes: Any) -> CheckComparison:
+def of_images(*sizes: list[int], lost: Any = 0.0, **changes: Any) -> CheckComparison:
     """Two runs on images in groups of these sizes, by grouping; the rest of the images are in no group."""
     new, old = (np.random.default_rng(seed).normal(0.5, 0.05, IMAGES) for seed in (1, 2))
     codes = tuple(codes_of(each) for each in sizes)
-    for (grouping, group), lost in (fall or {}).items():
-        new = new - np.where(codes[grouping] == group, lost, 0.0)
     images = changes.pop("images", None) or images_of(codes)
     flat = [size for each in sizes for size in each]
     now, before = (
         replace(measure([0.5] * len(flat), images=side, blocks=tuple(map(len, sizes))), group_sets=np.array(flat))
-        for side in (new, old)
+        for side in (new - lost, old)
     )
     return compared(now, before, images=images, **changes)
 
@@ -56,13 +54,24 @@ def test_a_group_of_images_is_compared_with_large_groups_of_its_own_grouping_alo
     assert both.large_enough.tolist() == [True, True, False, False, True, True, True]
 
 
-def test_a_group_that_fell_in_any_grouping_fails_the_whole_and_stands_in_its_place() -> None:
-    for at, groups in (((0, 1), [1]), ((2, 0), [4])):
-        part = of_images([60, 60], [10, 10], [40, 40, 40], fall={at: 0.4})
+def test_a_group_that_fell_in_one_grouping_alone_fails_the_whole_whichever_comes_first() -> None:
+    """The fall of a third of the images takes as many of either half."""
+    halves, thirds = np.arange(IMAGES) % 2, np.repeat([0, 1, 2], 40)
+    wanted = {"a": ["pass"] * 2, "b": ["fail", "pass", "pass"]}
+    for order in ("ab", "ba"):
+        codes = tuple({"a": halves, "b": thirds}[name] for name in order)
+        sizes = [{"a": [60, 60], "b": [40, 40, 40]}[name] for name in order]
+        part = of_images(*sizes, images=images_of(codes), lost=np.where(thirds == 0, 0.4, 0.0))
         (result,) = decide_family([part], LOADED.decision)
-        assert (result.overall, [result.outcome(group) for group in groups]) == ("fail", ["fail"])
-        assert (result.outcome(2), result.outcome(3)) == ("inconclusive", "inconclusive")
-        assert result.n_sets.tolist() == [60, 60, 10, 10, 40, 40, 40]
+        assert result.verdict.tolist() == [outcome for name in order for outcome in wanted[name]]
+        assert result.overall == "fail"
+
+
+def test_groups_of_images_that_are_too_small_stand_in_their_places_undecided() -> None:
+    (result,) = decide_family([of_images([60, 60], [10, 10], [40, 40, 40])], LOADED.decision)
+    assert (result.overall, result.outcome(2), result.outcome(3)) == ("inconclusive",) * 3
+    assert result.n_sets.tolist() == [60, 60, 10, 10, 40, 40, 40]
+    assert [result.outcome(group) for group in (0, 1, 4, 5, 6)] == ["pass"] * 5
     (fine,) = decide_family([of_images([60, 60], [40, 40, 40])], LOADED.decision)
     assert (fine.overall, set(fine.verdict.tolist())) == ("pass", {"pass"})
 
@@ -193,3 +202,36 @@ def test_what_harms_is_the_other_way_than_the_metric_is_good(better: str, harm: 
     (result,) = decide_family([part], LOADED.decision)
     assert (result.harm, part.blank.harm) == (harm, harm)
     assert result.verdict.tolist() == (["pass", "fail"] if harm == "lower" else ["fail", "pass"])
+
+
+def test_without_a_large_group_a_comparison_keeps_its_numbers_and_the_draws_of_the_suite() -> None:
+    now = counted(numbers(seed=1))
+    got = compared(now, counted(numbers(seed=2)), min_sets=SETS + 1)
+    assert got.now is now
+    assert got.blank.draws == LOADED.decision.draws
+
+
+def test_what_is_no_gap_fails_by_its_change_also_where_its_resamples_are_given() -> None:
+    """A value of 0.5 is far from −margin: of a gap, the fall would be no harm."""
+    value = Measure(value=0.5, draw=lambda counts: Drawn(np.zeros(len(counts))), badness=np.zeros(SETS))
+    before, check = replace(value, value=0.9), planned("value", **CHECK)
+    noise = np.random.default_rng(0).normal(0, 0.01, (LOADED.decision.draws, 1))
+    sets = statistics.Resamples(SETS, LOADED.decision.draws, stream(0, "sets"))
+    part = compare(LOADED, check, cell(1), value, before, noise - 0.4, sets, noise + 0.5)
+    (result,) = decide_family([part], LOADED.decision)
+    assert result.overall == "fail"
+    assert np.isnan(result.gap).all()
+
+
+def test_numbers_that_are_known_are_stored_once_and_the_sets_of_a_value_with_gaps_are_counted() -> None:
+    paired = numbers(range(SETS))
+    paired[:40] = np.nan  # 20 sets have a number of the second group
+    whole = Measure(value=0.5, draw=lambda counts: Drawn(np.zeros(len(counts))), badness=np.arange(3.0), paired=paired)
+    known: list[Floats] = []
+    first = numbers_of(planned("value", gaps=True, **CHECK), cell(1), whole, known)
+    again = numbers_of(planned("value", **CHECK), cell(1), replace(whole, badness=np.arange(3.0)), known)
+    other = numbers_of(planned("value", **CHECK), cell(1), replace(whole, badness=np.ones(3)), known)
+    assert (first.sets, again.sets, first.paired) == (20, SETS, None)
+    assert first.badness is again.badness is known[0]
+    assert other.badness.tolist() == [1.0, 1.0, 1.0]
+    assert len(known) == 2

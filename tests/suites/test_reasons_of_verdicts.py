@@ -297,3 +297,60 @@ def test_a_comparison_with_the_anchor_and_one_at_another_temperature_are_told_as
     assert settled(check, now, fell, only_tempered=True).reason == (
         f"at the anchor's label temperature, since the anchor, {told}"
     )
+
+
+def test_a_group_with_enough_sets_that_the_metric_cannot_judge_leaves_the_check_undecided() -> None:
+    lacking = replace(measure([0.1, 0.1]), judged=np.array([True, False]))
+    got = settled(planned(at_most=0.2, decide="estimate"), lacking)
+    assert (got.verdict, got.groups) == ("inconclusive", ("pass", "inconclusive"))
+    still = settled(planned("value", **RULE), lacking, paired([0.0, 0.0], ["pass", "pass"]))
+    assert (still.verdict, still.groups) == ("inconclusive", ("pass", "inconclusive"))
+
+
+def test_the_worst_group_that_is_large_enough_has_the_verdict_of_the_interval_wherever_it_stands() -> None:
+    """The limits of the groups alone would say otherwise of it."""
+    limits = Limits(0.3, 0.4, "", np.full(3, 0.0), np.full(3, 0.1))
+    values = replace(sized(measure([0.1, 0.1, 0.35]), 5, 60, 60), group_badness=np.array([9.0, 1.0, 2.0]))
+    got = settled(planned(at_most=0.2), values, limits=limits)
+    assert (got.verdict, got.groups, got.at) == ("fail", ("inconclusive", "pass", "fail"), 2)
+
+
+def test_the_group_that_is_told_fails_or_is_large_enough_before_it_is_the_worst() -> None:
+    values = replace(measure([0.1, 0.3, 0.4]), group_badness=np.array([9.0, 3.0, 2.0]))
+    assert settled(planned(at_most=0.2, decide="estimate"), values).at == 1
+    small = sized(replace(measure([0.1] * 3), group_badness=np.array([9.0, 2.0, 3.0])), 5, 60, 60)
+    assert settled(planned(at_most=0.2, decide="estimate"), small).at == 2
+    none = sized(replace(measure([0.1] * 3), group_badness=np.array([1.0, 3.0, 2.0])), 5, 5, 5)
+    assert settled(planned(at_most=0.2, decide="estimate"), none).at == 1
+
+
+def test_the_group_that_settles_a_check_has_its_verdict_though_another_moved_farther() -> None:
+    result = paired([-0.09, -0.08], ["pass", "inconclusive"])
+    assert settled(planned("value", **RULE), measure([0.5, 0.5]), result).at == 1
+
+
+def test_as_many_sets_as_are_wanted_are_not_called_too_few() -> None:
+    enough = cell(2)
+    enough.n_sets = 30
+    got = settled(planned(at_most=0.2), sized(measure([0.1, 0.1]), 5, 7), cell=enough)
+    assert got.reason == "a is in only 5 sets, b in 7 sets; the suite judges from 30 (groups.min_sets)"
+    exact = settled(planned(at_most=0.2, decide="estimate"), sized(measure([0.0, 0.0]), 30, 30))
+    assert (exact.verdict, exact.reason) == ("pass", "detection gap is 0.000 (a); wanted at most 0.200")
+
+
+def test_a_regression_of_one_number_is_told_where_its_worst_group_is_not_the_first() -> None:
+    values = replace(measure([0.2, 0.3]), group_badness=np.array([1.0, 2.0]))
+    got = settled(planned("none", **RULE), values, paired([-0.1], ["inconclusive"]), before=measure([0.5, 0.3]))
+    assert (got.verdict, got.at) == ("inconclusive", 1)
+    assert got.reason.endswith("the interval reaches over the margin: about 1,234 sets would settle it")
+
+
+def test_a_gap_without_groups_is_told_by_its_change_and_a_metric_of_the_top_k_by_its_k() -> None:
+    check = planned("value", **RULE)
+    check.spec = check.metric.spec = replace(check.spec, relative=True)
+    check.check = check.check.model_copy(update={"k": 7})
+    got = settled(check, whole(0.2), paired([-0.3], ["fail"]), before=whole(0.5))
+    assert got.reason == "detection gap at 7 fell by 0.300, 0.500 to 0.200 [−0.350, −0.250]; margin 0.100"
+    check.against = None
+    tempered = settled(check, whole(0.2), paired([-0.3], ["fail"]), before=whole(0.5), only_tempered=True)
+    assert tempered.reason.startswith("at the baseline's label temperature, ")
