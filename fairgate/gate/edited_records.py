@@ -45,7 +45,7 @@ def recompute(folder: str, run: CandidateRun) -> Recomputed:
     """
     started = time.monotonic()
     try:
-        record, scores = _read(folder, run)
+        record, scores = _read(folder, run.prepared)
         model, now = _answers(record, run)
     except FairgateError as error:
         return Recomputed(
@@ -79,10 +79,10 @@ def verify_record(folder: str, prepared: Prepared, settings: Settings, progress:
     started, root = time.monotonic(), prepared.root
     require_intact(prepared.dataset, settings, root, progress)
     try:
+        record, scores = _read(folder, prepared)
         with judging(root):
             model = open_model(settings.model, prepared, settings, progress)
         run = CandidateRun(replace(prepared, others=()), settings, progress, model)
-        record, scores = _read(folder, run)
         if record.model.fingerprint != model.fingerprint:
             raise BaselineError(f"'{settings.model}' is not the checkpoint that the record names any more.")
     except FairgateError as error:
@@ -139,11 +139,15 @@ def held_against(
     return Elsewhere(reasons[0], "; ".join([*apart.moved, *wrong, *apart.beyond][:3]), bool(apart.moved or wrong))
 
 
-def _read(folder: str, run: CandidateRun) -> tuple[RunRecord, dict[str, ProbeScores]]:
+def _read(folder: str, prepared: Prepared) -> tuple[RunRecord, dict[str, ProbeScores]]:
     """The record and its scores. Raises a FairgateError for what is missing, broken, or of another dataset or suite."""
-    prepared = run.prepared
     files = record_in_folder(folder, prepared.root)
     record = reports.read_results(files.results)
+    if record.model.served is not None:
+        raise BaselineError(
+            "a server gave its answers, and nothing binds them to weights.",
+            remedy="have somebody review the record",
+        )
     data, probes = dataset_info(prepared.dataset), probe_digests(prepared.loaded.suite)
     if record.dataset.fingerprint != data.fingerprint:
         raise BaselineError(f"it was made on {record.dataset.name}/{record.dataset.version}, which is not judged here.")

@@ -163,6 +163,12 @@ def compare_with(
     if innocent and compared_run.info.fingerprint == candidate.fingerprint:
         return replace(compared_run, info=compared_run.info.model_copy(update={"unchanged": True}))
     served = getattr(candidate, "served", None) is not None  # one server may well give one model's answers twice
+    if served and spec.kind == "model" and spec.target == run.settings.model:
+        raise BaselineError(
+            "the baseline is the candidate: one server's one model.",
+            where=str(spec),
+            remedy="name what there was before the change as the baseline, or `none`",
+        )
     for now, before in () if served else zip(run.scores, compared_run.scores, strict=True):
         baselines.require_another_checkpoint(
             (candidate.fingerprint, now), (compared_run.info.fingerprint, before), str(spec)

@@ -15,7 +15,7 @@ from fairgate import gate
 from fairgate.data import write_dataset
 from fairgate.gate.model_runs import open_instrument
 from fairgate.gate.selftest.suite_inputs import look_at_models
-from fairgate.ground.errors import ModelError
+from fairgate.ground.errors import ModelError, NoVerdict
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.reports import write_results
@@ -138,6 +138,23 @@ def test_a_server_that_is_away_gives_no_verdict(root: Path, server: World, monke
     record = run(root)
     assert (record.exit_code, {check.verdict for check in record.checks}) == (3, {"error"})
     assert "does not answer within 2 s" in record.checks[0].reason
+
+
+def test_a_record_of_a_server_is_compared_with_and_not_recomputed(root: Path, server: World) -> None:
+    run(root)
+    (root / "fairness_suites/baselines").mkdir()
+    folder = (root / "before").rename(root / "fairness_suites/baselines/asked")
+    asked, prepared = len(server.asked()), gate.prepare("asked", root)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off"}, environment={})
+    with pytest.raises(NoVerdict, match="a server gave its answers"):
+        gate.verify_record(str(folder.relative_to(root)), prepared, settings)
+    assert len(server.asked()) == asked
+
+
+@pytest.mark.usefixtures("server")
+def test_a_served_model_is_not_its_own_baseline(root: Path) -> None:
+    itself = run(root, baseline=f"model:openai:@vision?model={MODEL}")
+    assert (itself.exit_code, "the baseline is the candidate" in itself.checks[0].reason) == (3, True)
 
 
 @pytest.mark.usefixtures("server")

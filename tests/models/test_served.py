@@ -166,6 +166,10 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_shown_in_its_words(server
     server.fault = lambda _: (400, b'{"error": {"message": "the picture is too large"}}', {})
     with pytest.raises(ModelError, match="status 400: the picture is too large"):
         model.answer(["And now?"] * 20, 5)
+    server.fault = lambda _: (400, f"you sent {KEY}".encode(), {})
+    with pytest.raises(ModelError, match="words that hold the key") as echoed:
+        model.answer(["And here?"] * 20, 5)
+    assert KEY not in str(echoed.value)
     server.fault = lambda _: (401, b"", {})
     with pytest.raises(ModelError, match="refuses the key") as refused:
         model.answer(["And then?"] * 20, 5)
@@ -187,6 +191,12 @@ def test_what_was_answered_before_a_server_was_killed_is_not_asked_again(
         answers = model.answer([ASKED] * 20, 5)
     assert list(answers) == [f"{row} {ASKED}" for row in range(20)]
     assert len(second.asked()) == 8
+
+
+def test_patience_may_be_longer_than_a_socket_knows(server: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRGATE_SERVER_VISION_PATIENCE", "1000000000")
+    assert list(opened().answer([ASKED] * 20, 5)) == ["doctor"] * 20
+    assert len(server.asked()) == 20
 
 
 def test_a_slow_server_is_given_up_when_patience_ends(server: World, monkeypatch: pytest.MonkeyPatch) -> None:

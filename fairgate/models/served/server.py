@@ -185,7 +185,7 @@ class Server:
         """Ends a connection when time is over, or the server is halted: a time limit of a socket is that of a byte."""
         alarm = threading.Timer(seconds, _cut, [connected])
         alarm.daemon = True
-        connected.settimeout(seconds)
+        connected.settimeout(None)
         self._under_way.add(connected)
         try:
             if self._halted.is_set():
@@ -210,7 +210,10 @@ class Server:
             self._refuse("redirects, which is not followed", "set the address that it redirects to")
         if status in (401, 403):
             self._refuse(f"refuses the key (status {status})", f"set {_variable(self.name)}_KEY where fairgate runs")
-        self._refuse(f"refuses {path} (status {status}: {_words_of(content)})", "ask who runs it")
+        words = _words_of(content)
+        if self.key and self.key in words:
+            words = "in words that hold the key"
+        self._refuse(f"refuses {path} (status {status}: {words})", "ask who runs it")
 
     def _refuse(self, what: str, remedy: str) -> NoReturn:
         raise ModelError(f"the server '{self.name}' {what}.", where=f"openai:@{self.name}", remedy=remedy)
