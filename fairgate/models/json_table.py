@@ -29,7 +29,7 @@ _MAX_BYTES = 512 << 20
 _LONGEST_LINE = 1 << 24
 _MAX_CELLS = 32_000_000
 _KEYS_SHOWN = 6
-_MOST_DIGITS = 1000
+_MOST_DIGITS = 300  # a float holds 308
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,6 @@ def read_json_table(path: Path, most: int, named: Iterable[str] = ()) -> tuple[A
         raise ScoresError(
             "a text holds half of a character.", remedy="write it in UTF-8, in whole characters"
         ) from error
-    except (pa.ArrowInvalid, OverflowError) as error:
-        problem = "a whole number has more than 64 bits."
-        raise ScoresError(problem, remedy="write it as text, in quotes, or with a decimal point") from error
     samples = {"doc_id", "filtered_resps"} <= columns.keys() and "answer" not in columns
     odd = {name: _odd(columns[name]) for name, array in arrays.items() if array is None}
     usual = {name: own for name, own in _LMMS_EVAL.items() if samples and (name != "prompt" or own not in odd)}
@@ -124,7 +121,7 @@ def _request_of_helm(state: Mapping[str, Any]) -> dict[str, object] | None:
 
 def _whole(digits: str) -> int | _Nested:
     """A whole number; Python reads none of thousands of digits."""
-    return int(digits) if len(digits) < _MOST_DIGITS else _Nested("a whole number of thousands of digits")
+    return int(digits) if len(digits) <= _MOST_DIGITS else _Nested(f"a whole number of more than {_MOST_DIGITS} digits")
 
 
 def _within(value: object, path: str) -> object:
@@ -153,21 +150,30 @@ def _plain(value: object) -> object:
 
 
 def _odd(cells: list[object]) -> str:
-    """What the first nested cell is; else the first of another kind than the first one. Rows are from 1."""
+    """What the first nested cell is, or number without a column; else the first of another kind than the first one.
+    Rows are from 1."""
     for row, cell in enumerate(cells, 1):
         if isinstance(cell, _Nested):
             return f"{cell.what}, first in row {row:,}"
+        if _too_long(cell):
+            return f"a whole number of more than 64 bits, first in row {row:,}"
     kinds = [isinstance(cell, bool) for cell in cells if cell is not None]
     return f"mixed values, first in row {1 + kinds.index(not kinds[0]):,}"
 
 
-def _array(cells: list[object]) -> Any:
+def _too_long(cell: object) -> bool:
+    return isinstance(cell, int) and cell.bit_length() > 63  # and a sign
+
+
+def _array(cells: list[Any]) -> Any:
     """A column, or None for one that is left out. Numbers among texts are written as text, as truth values are."""
     import pyarrow as pa
 
     kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds <= {int}:
+        return None if any(map(_too_long, cells)) else pa.array(cells, pa.int64())
     if kinds <= {int, float}:
-        return pa.array(cells, pa.float64() if float in kinds else pa.int64())
+        return pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
     if kinds <= {str, int, float} or kinds <= {bool}:
         return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
     return None

@@ -251,6 +251,9 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], l
     by_path = [name for name in (*PATH_COLUMNS, ID) if name in names]
     keyed_by = list(KEYS) if set(KEYS) <= set(names) else by_path[:1]
     if not keyed_by:
+        odd = {name.decode(): what.decode() for name, what in (arrow.schema.metadata or {}).items()}
+        if unread := [name for name in (*PATH_COLUMNS, ID) if name in odd]:
+            raise odd_column(unread[0], odd[unread[0]])
         raise ScoresError(
             "no column says which image a row belongs to.",
             remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}, or append `?id=COLUMN`; found: "

@@ -109,7 +109,10 @@ def test_questions_in_other_words_are_read_if_the_address_says_so(tmp_path: Path
         ('{"id": 0, "answer": NaN}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows, first in row 1"),
         ("\n\n", "the table has no row"),
         ('{"id": 0, "answer": null}\n{"id": 1, "answer": "x"}\n', "holds null in 1 of 2 rows"),
-        ('{"id": 99999999999999999999999, "answer": "x"}\n', "a whole number has more than 64 bits"),
+        (
+            '{"id": 99999999999999999999999, "answer": "x"}\n',
+            "'id' holds a whole number of more than 64 bits, first in row 1",
+        ),
         ('{"answer": "x"}\n', "no column says which image"),
         ('{"id": 0, "answer": "x", "answer": "y"}\n', "line 1: the key 'answer' is twice in one object"),
         ('{"id": 0, "answer": "x", "more": [{"a": 1, "a": 2}]}\n', "the key 'a' is twice"),
@@ -182,13 +185,24 @@ def test_a_key_of_a_nested_object_is_read_by_a_path_with_dots(tmp_path: Path, pi
 
 
 @pytest.mark.parametrize("column", ["doc_id", "filtered_resps"])
-def test_a_number_of_thousands_of_digits_is_told_with_its_row_and_column(
-    column: str, tmp_path: Path, pictures: Pictures
+@pytest.mark.parametrize(("digits", "length"), [(20, "64 bits"), (5000, "300 digits")])
+def test_a_number_that_no_column_holds_is_told_with_its_file_column_and_row(
+    column: str, digits: int, length: str, tmp_path: Path, pictures: Pictures
 ) -> None:
-    rows = [{"doc_id": row, "filtered_resps": ["x"]} | ({column: "LONG"} if row == 6 else {}) for row in range(10)]
-    (tmp_path / "a.json").write_text(json.dumps(rows).replace('"LONG"', "9" * 5000), encoding="utf-8")
-    with pytest.raises(ScoresError, match=f"'{column}' holds a whole number of thousands of digits, first in row 7"):
+    rows = [{"doc_id": row, "filtered_resps": [row]} | ({column: "LONG"} if row == 6 else {}) for row in range(10)]
+    (tmp_path / "a.json").write_text(json.dumps(rows).replace('"LONG"', "9" * digits), encoding="utf-8")
+    with pytest.raises(
+        ScoresError, match=f"'{column}' holds a whole number of more than {length}, first in row 7"
+    ) as e:
         opened("answers:a.json", pictures, tmp_path)
+    assert e.value.where == str(tmp_path / "a.json")
+
+
+def test_a_whole_number_beside_fractions_is_a_fraction_however_long(tmp_path: Path, pictures: Pictures) -> None:
+    rows = [{"file": name, PROMPTS[0]: [2**70, 0.5, -3][row % 3], PROMPTS[1]: 0.5} for row, name in enumerate(NAMES)]
+    lines(tmp_path / "s.jsonl", rows)
+    scorer = opened("scores:s.jsonl?values=logit", pictures, tmp_path)
+    assert scorer.log_probabilities(PROMPTS[:2])[0].tolist() == [0.0, 0.5 - 2.0**70]
 
 
 def test_a_list_of_rows_that_names_a_column_twice_is_refused(tmp_path: Path, pictures: Pictures) -> None:
@@ -217,7 +231,6 @@ def test_a_number_that_is_none_is_refused_where_it_is(number: str, tmp_path: Pat
     ("cell", "problem"),
     [
         ("1e", "does not hold numbers (such as '1e')"),
-        (2**64, "a whole number has more than 64 bits"),
         ("\ud800", "a text holds half of a character"),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -81,6 +83,17 @@ def _of_paths(command: Any) -> Any:
 _USAGE: Any = typer.BadParameter.__mro__[1]
 """click's error of an option or argument, which Typer does not offer."""
 
+
+@contextmanager
+def _wrong_usage() -> Iterator[None]:
+    """An error of an option or argument ends with fairgate's exit code: click's own is 2, which no page names."""
+    try:
+        yield
+    except _USAGE as error:
+        error.exit_code = INVALID
+        raise
+
+
 PLUGINS: Registry[Any] = Registry("command", _checked)
 """Commands by the entry points `fairgate.commands`; each is imported when it is called, or for the list of commands."""
 
@@ -102,16 +115,17 @@ class Commands(TyperGroup):
         """Their names: the package's own first."""
         return list(dict.fromkeys([*_OWN, *PLUGINS]))
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parse what is before the command's name."""
+        with _wrong_usage():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; its errors are printed, with its own names of options, and become its exit code."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a path may be no text of the terminal's encoding
-        with friendly(options=_options(self, ctx)):
-            try:
-                return super().invoke(ctx)
-            except _USAGE as error:
-                error.exit_code = INVALID  # click's own is 2, which no page names
-                raise
+        with friendly(options=_options(self, ctx)), _wrong_usage():
+            return super().invoke(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click passes it
         """A command by name, None where there is none."""

@@ -37,8 +37,9 @@ _STOPS = {24: 0, 40: 1}  # after so many runs so few misses do: all LOSS_RUNS sa
 @dataclass(frozen=True, slots=True)
 class CheckOutlook:
     """What a check can decide here: how often it passes a harmless change, the smallest loss of a group that it fails
-    nine times in ten (None: no loss was seen, or none was tried), how many units of each group it needs to pass
-    (None: it passes, or no number helps), and the margin at which those that are there pass (None: it has none)."""
+    nine times in ten (None: none was tried; infinite: none that was tried), how many units of each group, or in all if
+    it has no groups, it needs to pass (None: it passes, or no number helps), and the margin at which those that are
+    there pass (None: it has none)."""
 
     id: str
     decides: bool
@@ -123,9 +124,10 @@ class Simulation:
     def runs(self, suite: Suite, runs: int, loss: tuple[str, str, float] | None = None) -> Iterator[list[CheckResult]]:
         """The results of every run; with a `loss`, (attribute, group, size), that group of the candidate loses it."""
         rng = stream(0, "harmless", *map(str, loss or ()))
-        what = "simulated runs with a harmless change"
+        what = "step 2 of 3: simulated runs with a harmless change"
         if loss is not None:
-            what = f"a loss of '{loss[1]}', size {1 + LOSSES.index(loss[2])} of at most {len(LOSSES)}: simulated runs"
+            size = f"{loss[2]:.2f} ({1 + LOSSES.index(loss[2])} of at most {len(LOSSES)} losses)"
+            what = f"step 3 of 3: simulated runs in which '{loss[1]}' loses {size}"
         if self._approximate:
             of_all = list(self._on_all_images(suite))
             yield from ([moved(check, suite, rng) for check in of_all[run % len(of_all)]] for run in range(runs))
@@ -151,7 +153,7 @@ class Simulation:
             compared = [(at + step) % count for step in range(1 + len(self._against(suite)))]
             yield self._run(suite, rows, self.data.index, compared, rng, None)
             if self._progress is not None:
-                self._progress("decisions about a harmless change", at + 1, count)
+                self._progress("step 2 of 3: decisions about a harmless change", at + 1, count)
 
     def _run(
         self,
@@ -277,6 +279,7 @@ def with_losses(measured: Outlook, simulation: Simulation, suite: Suite) -> Outl
         seen = _seen(simulation, suite, asked, groups, loss)
         losses |= dict.fromkeys(seen, loss)
         asked -= seen
+    losses |= dict.fromkeys(asked, math.inf)
     return replace(measured, checks=tuple(replace(check, loss=losses.get(check.id)) for check in measured.checks))
 
 

@@ -16,7 +16,7 @@ from fairgate import gate, reports
 from fairgate.data import Dataset
 from fairgate.ground.errors import SuiteError
 from fairgate.metrics import METRICS
-from fairgate.studies.power.decidable import CheckOutlook, Outlook, Simulation, outlook, with_losses
+from fairgate.studies.power.decidable import LOSSES, CheckOutlook, Outlook, Simulation, outlook, with_losses
 from fairgate.studies.power.harmless import (
     Change,
     Scores,
@@ -260,14 +260,18 @@ def _proposal(prepared: gate.Prepared, settings: Settings) -> list[str]:
 
 def _note(check: CheckOutlook, unit: str, views: Sequence[str], *, alike: bool, whole: bool) -> str:
     """What a check can decide; a loss of P(true) is simulated `alike` in all images of a group. A check of the `whole`,
-    without groups, sees a group's loss in all images."""
+    without groups, sees a group's loss among all images."""
     if not check.decides:
         either = ", or `--views 16`," if views else ""
-        enough = f"; about {check.needed or 0:,} {unit}s of each group{either} would decide it"
+        enough = (
+            f"; about {check.needed or 0:,} {unit}s{' in all' if whole else ' of each group'}{either} would decide it"
+        )
         return f"watched: a harmless change passes {check.passes:.0%} of the time{enough if check.needed else ''}"
     if check.loss is not None:
+        if check.loss == math.inf:
+            return f"may pass a loss of {LOSSES[-1]:.2f} of one group alone, the largest that was tried"
         spread = ", alike in all its images" if alike else ""
-        fails = "fails where one group alone loses" if whole else "fails a group's loss of"
+        fails = "compares all images as one: fails if a single group loses" if whole else "fails if a group loses"
         return f"{fails} {check.loss:.2f} or more{spread} (9 of 10 times); a smaller loss may pass"
     return f"passes a harmless change {check.passes:.0%} of the time"
 

@@ -65,7 +65,7 @@ def harmless_changes(
     table change places. Its size is set so that 2 to 5% of the answers differ between two such changes, and it has a
     limit, for a model that is sure of everything.
     """
-    done = 0
+    done, most = 0, len(like) + 2 * _TRIES + FEWEST - 2
 
     def scored(name: str, changed: Settings) -> Change:
         nonlocal done
@@ -73,7 +73,7 @@ def harmless_changes(
 
         def show(_: str, images: int, total: int) -> None:
             if progress is not None:
-                progress(f"images scored by harmless change {done} (of at least {FEWEST})", images, total)
+                progress(f"step 1 of 3: harmless change {done} of at most {most}, images scored", images, total)
 
         return Change(name, base_scores(prepared, changed, show))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -49,7 +50,7 @@ def suite_power(
             tier=check.tier,
             margin=check.bound,
             passes=outlook_of.passes,
-            loss=outlook_of.loss,
+            loss=None if outlook_of.loss == math.inf else outlook_of.loss,
             needed=outlook_of.needed,
         )
         for check, outlook_of in zip(compared, measured.checks, strict=True)

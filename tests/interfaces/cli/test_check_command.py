@@ -66,6 +66,7 @@ def test_shards_write_parts_and_merging_all_of_them_ends_as_one_job_does(toy: To
         (["check", "jobs", "--devise", "cpu"], "No such option: --devise"),
         (["check"], "Missing argument"),
         (["chekc"], "No such command"),
+        (["--devise"], "No such option: --devise"),
     ],
 )
 def test_a_wrong_suite_or_option_ends_with_4(toy: Toy, words: list[str], message: str) -> None:

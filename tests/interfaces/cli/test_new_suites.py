@@ -356,7 +356,7 @@ def test_a_measured_suite_states_the_loss_that_each_check_fails_and_watches_what
     suite = gate.prepare("first", toy.root).loaded.suite
     tiers = {check.id: check.tier for check in suite.checks}
     assert tiers["no-group-loses"] == "gate"
-    assert re.search(r"# fails a group's loss of 0\.\d\d or more, alike in all its images \(9 of 10 times\)", text)
+    assert re.search(r"# fails if a group loses 0\.\d\d or more, alike in all its images \(9 of 10 times\)", text)
     watched = [line for line in text.splitlines() if line.lstrip().startswith("# watched: a harmless change passes ")]
     assert len(watched) == list(tiers.values()).count("watch")
     assert {check.margin for check in suite.checks if check.metric in ("p_true", "group_gap")} == {0.1}
