@@ -85,7 +85,7 @@ class ProbeScores:
     all labels' probabilities of a classification that was just scored; they are never written, and scores read from a
     file have none. `more` are further numbers of every image by name, (images,) float64 each, NaN where an image has
     none: of an edit, how much lighter its skin is. `painted` are small JPEGs of some pictures of a generator by row,
-    and never written either.
+    and `right` (images,) the right answers to a question, None without one; neither is ever written.
     """
 
     value: NDArray[np.float64]
@@ -96,6 +96,7 @@ class ProbeScores:
     contests: tuple[Contest, ...] = field(default=(), repr=False, compare=False)
     more: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     painted: Mapping[int, bytes] = field(default_factory=dict, repr=False, compare=False)
+    right: NDArray[Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def judged(self) -> NDArray[np.bool_]:

@@ -345,4 +345,4 @@ def scored(items: Sequence[Item], given: Sequence[str]) -> ProbeScores:
     more = {name: numbers.astype(np.float64) for name, numbers in more.items()}
     named = asked & (more["abstained"] == 0) & (more["unreadable"] == 0)
     correct = (more["right"] == 1) if has_right.any() else None
-    return ProbeScores(named.astype(np.float64), answers, correct, more=more)
+    return ProbeScores(named.astype(np.float64), answers, correct, more=more, right=right)

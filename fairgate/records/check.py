@@ -36,7 +36,8 @@ class Waiver(RecordPart):
 class MemberResult(RecordPart):
     """One image of a set as a report shows it: the group depicted, what was measured, what the model said.
 
-    `correct`: whether `predicted` is the true label; None where nothing was predicted.
+    `correct`: whether `predicted` is the true label; None where nothing was predicted. `right` is what a wrong answer
+    should have been, if the probe knows it for every image.
     """
 
     member: str
@@ -44,6 +45,7 @@ class MemberResult(RecordPart):
     value: Number
     predicted: str | None = None
     correct: bool | None = None
+    right: str | None = None
 
 
 class WorstSet(RecordPart):

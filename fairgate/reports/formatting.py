@@ -33,7 +33,6 @@ ANSWERED: Final = "answered"
 WHY: Final = 200  # characters of a reason in a headline
 COMMIT: Final = 10
 """Characters of a commit that are shown."""
-_NO_OPTION: Final = ("abstained", "unreadable", "not_asked")
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -165,11 +164,6 @@ def measured_as(record: RunRecord, check: CheckResult) -> str:
     return own_values().get(kind) or INSTALLED.value(kind)
 
 
-def answer_words(answer: str, longest: int) -> str:
-    """`answered “yes”`, or what an answer is read as that names no option: `abstained`."""
-    return answer.replace("_", " ") if answer in _NO_OPTION else f"answered “{clean(answer, longest)}”"
-
-
 def subjects_of(record: RunRecord) -> set[str]:
     """Every subject that the record names."""
     named = {check.subject for check in record.checks if check.subject is not None}
@@ -241,9 +235,10 @@ def tally(record: RunRecord) -> dict[ShownVerdict, int]:
     return {verdict: counts[verdict] for verdict in READING_ORDER}
 
 
-def totals(record: RunRecord) -> str:
-    """`2 failed, 1 inconclusive, 1 waived, 14 passed`: every verdict that occurs."""
-    counts = [f"{count} {COUNTED[place]}" for place, count in tally(record).items() if count]
+def totals(record: RunRecord, **counted: str) -> str:
+    """`2 failed, 1 inconclusive, 1 waived, 14 passed`: every verdict that occurs, some `counted` under other names."""
+    names = {**COUNTED, **counted}
+    counts = [f"{count} {names[place]}" for place, count in tally(record).items() if count]
     return ", ".join(counts) or "no check was run"
 
 

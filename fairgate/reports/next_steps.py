@@ -51,6 +51,12 @@ def next_steps(record: RunRecord, *, names: bool = True, pictures: str | None = 
     return [*_remedies(closing), *(step for several in steps for step in several)]
 
 
+def in_artifact(record: RunRecord) -> str:
+    """Where the pictures are, for a text that is read elsewhere; the artifact has the name that `init` gives it."""
+    named = f"fairness-report-{record.suite}" if _COPIED.fullmatch(record.suite) else "fairness-report"
+    return f"in report.html (in CI, of the run's artifact, such as {named})"
+
+
 def _remedies(closing: Sequence[CheckResult]) -> Iterator[NextStep]:
     """What the errors themselves advise, each advice once."""
     lines = [line.strip() for check in closing if check.verdict == "error" for line in check.reason.splitlines()[1:]]

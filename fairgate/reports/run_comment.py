@@ -17,7 +17,8 @@ from fairgate.reports import formatting as words
 from fairgate.reports import run_remarks
 from fairgate.reports.ci import github_annotations
 from fairgate.reports.data_table import markdown_table
-from fairgate.reports.next_steps import NextStep, next_steps
+from fairgate.reports.member_words import taken_words
+from fairgate.reports.next_steps import NextStep, in_artifact, next_steps
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_tables import checks_table, groups_table, own_intervals
 from fairgate.reports.sentences import compared_with_nothing, sentence
@@ -159,7 +160,7 @@ def _next(record: RunRecord, detail: _Detail) -> str:
         return ""
     blocks = [
         "\n\n".join([escape(f"{step.what[0].upper()}{step.what[1:]}", 8 * detail.clip), *_copied(step, detail)])
-        for step in next_steps(record, names=False)[: detail.notices]
+        for step in next_steps(record, names=False, pictures=in_artifact(record))[: detail.notices]
     ]
     return "\n\n".join(["**What next**", *blocks]) if blocks else ""
 
@@ -176,6 +177,7 @@ def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detai
     rest, without = compared_with_nothing(failing, record)
     for check in rest:
         parts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
+        parts += [escape(taken, detail.clip)] if (taken := taken_words(check, record)) else []
         parts += [escape(text, detail.clip) for text in run_remarks.verdict_notes(check, record)]
         lines.append(f"- {words.SYMBOL[check.verdict]} {'; '.join(parts)}")
     lines = words.at_most(lines, detail.sentences, "- and {} more")

@@ -17,6 +17,7 @@ from fairgate.reports import charts, run_tables
 from fairgate.reports import formatting as words
 from fairgate.reports.contact_sheet import ContactSheet, contact_sheets
 from fairgate.reports.data_table import Table
+from fairgate.reports.member_words import answer_words, right_words, value_words
 from fairgate.reports.next_steps import shown_sets
 from fairgate.reports.outputs import Output, Painted, PictureSource, register
 from fairgate.reports.standalone_page import PageFilter, data_uri, filter_of, render_page
@@ -173,13 +174,14 @@ class _Views:
             place = (worst.set_id, member.member)
             uri = None if shown_at else self.album.uris.get(place)
             lack = None if uri or shown_at else "unreadable" if place in self.album.unreadable else "no picture"
-            answer = words.answer_words(member.predicted, 60) if unit == words.ANSWERED and member.predicted else None
+            answer = answer_words(member, 60) if unit == words.ANSWERED and member.predicted else None
             mark = None
             if ends and answer is None and member.value in ends:
                 mark = "lowest" if member.value == ends[0] else "highest"
             drawn = unit == "P(true)" and member.value is not None and 0 <= member.value <= 1
             share = charts.percent(100 * (member.value or 0.0)) if drawn else None
-            views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share, "answer": answer})
+            said = {"answer": answer, "measured": value_words(unit, member), "right": right_words(member, 60)}
+            views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share, **said})
         subject = clean(worst.subject, 80) if len(words.subjects_of(self.record)) > 1 and check.subject is None else ""
         how_bad = ""
         if worst.spread is not None:

@@ -146,17 +146,17 @@ def saturated(checks: Sequence[CheckResult]) -> list[Remark]:
         values = {part.value if check.baseline is None else part.baseline for part in parts} - {None}
         if len(values) == 1 and (end := values.pop()) in (0.0, 1.0):
             best = (end == 1) == (check.better == "higher")
-            whose = "as a baseline, this run" if check.baseline is None else f"the {check.against or 'baseline'}"
+            whose = "this run" if check.baseline is None else f"the {check.against or 'baseline'}"
             ends.setdefault((whose, best, spec.turns, end), {})[check.item] = bool(check.groups)
     noted = []
     for (whose, best, turns, end), items in ends.items():
         named = listed([clean(item, 120) for item in items], 3)
-        where = f"{named}: {whose} is {number(end)}{' in every group' if all(items.values()) else ''}, the"
+        where = f"{named}: {number(end)} in {'every group of ' if all(items.values()) else ''}{whose}, the"
         if best:
-            text = f"{where} best there is: a gain cannot show"
-            text += ", and a loss shows only once an answer turns" if turns else ""
+            text = f"{where} best possible value: no gain can show"
+            text += ", and a loss only when an answer becomes wrong" if turns else ""
         else:
-            text = f"{where} worst there is: a loss cannot show, so that the check cannot fail"
+            text = f"{where} worst possible value: no loss can show, and the check cannot fail"
         noted.append(Remark("note" if best else "warning", text))
     return noted
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import clean, listed
 from fairgate.ground.number_format import ABSENT, interval, number, p_value, signed, with_interval
-from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
+from fairgate.records import CheckResult, MemberResult, RunRecord, Verdict, WorstSet
 from fairgate.reports import formatting as words
 from fairgate.reports import run_remarks
 from fairgate.reports.ci import inert
 from fairgate.reports.data_table import fold_name, text_table
+from fairgate.reports.member_words import answer_words, value_words
 from fairgate.reports.next_steps import next_steps
-from fairgate.reports.sentences import compared_with_nothing
+from fairgate.reports.sentences import compared_with_nothing, lacks_baseline
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,9 +30,12 @@ _PROSE: Final = re.compile(
     r"(?:notice|note|warning|coverage|next|needs approval|missing|baseline|anchor|MLflow|W&B|worst \w+): |[✗?!✓] "
     r"|\S+: measured; "
 )
+_WHOLE: Final = re.compile(r"\[[^][]{1,30}\]|\([^()]{1,30}\)|margin [\d.,]+")
+"""What no line breaks within: an interval, two values, a margin."""
 _CHECK_WIDTH: Final = 20
 _NARROW_CHECK: Final = 16
 """Letters of a check's name in a line, where the terminal has fewer than _WIDE columns: what 80 of them leave."""
+_TIED: Final = "\u00a0"  # a space that textwrap does not break at
 _CHANGES: Final = 8
 _FAILING: Final = 10
 _WAIVED: Final = 5
@@ -46,30 +50,36 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
     a bound whose it is. A bound of `Δ 0.020` is the margin of a `no_worse_than` check; `fair` and `95%` under a bound
     are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time. `of female × dark`
     under a check's name is the group that its numbers are of. In a terminal of fewer
-    than 100 columns (`width`), names and intervals take more lines, so that 80 are enough for all that is there.
+    than 100 columns (`width`), names take more lines, `0.812 → 0.790` is one column, and the p-value is under the
+    change, so that 80 are enough for all that is there, and no interval is broken.
     """
     narrow = width < _WIDE
     names = _NARROW_CHECK if narrow else _CHECK_WIDTH
-
-    def limits(lo: float | None, hi: float | None) -> str:
-        return interval(lo, hi).replace(", ", ",\n" if narrow else ", ")
-
     rows: list[list[str | tuple[str, str]]] = []
     for check in words.reading_order(record.checks):
-        regression = check.rule == "no_worse_than"
+        regression, anchored = check.rule == "no_worse_than", "(anchor)" if check.against == "anchor" else ""
+        before, now = number(check.baseline), number(check.value, check.status)
+        reach = "" if regression else interval(check.lo, check.hi)
+        change, p = _stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi)), p_value(check.p_adjusted)
+        if narrow:
+            ends = now if check.baseline is None else f"{before} → {now}"
+            tested = "" if check.p_adjusted is None else f"adj. p {p}"
+            numbers = [_stacked(ends, reach, anchored), _stacked(change, tested), _bound(check)]
+        else:
+            numbers = [_stacked(before, anchored), _stacked(now, reach), change, _bound(check), p]
+        verdict = "no baseline yet" if lacks_baseline(check, record) else check.verdict
         rows.append(
             [
                 (_named(check, names), "bold" if check.verdict == "fail" else ""),
-                _stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else ""),
-                _stacked(number(check.value, check.status), "" if regression else limits(check.lo, check.hi)),
-                _stacked(signed(check.delta), limits(check.delta_lo, check.delta_hi)),
-                _bound(check),
-                p_value(check.p_adjusted),
-                (_stacked(f"{words.SYMBOL[check.verdict]} {check.verdict}", _waived(check)), _STYLE[check.verdict]),
+                *numbers,
+                (_stacked(f"{words.SYMBOL[check.verdict]} {verdict}", _waived(check)), _STYLE[check.verdict]),
             ]
         )
+    compared = any(check.baseline is not None for check in record.checks)
     columns = ("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict")
-    return text_table(columns, rows, padding=(0, 0 if narrow else 1, 0, 0))
+    if narrow:
+        columns = ("check", ">baseline → now" if compared else ">now", ">delta", "bound", "verdict")
+    return text_table(columns, rows, padding=(0, 1, 0, 0))
 
 
 def terminal_summary(
@@ -81,14 +91,14 @@ def terminal_summary(
     line says so of its checks. `report`: the folder that the run is written to."""
     failing, waived, _ = words.by_outcome(words.reading_order(record.checks))
     if first_baseline:
-        failing = [result for result in failing if (result.rule, result.verdict) != ("no_worse_than", "inconclusive")]
+        failing = [result for result in failing if not lacks_baseline(result, record)]
     lines = _surroundings(record)
     told = None if first_baseline else record
     excused = [
         f"{words.SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, "
         f"{run_remarks.excuse_words(check, told)}"
         for check in waived
-        if check.verdict != "pass"
+        if check.verdict != "pass" and not (first_baseline and lacks_baseline(check, record))
     ]
     lines += words.at_most(excused, _WAIVED, "  and {} more, waived or watched, in the table")
     lines += [f"note: {clean(text)}" for text in run_remarks.table_notes(record.checks)]
@@ -126,8 +136,9 @@ def fitted(line: str, width: int) -> list[str]:
         return [*(f"{part} \\" for part in parts[:-1]), parts[-1]]
     if _PROSE.match(line) is None:
         return [line]
+    line = _WHOLE.sub(lambda words: words[0].replace(" ", _TIED), line)
     wrapped = textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return [inert(part) for part in wrapped]
+    return [inert(part.replace(_TIED, " ")) for part in wrapped]
 
 
 def _surroundings(record: RunRecord) -> list[str]:
@@ -173,7 +184,10 @@ def _headline(record: RunRecord, first_baseline: bool) -> str:
     """The verdict with its totals."""
     if first_baseline and record.verdict == "inconclusive":
         verdict = "measured; what needs a baseline is decided from the next run on"
-        return f"{clean(record.suite, 80)}: {verdict} ({words.totals(record)})"
+        undecided = [check for check in record.checks if words.shown_verdict(check) == "inconclusive"]
+        alone = all(lacks_baseline(check, record) for check in undecided)
+        totals = words.totals(record, **({"inconclusive": "without a baseline yet"} if alone else {}))
+        return f"{clean(record.suite, 80)}: {verdict} ({totals})"
     symbol = words.SYMBOL[words.headline_verdict(record)]
     if words.common_cause(record) is not None:  # the line above has the reason
         return f"{symbol} {clean(record.suite, 80)}: no verdict, {words.uncomputed_words(record)}"
@@ -215,16 +229,18 @@ def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
     if not measured:
         return line
     if words.measured_as(record, check) == words.ANSWERED:
-        groups = dict[str, str]()  # of the first to answer so
+        first = dict[str, MemberResult]()  # to answer so
         for member in measured:
-            groups.setdefault(member.predicted or "", member.group)
-        shown = [f"{clean(group, 80)}, {words.answer_words(answer, 40)}" for answer, group in groups.items() if answer]
+            first.setdefault(member.predicted or "", member)
+        shown = [f"{clean(each.group, 80)}, {answer_words(each, 40)}" for answer, each in first.items() if answer]
         return f"{line}: {'; '.join(shown[:2])}" if shown else line
+    unit = words.measured_as(record, check)
     low = min(measured, key=lambda member: member.value or 0.0)
     high = max(measured, key=lambda member: member.value or 0.0)
-    taken = f", taken for {clean(low.predicted, 40)}" if low.predicted and low.correct is False else ""
-    line += f": {clean(low.group, 80)}, {words.measured_as(record, check)} {number(low.value)}{taken}"
-    return line if low is high else f"{line}; {clean(high.group, 80)}, {number(high.value)}"
+    taken = f"taken for {clean(low.predicted, 40)}" if low.predicted and low.correct is False else ""
+    value = value_words(unit, low)
+    line += f": {', '.join(filter(None, (clean(low.group, 80), '' if value == 'wrong' and taken else value, taken)))}"
+    return line if low is high else f"{line}; {clean(high.group, 80)}, {value_words(unit, high, short=True)}"
 
 
 def baseline_lines(record: RunRecord) -> list[str]:

@@ -70,17 +70,17 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
 
 def compared_with_nothing(checks: Sequence[CheckResult], record: RunRecord) -> tuple[list[CheckResult], str]:
     """The checks without those that have no baseline, and one sentence for these; with a single one, all and none."""
-    lacking = [
-        check
-        for check in checks
-        if record.baseline is None
-        and (check.rule, check.verdict, check.delta, reference(check))
-        == ("no_worse_than", "inconclusive", None, "baseline")
-    ]
+    lacking = [check for check in checks if lacks_baseline(check, record)]
     if len(lacking) < 2:
         return list(checks), ""
     rest = [check for check in checks if check not in lacking]
     return rest, f"{len(lacking)} checks were not compared: there is no baseline"
+
+
+def lacks_baseline(check: CheckResult, record: RunRecord) -> bool:
+    """Whether a check is undecided for want of a baseline alone."""
+    facts = (check.rule, check.verdict, check.delta, reference(check))
+    return record.baseline is None and facts == ("no_worse_than", "inconclusive", None, "baseline")
 
 
 def by_attribute(check: CheckResult) -> list[tuple[str | None, list[GroupResult]]]:
@@ -223,8 +223,8 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
     else:  # one number of all groups, whose worst may have been another in the baseline
         now = "" if check.worst_group is None else f" of the worst group, now {clean(check.worst_group, 80)},"
         change = f"{size}{metric}{now} {_moved(check, check)} against the {other}"
-    theirs = f"at the {other}'s label temperature, " if check.only_tempered else ""
-    return f"{theirs}{change}; margin {number(check.bound)}{_unsettled(check, record, worst)}"
+    theirs = f" (at the {other}'s label temperature)" if check.only_tempered else ""
+    return f"{change}; margin {number(check.bound)}{theirs}{_unsettled(check, record, worst)}"
 
 
 def _others(check: CheckResult, record: RunRecord) -> str:
@@ -244,9 +244,14 @@ def _both_ends(check: CheckResult, group: GroupResult, others: str) -> str:
         return f"{moved}{' since the anchor' if anchored else ''}"
     since = "in the anchor" if anchored else "before"
     if abs(group.value - group.baseline - (group.delta or 0.0)) < _ROUND_OFF:
-        return f"{gap_words(group.baseline, others)} {since} and {gap_words(group.value)} now"
+        return f"{_place(group.baseline, others)} {since} and {_place(group.value)} now"
     compared, apart = _apart(check)
-    return f"{moved} {compared} ({gap_words(group.baseline)} {since} and {gap_words(group.value)} now {apart})"
+    return f"{moved} {compared} ({_place(group.baseline)} {since} and {_place(group.value)} now {apart})"
+
+
+def _place(gap: float, others: str = "") -> str:
+    """A gap in words; one that three decimals do not show is none."""
+    return gap_words(0.0 if abs(gap) < _ROUND_OFF else gap, others)
 
 
 def _apart(check: CheckResult) -> tuple[str, str]:

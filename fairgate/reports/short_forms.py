@@ -17,7 +17,7 @@ from fairgate.ground.markdown import web_address
 from fairgate.ground.number_format import share_words
 from fairgate.records import RunRecord, Verdict
 from fairgate.reports import formatting as words
-from fairgate.reports.next_steps import NextStep, next_steps
+from fairgate.reports.next_steps import NextStep, in_artifact, next_steps
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_remarks import approval_command, approvals_needed, cause_lines, notices
 from fairgate.reports.sentences import sentence
@@ -128,7 +128,9 @@ def _nameless(reason: str) -> str:
 
 def _short(record: RunRecord) -> list[NextStep]:
     """The steps without the lines of a suite file, which are in the comment."""
-    return [step for step in next_steps(record, names=False) if len(step.lines) < 2][:_STEPS]
+    return [step for step in next_steps(record, names=False, pictures=in_artifact(record)) if len(step.lines) < 2][
+        :_STEPS
+    ]
 
 
 def render_slack(record: RunRecord, report_url: str | None = None) -> str:

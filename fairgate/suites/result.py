@@ -178,6 +178,8 @@ def _worst_set(code: int, assessed: Assessed, index: GroupedRows, scores: ProbeS
     cell = assessed.cell
     places = np.flatnonzero(cell.set_code == code)
     rows = cell.rows[places[:MEMBERS_SHOWN]]
+    right = scores.truth if scores.right is None else scores.right
+    wrong = scores.judged & ~scores.correct if scores.correct is not None else np.zeros(len(scores.value), dtype=bool)
     return WorstSet(
         set_id=str(cell.set_ids[code]),
         subject=str(cell.subject[places[0]]),
@@ -189,6 +191,7 @@ def _worst_set(code: int, assessed: Assessed, index: GroupedRows, scores: ProbeS
                 value=float(scores.value[row]),
                 predicted=None if scores.predicted is None else str(scores.predicted[row]),
                 correct=bool(scores.correct[row]) if scores.correct is not None and scores.judged[row] else None,
+                right=str(right[row]) if right is not None and wrong[row] else None,
             )
             for row in rows
         ],

@@ -141,6 +141,8 @@ def test_a_harmless_change_passes_and_a_biased_one_fails(root: Path, write: Any,
     assert record.verdict == "fail"
     assert (checks["groups"].verdict, checks["groups"].worst_group) == ("fail", "female")
     assert checks["groups"].value == 0.5
+    shown = [member for worst in checks["groups"].worst_sets for member in worst.members]
+    assert {(member.predicted, member.correct, member.right) for member in shown} == {("no", False, "yes")}
 
 
 def test_a_sample_that_one_run_lacks_never_helps_it(root: Path) -> None:

@@ -50,9 +50,33 @@ def test_in_eighty_columns_nothing_is_cut_either(record: RunRecord) -> None:
     shown, whole = _printed(record, 80), _printed(record)
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
-    for word in re.findall(r"[≥≤Δ] [0-9.]+|<?[0-9.]+ [✗!?✓] \w+|[✗!?✓] \w+", re.sub(" +", " ", whole)):
-        assert word in re.sub(" +", " ", shown), f"a bound, a p or a verdict that is not whole: {word}"
-    assert shown.replace("\n", " ").count("]") == whole.replace("\n", " ").count("]")
+    for word in re.findall(r"[≥≤Δ] [0-9.]+|[✗!?✓] \w+|\[[−0-9][^]]+\]", whole):
+        assert word in shown, f"a bound, a verdict or an interval that is not whole: {word}"
+    for p in re.findall(r"(<?[0-9.]+) +[✗!?✓]", whole):
+        assert f"adj. p {p}" in shown
+
+
+@pytest.mark.parametrize("width", range(30, 110, 7))
+def test_no_line_breaks_within_an_interval_two_values_or_a_margin(width: int) -> None:
+    text = "✗ accuracy of dark fell by 0.120 (0.820 to 0.700), is 0.500 [0.470, 0.530]; margin 0.020; too few"
+    lines = fitted(text, width)
+    for whole in ("(0.820 to 0.700)", "[0.470, 0.530]", "margin 0.020"):
+        assert any(whole in line for line in lines), lines
+    assert " ".join(line.strip() for line in lines) == text
+
+
+def test_a_check_that_only_lacks_a_baseline_says_so_in_its_row(record: RunRecord) -> None:
+    changes = {"verdict": "inconclusive", "delta": None, "baseline": None, "groups": [], "worst_group": None}
+    checks = [
+        check.model_copy(update={**changes, "delta_lo": None, "delta_hi": None, "p_adjusted": None})
+        if check.rule == "no_worse_than"
+        else check
+        for check in record.checks
+    ]
+    first = record.model_copy(update={"checks": checks, "baseline": None, "verdict": "inconclusive"})
+    assert "? no baseline yet" in _printed(first, 80)
+    assert "inconclusive" not in _printed(first)
+    assert "without a baseline yet" in terminal_summary(first, first_baseline=True)[-1]
 
 
 def test_long_names_of_checks_break_at_hyphens_and_before_the_subject() -> None:

@@ -458,7 +458,9 @@ def test_noise_that_turns_no_answer_is_stated_and_a_refusal_gives_the_margin_tha
     assert code == 0, output
     text = (toy.root / "fairness_suites" / "right.yaml").read_text(encoding="utf-8")
     assert "0.0% of answers differ between two" in text
-    assert re.search(r"# note: .*: the baseline is 1.000 in every group, the best there is: a gain cannot show", text)
+    assert re.search(
+        r"# note: .*: 1.000 in every group of the baseline, the best possible value: no gain can show", text
+    )
     code, output = new(toy.root, "wrong", *words, "--model", "labels:wrong.csv", "--tolerates", "0.01")
     assert code == 4, output
     assert "at a margin of 0.01" in output
