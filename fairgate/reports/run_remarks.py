@@ -207,7 +207,7 @@ def excuse_words(check: CheckResult, record: RunRecord | None = None) -> str:
     if check.waived:
         return f"waived until {until}: {reason}"
     if waiver.expired:
-        return f"NOT waived: the waiver expired, its last day was {until}: {reason}"
+        return f"NOT waived: the waiver ended with {until} (its reason: {reason})"
     return f"not waived, since it could not be computed (a waiver is valid until {until}): {reason}"
 
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import boundless, gap_words, number, share_words, signed, with_interval
+from fairgate.ground.number_format import boundless, gap_words, number, share_words, with_interval
 from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     compared_with,
@@ -115,7 +115,7 @@ def too_small(check: CheckResult, record: RunRecord) -> str:
         return ""
     unit = unit_of(record)
     if not check.groups:
-        few = f"only {share_words(check.n_sets, unit)}, judged from {check.min_sets:,}"
+        few = f"only {share_words(check.n_sets, unit)}, and a verdict takes {check.min_sets:,}"
         return few if check.n_sets < check.min_sets else ""
     small = sorted(check.small_groups, key=lambda group: group.n_sets)
     names = listed(small, lambda group: f"{clean(group.group, 80)} ({group.n_sets:,} of {check.min_sets:,})")
@@ -194,9 +194,9 @@ def reaching_over(check: CheckResult) -> str:
         return part.lo < check.bound < part.hi or (_sized(check) and part.lo < -check.bound < part.hi)
 
     if inside(check):
-        return "the interval reaches over the bound"
+        return "the bound is inside the interval"
     names = listed([group for group in check.undecided_groups if inside(group)], lambda group: clean(group.group, 80))
-    return f"the interval of {names} reaches over the bound" if names else ""
+    return f"the bound is inside the interval of {names}" if names else ""
 
 
 def _regression(check: CheckResult, record: RunRecord) -> str:
@@ -216,7 +216,7 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
         ends = {id(group): _both_ends(check, group, "" if at else others) for at, group in enumerate(named)}
         change = listed(named, lambda group: f"{clean(group.group, 80)} {ends[id(group)]}")
         if not named:
-            change = f"the worst group's gap to {others} moved by {signed(delta)}"
+            change = f"the worst group {_shift(delta, others)}"
     elif named:
         change = listed(named, lambda group: f"of {clean(group.group, 80)} {_moved(check, group)}")
         change = f"{size}{metric} {change}{',' if len(named) > 1 else ''} against the {other}"
@@ -232,14 +232,14 @@ def _others(check: CheckResult, record: RunRecord) -> str:
     if record.dataset.counterfactual:
         return "its set-mates"
     judged = 0 < len(check.small_groups) < len(check.groups)
-    return "the mean of the groups that are judged" if judged else "the mean of all groups"
+    return "the mean of the judged groups" if judged else "the mean of all groups"
 
 
 def _both_ends(check: CheckResult, group: GroupResult, others: str) -> str:
     """A group's gap to the others before and now; the change alone, of a record without both, and also if it is not
     the difference of the two."""
     anchored = reference(check) == "anchor"
-    moved = f"moved by {signed(group.delta)} in its gap{f' to {others}' if others else ''}"
+    moved = _shift(group.delta or 0.0, others)
     if group.baseline is None or group.value is None:
         return f"{moved}{' since the anchor' if anchored else ''}"
     since = "in the anchor" if anchored else "before"
@@ -247,6 +247,12 @@ def _both_ends(check: CheckResult, group: GroupResult, others: str) -> str:
         return f"{_place(group.baseline, others)} {since} and {_place(group.value)} now"
     compared, apart = _apart(check)
     return f"{moved} {compared} ({_place(group.baseline)} {since} and {_place(group.value)} now {apart})"
+
+
+def _shift(delta: float, others: str) -> str:
+    """`lost 0.310 against its set-mates`."""
+    shift = f"{'lost' if delta < 0 else 'gained'} {number(abs(delta))}" if delta else "kept its place"
+    return f"{shift} against {others}" if others else shift
 
 
 def _place(gap: float, others: str = "") -> str:
@@ -258,7 +264,7 @@ def _apart(check: CheckResult) -> tuple[str, str]:
     """What a change is of that is not the difference of the two values beside it, and what these are of."""
     spec = spec_of(check)
     if spec is None or not spec.tempered:
-        return "in what both runs have", "over all"
+        return "on what both runs scored", "over all that each scored"
     own, theirs = "at the model's own label temperature", f"at the {reference(check)}'s label temperature"
     return (own, theirs) if check.only_tempered else (theirs, own)
 
@@ -269,7 +275,7 @@ def _moved(check: CheckResult, part: CheckResult | GroupResult) -> str:
     ends, turned = "", ""
     if before is not None and now is not None:
         whole = abs(now) - abs(before) if sized else now - before
-        ends = f" ({number(before)} to {number(now)})"
+        ends = f" ({number(before)} to {number(now)})" if before != now else f" ({number(now)} before and now)"
         turned = ", its sign did" if sized and before * now < 0 else ""
         if abs(whole - delta) >= _ROUND_OFF:
             compared, apart = _apart(check)
@@ -299,5 +305,9 @@ def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None)
     small = {id(group) for group in check.small_groups}
     others = [group for group in check.undecided_groups if id(group) not in small and group is not worst]
     also = listed(worst_first(check, others), lambda group: clean(group.group, 80))
-    words = f"; too few {unit_of(record)}s to tell ({enough_words(check)} would)" if check.sets_needed else _NOT_SETTLED
+    words = (
+        f"; too few {unit_of(record)}s to tell ({enough_words(check)} would be enough)"
+        if check.sets_needed
+        else _NOT_SETTLED
+    )
     return f"{words}; undecided too: {also}" if also else words

@@ -176,7 +176,7 @@ def test_a_record_from_before_groups_had_verdicts_names_its_worst_group() -> Non
 def test_a_check_without_groups_that_is_too_small_says_so() -> None:
     none: dict[str, object] = {"groups": [], "over": None, "worst_group": None, "n_sets": 12}
     check = bounded(TWO, "inconclusive").model_copy(update=none)
-    assert sentence(check, example_record([check])).endswith("; only 12 sets, judged from 30")
+    assert sentence(check, example_record([check])).endswith("; only 12 sets, and a verdict takes 30")
 
 
 def test_junit_and_pytest_name_every_failing_group(record: RunRecord) -> None:

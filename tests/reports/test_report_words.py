@@ -61,9 +61,9 @@ def test_an_intersectional_failure_names_the_group_and_how_far_it_fell(record: R
 
 def test_an_unsettled_check_lacks_sets_or_images_only_where_more_of_them_would_settle_it(record: RunRecord) -> None:
     thin = gap_check("pilot", "inconclusive")
-    assert sentence(thin, record).endswith("margin 0.040; too few sets to tell (about 340 per group would)")
+    assert sentence(thin, record).endswith("margin 0.040; too few sets to tell (about 340 per group would be enough)")
     assert sentence(thin, photographs_record()).endswith(
-        "margin 0.040; too few images to tell (about 340 per group would)"
+        "margin 0.040; too few images to tell (about 340 per group would be enough)"
     )
     corrected_away = thin.model_copy(update={"sets_needed": None})
     assert sentence(corrected_away, record).endswith("margin 0.040; not settled")
@@ -88,7 +88,7 @@ def _regression(**changes: object) -> CheckResult:
         ),
         (
             {"metric": "group_gap", "delta": 0.01},
-            "the worst group's gap to its set-mates moved by +0.010; margin 0.020",
+            "the worst group gained 0.010 against its set-mates; margin 0.020",
         ),
     ],
 )

@@ -34,12 +34,12 @@ def test_a_waiver_in_a_comment_is_fenced_as_yaml_and_a_command_as_a_shells() -> 
 def test_an_interval_that_reaches_over_a_bound_wants_more_images_of_the_groups_it_is_of() -> None:
     over = situations.by_title()["A bound inside of the interval"]
     assert [step.what for step in next_steps(over)] == [
-        "to settle by-group: score more images (the interval reaches over the bound)"
+        "to settle by-group: score more images (the bound is inside the interval)"
     ]
     groups = [situations.group("Black", None, 0.74, "inconclusive"), situations.group("White", None, 0.9, "pass")]
     check = situations.bounded(groups=groups, value=0.9, worst_group="White", verdict="inconclusive")
     (step,) = next_steps(situations.photographs(check))
-    assert step.what == "to settle by-group: score more images (the interval of Black reaches over the bound)"
+    assert step.what == "to settle by-group: score more images (the bound is inside the interval of Black)"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from fairgate.reports.sentences import sentence
 
 CHANGED = "ate definition changed: 3 changes since the merge base 89abcdef89 (git:origin/main)"
 HELD = "waived until 2027-03-01: retraining in #412"
-EXPIRED = "NOT waived: the waiver expired, its last day was 2026-01-31: until the new release"
+EXPIRED = "NOT waived: the waiver ended with 2026-01-31 (its reason: until the new release)"
 DECIDED = "decided by the merge base's bound 0.900; this change says 0.850, by which it would pass"
 AGAIN = "the baseline was scored again in this run: the dataset's release differs: occupations/v1 before, v2 now"
 ELSEWHERE = "the baseline was scored with device cuda, this run with device cpu"

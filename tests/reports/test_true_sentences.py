@@ -19,7 +19,7 @@ from fairgate.reports import sentence
 
 NAMES = ("White", "Black", "East Asian", "dark × female", "70-130", "Middle Eastern")
 NUMBER = r"(?:≈0|[−+\d][\d.]*)"
-APART = r"in what both runs have|at the (?:model's own|baseline's|anchor's) label temperature"
+APART = r"on what both runs scored|at the (?:model's own|baseline's|anchor's) label temperature"
 numbers = st.floats(-1, 1).map(lambda value: round(value, 4) + 0.0)
 METRICS = {
     **{"group_gap": "gap", "accuracy_gap": "gap", "accuracy": "plain", "p_true": "plain", "max_skew_at_k": "plain"},
@@ -94,7 +94,7 @@ def require_apart(check: CheckResult, words: str, whole: float, delta: float | N
     assert bool(words) == (abs(whole - delta) >= 0.0005)
     if words:
         own = "model's own" if check.only_tempered else f"{check.against}'s"
-        wanted = f"at the {own} label temperature" if check.metric in TEMPERED else "in what both runs have"
+        wanted = f"at the {own} label temperature" if check.metric in TEMPERED else "on what both runs scored"
         assert words == wanted
 
 
@@ -114,7 +114,7 @@ def gap(text: str) -> float:
 def require_gaps(text: str, check: CheckResult, others: str) -> list[str]:
     side = rf"(level|{NUMBER} (?:ahead|behind))"
     joined = rf"(?: of| with)?(?: {re.escape(others)})?"
-    moved = rf"(?:moved by ({NUMBER}) in its gap(?: to {re.escape(others)})? ({APART}) \()?"
+    moved = rf"(?:(?:lost|gained|kept) ({NUMBER}|its place)(?: against {re.escape(others)})? ({APART}) \()?"
     told = re.findall(
         rf"({'|'.join(map(re.escape, NAMES))}) {moved}{side}{joined} (?:before|in the anchor) and {side} now", text
     )
@@ -125,16 +125,18 @@ def require_gaps(text: str, check: CheckResult, others: str) -> list[str]:
         assert group.value is not None
         assert abs(gap(before) - group.baseline) <= 0.00051
         assert abs(gap(now) - group.value) <= 0.00051
-        assert ("behind" in now) == (group.value < 0)
-        assert ("ahead" in before) == (group.baseline > 0)
+        assert ("behind" in now) == (group.value <= -0.0005)
+        assert ("ahead" in before) == (group.baseline >= 0.0005)
         require_apart(check, words, group.value - group.baseline, group.delta)
-        assert not delta or near(delta, group.delta or 0.0)
+        if delta and delta != "its place":
+            assert near(delta, abs(group.delta or 0.0))
+            assert (f"{name} lost" in text) == ((group.delta or 0.0) < 0)
     return [name for name, *_ in told]
 
 
 def require_changes(text: str, check: CheckResult) -> list[str]:
     moves, sized = rf"did not change|fell by {NUMBER}|rose by {NUMBER}", METRICS[check.metric] == "size"
-    ends = rf" ?({APART})? \(({NUMBER}) (?:to|before and) ({NUMBER})(?: now [^)]*)?\)"
+    ends = rf" ?({APART})? \((?:({NUMBER}) (?:to|before and) )?({NUMBER})(?: (?:before and )?now[^)]*)?\)"
     told = re.findall(rf"of ({'|'.join(map(re.escape, NAMES))}) ({moves})(, its sign did)?(?:{ends})?(?=,| a)", text)
     by_name = {group.group: group for group in check.groups}
     assert ("size of" in text) == sized
@@ -146,9 +148,9 @@ def require_changes(text: str, check: CheckResult) -> list[str]:
         if group.delta:
             (size,) = re.findall(rf"by ({NUMBER})", move)
             assert near(size, abs(group.delta))
-        assert bool(before) == (group.baseline is not None)
+        assert bool(now) == (group.baseline is not None)
         if group.baseline is not None and group.value is not None:
-            assert near(before, group.baseline)
+            assert near(before or now, group.baseline)
             assert near(now, group.value)
             require_apart(check, words, changed(check.metric, group.baseline, group.value), group.delta)
             assert bool(turned) == (sized and group.delta == 0 and group.baseline * group.value < 0)
@@ -162,7 +164,7 @@ def test_a_comparison_names_groups_direction_both_values_and_margin_as_the_recor
     text, by_name = sentence(check, record), {group.group: group for group in check.groups}
     if METRICS[check.metric] == "gap":
         left_out = len({group.n_sets for group in check.groups}) > 1
-        others = "the mean of the groups that are judged" if left_out else "the mean of all groups"
+        others = "the mean of the judged groups" if left_out else "the mean of all groups"
         others = "its set-mates" if record.dataset.counterfactual else others
         assert others in text
         told = require_gaps(text, check, others)
@@ -245,7 +247,7 @@ def test_a_bound_has_groups_with_their_own_numbers_and_is_inside_an_interval_tha
     for value, name in told:
         assert near(value, by_name[name].value or 0.0), "with its sign"
     bounds = [check.bound or 0.0] + ([-(check.bound or 0.0)] if check.metric != "accuracy" else [])
-    over = re.search(r"the interval(?: of ([\w, ]+))? reaches over the bound", text)
+    over = re.search(r"the bound is inside the interval(?: of ([\w, ]+))?", text)
     if over is not None:
         parts = [by_name[name] for name in over[1].split(", ")] if over[1] else [check]
         assert all(any((part.lo or 0.0) < bound < (part.hi or 0.0) for bound in bounds) for part in parts)
@@ -266,7 +268,7 @@ def test_a_change_at_another_label_temperature_than_its_ends_says_which_is_which
     other = situations.group("other", -0.1, -0.1, "inconclusive", images=5)
     check = situations.compared([group, other], metric="group_gap", bound=0.01)
     assert sentence(check, situations.photographs(check)) == (
-        "White moved by −0.030 in its gap to the mean of the groups that are judged at the baseline's label "
+        "White lost 0.030 against the mean of the judged groups at the baseline's label "
         "temperature (0.048 ahead before and 0.045 ahead now at the model's own label temperature); margin 0.010; "
         "too few images to judge other (5 of 30)"
     )
