@@ -223,22 +223,26 @@ def demo_folder(into: Path) -> Path:
     return into
 
 
+_INSTALL = "pip install CLONE/demo"
+"""No registry has the package until a release publishes it."""
+
+
 def _packed() -> Iterator[tuple[str, bytes]]:
     """Every file of the package by name, checked against the SHA-256 that its wheel recorded."""
-    exact = f"{PACKAGE}=={__version__}"
     try:
         package = metadata.distribution(PACKAGE)
     except metadata.PackageNotFoundError as error:
         raise DatasetError(
             "the portraits and checkpoints that the demonstration judges are not here.",
             where=str(Path.cwd()),
-            remedy=f"install them (14 MB): pip install {exact}; in a clone of fairgate, pull them: dvc pull",
+            remedy="run the command in a clone of fairgate, after `make data` (or `dvc pull`); or install them from "
+            f"the clone (14 MB): {_INSTALL}",
         ) from error
     if package.version != __version__:
         raise DatasetError(
             f"{PACKAGE} is version {package.version}, and fairgate {__version__}.",
             where=str(package.locate_file("")),
-            remedy=f"install the one for this fairgate: pip install {exact}",
+            remedy=f"install the one of the clone of this fairgate: {_INSTALL}",
         )
     # Not `package.files`, which leaves out what is missing in newer versions of Python.
     for name, known, _ in csv.reader((package.read_text("RECORD") or "").splitlines()):
@@ -251,6 +255,6 @@ def _packed() -> Iterator[tuple[str, bytes]]:
             raise DatasetError(
                 f"a file of {PACKAGE} is missing, or is not what its wheel held.",
                 where=str(path),
-                remedy=f"install it again: pip install --force-reinstall --no-deps {exact}",
+                remedy="install it again: pip install --force-reinstall --no-deps CLONE/demo",
             )
         yield PurePosixPath(name).relative_to(_PREFIX).as_posix(), content

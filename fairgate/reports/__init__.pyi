@@ -28,6 +28,7 @@ from .history_text import history_table as history_table
 from .history_text import span_words as span_words
 from .history_text import terminal_lines as terminal_lines
 from .model_card import model_index as model_index
+from .model_card import model_name as model_name
 from .model_card import render_card as render_card
 from .output_registry import OUTPUTS as OUTPUTS
 from .output_registry import output_files as output_files

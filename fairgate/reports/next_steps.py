@@ -47,7 +47,8 @@ def next_steps(record: RunRecord, *, names: bool = True, pictures: str | None = 
     failed = [check for check in closing if check.verdict in ("fail", "inconclusive")]
     steps = [_settle(failed, record)]
     if record.command:
-        steps = [_look(failed, record, names, pictures), _compare(failed, record), *steps, _accept(failed, record)]
+        look = [_look(failed, record, names, pictures), _look_at_painted(failed, record, pictures)]
+        steps = [*look, _compare(failed, record), *steps, _accept(failed, record)]
     return [*_remedies(closing), *(step for several in steps for step in several)]
 
 
@@ -75,6 +76,16 @@ def _look(failed: Sequence[CheckResult], record: RunRecord, names: bool, picture
         again = "run again with `--fairness-report fairness-report`, and " if pictures is None else ""
         where = "" if pictures is None else f" {pictures}"
         yield NextStep(f"{again}look at {shown} {kind}{where}{named}")
+
+
+def _look_at_painted(failed: Sequence[CheckResult], record: RunRecord, pictures: str | None) -> Iterator[NextStep]:
+    """The contact sheets of a generator's pictures."""
+    if any(record.probes.get(check.probe, "").startswith("generation:") for check in failed):
+        again = "run again with `--fairness-report fairness-report`, and " if pictures is None else ""
+        where = f" {pictures}" if pictures else ""
+        yield NextStep(
+            f"{again}look at the pictures that it painted{where}: by group as they were read, before and after"
+        )
 
 
 def shown_sets(check: CheckResult) -> list[WorstSet]:

@@ -49,7 +49,7 @@ def test_the_command_fills_words_into_the_template_with_their_article(tmp_path):
     words = ["--word", "doctor", "--word", "engineer", "--seeds", "2", "--root", str(tmp_path)]
     done = CliRunner().invoke(app, ["dataset", "prompts", "jobs", "--template", "a photo of {a_word}", *words])
     assert done.exit_code == 0, done.output
-    assert "4 single rows" in done.stdout
+    assert "4 rows, without pictures" in done.stdout
     assert open_dataset("jobs", tmp_path).index.caption.tolist()[::2] == list(ASKED.values())
 
 

@@ -52,7 +52,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_the_package_the_command_says_what_to_install(elsewhere: Path) -> None:
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 4
-    assert f"pip install fairgate-demo=={__version__}" in result.output
+    assert "make data" in result.output
+    assert "pip install CLONE/demo" in result.output
     assert not list(Path().iterdir())
 
 

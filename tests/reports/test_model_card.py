@@ -190,7 +190,12 @@ def test_the_command_writes_four_files_and_prints_the_card_without_a_folder(reco
         "badge.svg",
         "model-card.md",
     ]
-    assert (tmp_path / "out" / "model-card.md").read_text() == shown.output
+    assert (tmp_path / "out" / "model-card.md").read_text() == shown.stdout
+    assert "note: the card calls the model '" in shown.stderr
+    assert "--name NAME" in shown.stderr
+    named = CliRunner().invoke(app, ["card", str(tmp_path), "--name", "ours"])
+    assert "note:" not in named.stderr
+    assert "name: ours" in named.stdout
 
 
 def test_the_command_refuses_a_record_that_contradicts_itself(tmp_path: Path) -> None:

@@ -114,3 +114,11 @@ def test_where_gaps_have_signs_the_change_is_said_to_be_of_their_size() -> None:
     assert noted == "by-group: the change is of a gap's size, without its sign"
     level = gap.model_copy(update={"baseline": 0.05})
     assert not [remark for remark in remarks(situations.photographs(level)) if "size" in remark.text]
+
+
+def test_of_a_painter_the_painted_pictures_are_looked_at() -> None:
+    failed = situations.by_title()["A group is below its bound"]
+    painter = failed.model_copy(update={"probes": {"labels": "generation:0"}})
+    looked = "look at the pictures that it painted in report.html: by group as they were read, before and after"
+    assert [step.what for step in next_steps(painter)][0] == looked
+    assert not any("painted" in step.what for step in next_steps(failed))

@@ -113,13 +113,14 @@ def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
     kind = "counterfactual sets" if manifest.counterfactual else "sets, not counterfactual"
     members = f" of {manifest.members_per_set} members" if manifest.members_per_set else ""
     sets = f"{manifest.n_rows:,} rows in {manifest.n_sets:,} {kind}{members}"
-    unit = "rows" if manifest.image_encoding == "none" else "images"
+    pictures = manifest.image_encoding != "none"
+    one_by_one = f"{manifest.n_rows:,} {'single images' if pictures else 'rows, without pictures'}"
     single = manifest.n_rows == manifest.n_sets and not manifest.counterfactual
     shard_bytes = sum(shard.bytes for shard in manifest.shards)
     facts = {
         "dataset": manifest.ref,
-        "holds": f"{manifest.n_rows:,} single {unit}" if single else sets,
-        "images": manifest.image_encoding,
+        "holds": one_by_one if single else sets,
+        "images": manifest.image_encoding if pictures else None,
         "subjects": ", ".join(f"{name} ({count:,})" for name, count in manifest.counts.subjects.items()),
         "shards": f"{len(manifest.shards)} ({shard_bytes / 1e6:,.1f} MB)",
         "recipe": str(manifest.recipe.get("name", manifest.recipe.get("kind", "see manifest.json"))),

@@ -125,7 +125,10 @@ def card(
         Path | None,
         typer.Option(metavar="DIR", help="Write model-card.md, annex.md, badge.svg and badge.json into this folder."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the model (default: the last part of its address).")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the model (default: as it is registered, else the last part of its address)."),
+    ] = None,
 ) -> None:
     """Print a model card's section of a run: `model-index` metadata, as Hugging Face reads it, and a table.
 
@@ -134,6 +137,9 @@ def card(
     JSON for a shields.io endpoint). All from the record alone, which is read strictly. Exit code 4: it is refused.
     """
     record = reports.read_results(run / "results.json" if run.is_dir() else run)
+    if name is None and record.model.registered is None:
+        called = f"note: the card calls the model '{reports.model_name(record)}', after its file; --name NAME names it"
+        typer.echo(called, err=True)
     if out is None:
         typer.echo(reports.render_card(record, name), nl=False)
         return
