@@ -28,7 +28,7 @@ _WIDE: Final = 100
 _COMMAND: Final = re.compile(r"(?P<start>reproduce: |  )(?P<words>(?:fairgate|pytest) .*)")
 _PROSE: Final = re.compile(
     r"(?:notice|note|warning|coverage|next|needs approval|missing|baseline|anchor|MLflow|W&B|worst \w+): |[✗?!✓] "
-    r"|\S+: measured; "
+    r"|\S+: measured; |  (?:where|remedy): "
 )
 _WHOLE: Final = re.compile(r"\[[^][]{1,30}\]|\([^()]{1,30}\)|margin [\d.,]+")
 """What no line breaks within: an interval, two values, a margin."""

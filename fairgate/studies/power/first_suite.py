@@ -14,7 +14,7 @@ import numpy as np
 
 from fairgate import gate, reports
 from fairgate.data import Dataset
-from fairgate.ground.errors import SuiteError
+from fairgate.ground.errors import FairgateError, SuiteError
 from fairgate.metrics import METRICS
 from fairgate.studies.power.decidable import LOSSES, CheckOutlook, Outlook, Simulation, outlook, with_losses
 from fairgate.studies.power.harmless import (
@@ -73,7 +73,11 @@ def measured_suite(
     margins = TOLERATES if tolerates is None else (tolerates,)
     first = prepared(write(margin=margins[0]))
     settings = resolve(first.loaded.suite, {"mlflow": "off", "baseline": "none"})
-    base = base_scores(first, settings, progress)
+    try:
+        base = base_scores(first, settings, progress)
+    except FairgateError as error:  # such as labels that the probe's `words` have to name
+        remedy = f"{error.remedy or 'see above'}; or write the suite with --no-measured, and edit it"
+        raise type(error)(error.problem, where=error.where, remedy=remedy) from error
     changes, left_out = harmless_changes(first, settings, base, like, progress)
 
     drafts: dict[str, _Draft] = {}

@@ -293,6 +293,14 @@ def test_a_table_with_labels_of_one_attribute_names_what_is_predicted(tmp_path: 
     code, output = new(tmp_path, "first", "--dataset", "faces", "--model", "labels:read.csv")
     assert code == 0, output
     assert gate.prepare("first", tmp_path).loaded.suite.probes["reads"].attribute == "gender"  # type: ignore[attr-defined]
+    given = [f"{row['set_id']},0,{'Woman' if row['gender'] == 'f' else 'Man'}" for row in faces]
+    (tmp_path / "read.csv").write_text("\n".join(["set_id,member,gender", *given]), encoding="utf-8")
+    words = ["--dataset", "faces", "--model", "labels:read.csv"]
+    code, output = new(tmp_path, "other", *words, "--measured")
+    assert code == 4, output
+    assert "say in the probe's `words` what the model calls a group" in output
+    assert "write the suite with --no-measured, and edit it" in output
+    assert new(tmp_path, "other", *words, "--no-measured")[0] == 0
 
 
 def test_a_classifier_is_shown_labels_and_no_sentences(toy: Toy) -> None:
