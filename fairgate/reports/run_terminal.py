@@ -76,9 +76,9 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
             ]
         )
     compared = any(check.baseline is not None for check in record.checks)
-    columns = ("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict")
+    columns = ["check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict"]
     if narrow:
-        columns = ("check", ">baseline → now" if compared else ">now", ">delta", "bound", "verdict")
+        columns = ["check", ">baseline → now" if compared else ">now", ">delta", "bound", "verdict"]
     return text_table(columns, rows, padding=(0, 1, 0, 0))
 
 

@@ -120,5 +120,5 @@ def test_of_a_painter_the_painted_pictures_are_looked_at() -> None:
     failed = situations.by_title()["A group is below its bound"]
     painter = failed.model_copy(update={"probes": {"labels": "generation:0"}})
     looked = "look at the pictures that it painted in report.html: by group as they were read, before and after"
-    assert [step.what for step in next_steps(painter)][0] == looked
+    assert next_steps(painter)[0].what == looked
     assert not any("painted" in step.what for step in next_steps(failed))
