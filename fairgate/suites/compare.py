@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -61,6 +62,8 @@ class CheckComparison:
     large_enough: NDArray[np.bool_]
     blank: statistics.PairedResult
     further: tuple[statistics.PairedComparison, ...] = ()
+    span: float = math.inf
+    """The largest size of a difference."""
 
     @property
     def every(self) -> tuple[statistics.PairedComparison, ...]:
@@ -118,7 +121,7 @@ def compare(
             results = replace(
                 results, gap=statistics.compare_draws(value[enough], drawn[:, enough], **of_draws).evidence
             )
-    return CheckComparison(now, results, enough, blank, tuple(further))
+    return CheckComparison(now, results, enough, blank, tuple(further), _span(planned))
 
 
 def _by_grouping(now: Measure, of_groups: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
@@ -195,9 +198,13 @@ def _weighed(now: statistics.Entries, before: statistics.Entries) -> list[statis
 
 def _farthest(planned: PlannedCheck, now: statistics.Entries, before: statistics.Entries) -> float:
     """The largest size that a set's difference of means over views can have, weighed by its images."""
-    spec, weights = planned.spec, _images(now, before)
-    span = 2.0 if spec.relative else spec.highest - spec.lowest
-    return span if weights is None else float(span * weights.max())
+    weights = _images(now, before)
+    return _span(planned) if weights is None else float(_span(planned) * weights.max())
+
+
+def _span(planned: PlannedCheck) -> float:
+    """The largest size that a group's difference can have; a gap is from -1 to 1."""
+    return 2.0 if planned.spec.relative else planned.spec.highest - planned.spec.lowest
 
 
 def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
@@ -217,7 +224,7 @@ def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
 def decide_family(parts: Sequence[CheckComparison], rule: DecisionRule) -> list[statistics.PairedResult]:
     """Every comparison decided, in all its groups. The suite's `holm` is the step-down max-T."""
     results = iter(statistics.decided([each for part in parts for each in part.every], steps=rule.correction == "holm"))
-    return [_joined(part, [next(results) for _ in part.every]) for part in parts]
+    return [_joined(part, [next(results).within(part.span) for _ in part.every]) for part in parts]
 
 
 def _joined(part: CheckComparison, results: Sequence[statistics.PairedResult]) -> statistics.PairedResult:

@@ -107,6 +107,18 @@ def test_the_group_that_clearly_fell_is_named_before_a_small_one_that_may_have_f
     assert told.reason.startswith("north fell by 0.125 [−")
 
 
+def test_a_limit_of_a_probability_is_within_its_range(people: Path) -> None:
+    write_suite(
+        people, SUITE.replace("by-region, probe: gender, metric: accuracy", "by-region, probe: gender, metric: p_true")
+    )
+    scores(people, "base", lambda _region, _number: 6.0)
+    scores(people, "worse", lambda _region, number: -6.0 if number < 3 else 6.0 + number % 7 / 100)
+    told = check(run(people, "worse"))
+    limits = [end for group in told.groups for end in (group.delta_lo, group.delta_hi) if end is not None]
+    assert min(limits) == -1.0
+    assert max(limits) < 0.01
+
+
 def test_worst_images_are_of_that_group_newly_wrong_and_the_most_certain_first(people: Path) -> None:
     scores(people, "worse", lost_in_the_north)
     worst = check(run(people, "worse")).worst_sets

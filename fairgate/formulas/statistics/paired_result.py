@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -95,6 +95,16 @@ class PairedResult:
             return None
         margin = float(self.margin_decided[open_].max())
         return margin if math.isfinite(margin) and margin > self.margin else None
+
+    def within(self, span: float) -> PairedResult:
+        """The same with no limit or margin farther from 0 than a difference can be, `span`; an infinite limit, which
+        says that there is no evidence, stays.
+
+        Where few of many differences are large, a resample without them has next to no spread, and Student's t no end.
+        """
+        lo, hi = (np.where(np.isfinite(end), np.clip(end, -span, span), end) for end in (self.lo, self.hi))
+        margin = np.where(self.margin_decided >= span, np.inf, self.margin_decided)
+        return replace(self, lo=lo, hi=hi, margin_decided=margin)
 
     def outcome(self, group: int) -> Outcome:
         """The verdict of one group."""

@@ -39,6 +39,20 @@ def test_the_same_scores_differ_by_exactly_nothing_and_pass_at_any_margin() -> N
         assert result.p == 1.0
 
 
+def test_no_limit_is_farther_than_a_difference_can_be_and_no_evidence_stays_none() -> None:
+    """3 of 40 sets lose 0.8, the rest next to nothing: a twentieth of the resamples lack the three, and are level."""
+    noise = stream(0, "noise").normal(0, 1e-4, (40, 2))
+    noise[:3, 0], noise[5:, 1] = -0.8, np.nan
+    raw = paired_test(noise, 0 * noise, margin=0.05, alpha=0.02, rng=stream(0, "draws"))
+    assert raw.delta[0] == pytest.approx(-3 * 0.8 / 40, abs=1e-4)
+    assert raw.lo[0] < -50
+    result = raw.within(1.0)
+    assert result.lo.tolist() == [-1.0, -np.inf]
+    assert result.hi.tolist() == raw.hi.tolist()
+    assert (result.verdict == raw.verdict).all()
+    assert np.isinf(result.margin_decided).all()
+
+
 def test_one_group_that_gets_worse_fails_alone_while_every_other_improves() -> None:
     candidate, baseline = two_runs(1)
     candidate += np.array([0.03, 0.03, -0.06, 0.03])
