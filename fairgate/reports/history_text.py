@@ -63,12 +63,13 @@ def measured(point: Point) -> str:
 
 def side(series: Series, move: Move) -> str:
     """Whether a move is for the better or the worse, of a number that counts by its size by that; nothing where the
-    metric has no good side, the size is the same, or a group is less far ahead of the others."""
+    metric has no good side, the size is the same, or a group fell and is not clearly behind the others."""
     spec, change, now = spec_of(series.question), move.delta, move.after.value
     if spec is not None and spec.group_bound == "size":
         change = abs(now) - abs(now - move.delta)
-    ahead = spec is not None and spec.relative and now >= 0 > change
-    if series.question.better is None or change == 0 or ahead:
+    behind = now < 0 and (move.after.hi is None or move.after.hi < 0)
+    harmless = spec is not None and spec.relative and change < 0 and not behind
+    if series.question.better is None or change == 0 or harmless:
         return ""
     return "better" if (change > 0) == (series.question.better == "higher") else "worse"
 
@@ -135,7 +136,9 @@ def moved_at(history: History) -> dict[str, list[str]]:
 
     moved = sorted(((curve, move) for curve in history.series for move in curve.moves), key=order)
     by_place = grouped(moved, lambda entry: place_words(entry[1]))
-    return {place: [move_words(*entry) for entry in entries] for place, entries in by_place.items()}
+    return {  # one checkpoint may come back to a commit: what it moved then is in the words already
+        place: list(dict.fromkeys(move_words(*entry) for entry in entries)) for place, entries in by_place.items()
+    }
 
 
 def cut_words(point: Point) -> str:

@@ -254,6 +254,7 @@ def test_the_picture_is_a_png_whatever_the_names(story: History, tmp_path: Path)
         ("answer_gap", "lower", -0.3, 0.3, ""),
         ("group_gap", "higher", 0.3, 0.1, ""),
         ("group_gap", "higher", 0.1, -0.1, "worse"),
+        ("group_gap", "higher", 0.3, -0.01, ""),  # its interval holds 0
         ("accuracy", "higher", 0.9, 0.5, "worse"),
     ],
 )
