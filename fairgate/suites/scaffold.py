@@ -17,7 +17,7 @@ from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
 from fairgate.probes import ABSTAINED, DatasetFacts, Item, filled, with_article
 from fairgate.suites.quoting import as_json, quoted
-from fairgate.suites.targets import MOST, MOST_SETS, options_of, right_of, written
+from fairgate.suites.targets import MOST, MOST_SETS, options_of, right_of, tally_of, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,6 +175,7 @@ class SuiteDraft:
                     "options": options,
                     "counted": counted,
                     "right": written(right),
+                    "tally": tally_of(right),
                     "differs": right is not None and not isinstance(right, str),
                     "unlike": right is None and bool(wanted),
                 }

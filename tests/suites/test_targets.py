@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from fairgate.suites.targets import options_of, right_of, written
+from fairgate.suites.targets import options_of, right_of, tally_of, written
 
 DATASET: Any = SimpleNamespace(subjects=["person"], attributes={"job": ["doctor", "nurse"], "age": ["old", "young"]})
 INDEX: Any = SimpleNamespace(
@@ -57,3 +57,10 @@ def test_options_are_the_targets_if_answers_can_be_read_as_them() -> None:
     sentences = [f"I think it is a {job}, person {n}." for n in range(30) for job in ("doctor", "nurse")]
     assert options_of(sentences, ["Doctor", "Nurse"]) == ["doctor", "nurse"]
     assert options_of(["blue", "red"], ["Doctor", "Nurse"]) == ["blue", "red"]
+
+
+def test_a_list_set_by_set_is_counted_and_nothing_else_is() -> None:
+    assert tally_of(("set_id", SETS)) == ': of 4 sets, "no" for 2, "yes" for 1, abstain for 1'
+    assert tally_of(("job", {"doctor": "yes", "nurse": "no"})) == ""
+    assert tally_of("yes") == ""
+    assert tally_of(None) == ""
