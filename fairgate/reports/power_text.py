@@ -34,7 +34,7 @@ def power_lines(record: PowerRecord) -> list[str]:
         f"harmless: {clean(', '.join(dict.fromkeys(record.changes)), 300)}; {record.runs} simulated runs each draw the "
         f"{record.unit}s again{f' ({record.units:,} of the largest group)' if record.units else ''}",
         "a loss: one group's answers lose so much, whichever it is (of many, the 12 smallest; P(true) alike in all "
-        "images), and the check fails and names it 9 of 10 times",
+        "images), and the check fails 9 of 10 times, and names it if it is over groups",
         f"reproduce: {clean(record.command)}",
     ]
     if record.dataset.notice:

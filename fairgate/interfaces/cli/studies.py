@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from fairgate import gate, models, records, reports, suites
 from fairgate.ground.atomic import atomic_write
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import friendly, progress_line, wide_console, write_report, writing
+from fairgate.interfaces.cli.console import echo_prose, friendly, progress_line, wide_console, write_report, writing
 from fairgate.studies import comparison, papers
 
 if TYPE_CHECKING:
@@ -238,6 +238,6 @@ def power(
     with progress_line() as progress:
         record = suite_power(prepared, settings, command=shlex.join(words), like=like or (), progress=progress)
     wide_console(120).print(reports.power_table(record))
-    typer.echo("\n".join(reports.power_lines(record)))
+    echo_prose(reports.power_lines(record))
     if report is not None:
         write_report({report / "power.json": record.model_dump_json(indent=2) + "\n"})

@@ -22,9 +22,10 @@ from fairgate.data import Dataset, Index
 from fairgate.formulas.statistics import Resamples
 from fairgate.ground.randomness import stream
 from fairgate.metrics import METRICS
-from fairgate.probes import ProbeScores, taken_rows
+from fairgate.probes import taken_rows
 from fairgate.records import WANTED_PASSES, Against, CheckResult, GroupResult
 from fairgate.studies.power.harmless import Change, Scores, harm_of, moved, taken
+from fairgate.studies.power.losses import lose
 from fairgate.suites import Check, PlannedCheck, Suite, decide
 
 RUNS, LOSS_RUNS, MISSED = 200, 60, 0.07
@@ -191,27 +192,6 @@ def replanned(planned: Sequence[PlannedCheck], suite: Suite) -> list[PlannedChec
     """The planned checks that the suite has, with its own margins and tiers."""
     own = {check.id: check for check in suite.checks}
     return [replace(each, check=own[each.check.id]) for each in planned if each.check.id in own]
-
-
-def lose(scores: ProbeScores, inside: NDArray[np.bool_], size: float, rng: np.random.Generator) -> ProbeScores:
-    """Answers with a loss of `size` in some images (images,): each one's number shrinks by the same share, and so many
-    right answers become wrong, of several views in all of an image's. So many images no longer find their query."""
-    value, correct = scores.value.copy(), scores.correct
-    mean = float(value[inside].mean()) if inside.any() else 0.0
-    if mean > 0:
-        value[inside] *= max(1 - size / mean, 0.0)
-    if correct is not None and inside.any():
-        correct = correct.copy()
-        share = min(size / max(float(correct[inside].mean()), 1e-9), 1.0)
-        correct[inside & (rng.random(len(correct)) < share)] = False
-    more, rank = dict(scores.more), scores.rank
-    for name in more if inside.any() and "abstained" not in more else ():
-        if name == "right" or name.startswith("within_"):
-            share = min(size / max(float(more[name][inside].mean()), 1e-9), 1.0)
-            more[name] = np.where(inside & (rng.random(len(value)) < share), 0.0, more[name])
-    if rank is not None:
-        rank = np.where(inside & (rng.random(len(value)) < size), np.iinfo(rank.dtype).max, rank)
-    return replace(scores, value=value, correct=correct, rank=rank, contests=(), more=more)
 
 
 def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Outlook:

@@ -199,6 +199,22 @@ def test_a_loss_takes_so_many_right_answers_of_several_views_and_images_from_the
     assert decidable.lose(asked, np.ones(20, dtype=bool), 0.5, rng).more["right"].all()  # answers to questions stay
 
 
+def test_a_right_label_that_is_lost_becomes_another_one() -> None:
+    inside, rng = np.arange(9_000) < 3_000, np.random.default_rng(0)
+    truth = np.array(["chef", "doctor", "nurse"] * 3_000, dtype=object)
+    before = ProbeScores(np.ones(truth.size), truth.copy(), np.ones(truth.size, dtype=bool), truth=truth)
+    after = decidable.lose(before, inside, 0.2, rng)
+    assert after.predicted is not None
+    assert after.correct is not None
+    assert ((after.predicted == truth) == after.correct).all()
+    assert after.correct[inside].mean() == pytest.approx(0.8, abs=0.03)
+    assert after.correct[~inside].all()
+    assert set(after.predicted) == set(truth)
+    alike = ProbeScores(np.ones(4), np.array(["a"] * 4), np.ones(4, dtype=bool), truth=np.array(["a"] * 4))
+    (said,) = set(decidable.lose(alike, np.ones(4, dtype=bool), 1.0, rng).predicted)  # type: ignore[arg-type]
+    assert said == ""
+
+
 @pytest.mark.parametrize(("misses", "runs", "seen"), [((), 24, True), ((3,), 40, True), ((3, 9), 60, True),
                                                       (range(0, 50, 10), 41, False)])  # fmt: skip
 def test_a_loss_that_is_clearly_seen_or_missed_takes_few_runs(
