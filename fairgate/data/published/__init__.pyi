@@ -4,7 +4,6 @@ from .contract import Published as Published
 from .contract import PublishedPart as PublishedPart
 from .contract import PublishedRow as PublishedRow
 from .contract import Reading as Reading
-from .contract import WebFile as WebFile
 from .contract import WebFiles as WebFiles
 from .importing import DATASETS as DATASETS
 from .importing import Obtained as Obtained

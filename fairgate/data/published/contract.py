@@ -29,21 +29,14 @@ class HubFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class WebFile:
-    """One file and where it is saved, relative to the downloads. `sha256` as somebody published it; `most` in bytes."""
-
-    name: str
-    url: str
-    most: int
-    sha256: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WebFiles:
-    """Files at plain addresses."""
+    """Files at plain addresses, by the names that they are saved under; each has at most `most` bytes. `address` is
+    where a person finds them, `sha256` that of a file, by its name, where somebody published it."""
 
-    files: tuple[WebFile, ...]
     address: str
+    urls: Mapping[str, str]
+    most: int
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

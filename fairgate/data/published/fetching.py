@@ -30,7 +30,7 @@ from urllib.request import (
 )
 
 from fairgate.data import inside
-from fairgate.data.published.contract import HubFiles, WebFile
+from fairgate.data.published.contract import HubFiles, WebFiles
 from fairgate.data.published.source_files import ENDINGS
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import DatasetError
@@ -118,23 +118,23 @@ def _hub(source: HubFiles) -> Iterator[None]:
         ) from error
 
 
-def fetch_file(file: WebFile, into: Path) -> Path:
+def fetch_file(source: WebFiles, name: str, into: Path) -> Path:
     """Fetch one file, going on where an earlier try was cut off. Raises DatasetError where it does not come, is larger
     than it should be, or has another SHA-256 than was published."""
-    target = into / file.name
+    target, url, wanted = into / name, source.urls[name], source.sha256.get(name)
     if target.is_file():
         return target
     partial = target.with_name(f"{target.name}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _resume(file, partial)
-        if file.sha256 is not None and (computed := sha256_file(partial)) != file.sha256:
+        _resume(url, source.most, partial)
+        if wanted is not None and (computed := sha256_file(partial)) != wanted:
             partial.unlink()
-            raise Refused(f"its SHA-256 is {computed}, and {file.sha256} is what it should be")
+            raise Refused(f"its SHA-256 is {computed}, and {wanted} is what it should be")
     except (OSError, HTTPException, Refused) as error:
         raise DatasetError(
             f"the file was not fetched: {reason_of(error)}.",
-            where=file.url,
+            where=url,
             remedy="run it again: it goes on where it stopped; or fetch the files otherwise and name their folder with "
             "--from",
         ) from error
@@ -142,14 +142,14 @@ def fetch_file(file: WebFile, into: Path) -> Path:
     return target
 
 
-def _resume(file: WebFile, partial: Path) -> None:
+def _resume(url: str, most: int, partial: Path) -> None:
     have = partial.stat().st_size if partial.is_file() else 0
     ranged = {"Range": f"bytes={have}-"} if have else {}
     try:
-        with _opened(file.url, ranged, is_allowed=lambda _: True) as answer:
+        with _opened(url, ranged, is_allowed=lambda _: True) as answer:
             goes_on = answer.status == 206
             with partial.open("ab" if goes_on else "wb") as out:
-                _copy(answer, out, file.most - (have if goes_on else 0), None)
+                _copy(answer, out, most - (have if goes_on else 0), None)
     except HTTPError as error:
         if error.code != 416 or not have:  # 416: all of it is here already
             raise

@@ -177,8 +177,8 @@ def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | 
             remedy=f"{source.how} Then `fairgate dataset get {published.name} --from FOLDER --accept-licence`.",
         )
     if isinstance(source, WebFiles):
-        for file in source.files:
-            fetch_file(file, into / "files")
+        for name in source.urls:
+            fetch_file(source, name, into / "files")
         return into / "files"
     recorded = earlier.lineage.get(ORIGIN, "").removeprefix(f"{source.address}@") if earlier else ""
     wanted = commit or (recorded if COMMIT.fullmatch(recorded) else None) or source.commit or newest_commit(source)

@@ -7,15 +7,7 @@ from collections import Counter, defaultdict
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from fairgate.data.published.contract import (
-    Published,
-    PublishedPart,
-    PublishedRow,
-    Reading,
-    WebFile,
-    WebFiles,
-    register,
-)
+from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFiles, register
 from fairgate.data.published.source_files import SourceFiles, put_once
 
 ADDRESS: Final = "https://github.com/katiefraser/PAIRS"
@@ -79,14 +71,13 @@ def _row(theme: str, scene: str, member: str, path: Path) -> PublishedRow:
 
 def _source(themes: list[str]) -> WebFiles:
     """Every picture at the commit that brought its theme."""
-    wanted = []
+    urls = {}
     for theme in themes:
         for scene in _SCENES[theme].split():
             for member in MEMBERS:
                 path = f"data/{theme}/{scene}/{_ODD.get((theme, scene, member), f'{member}.png')}"
-                url = f"https://raw.githubusercontent.com/katiefraser/PAIRS/{_COMMITS[theme]}/{path}"
-                wanted.append(WebFile(path, url, 4 << 20))
-    return WebFiles(tuple(wanted), ADDRESS)
+                urls[path] = f"https://raw.githubusercontent.com/katiefraser/PAIRS/{_COMMITS[theme]}/{path}"
+    return WebFiles(ADDRESS, urls, 4 << 20)
 
 
 def _part(themes: list[str], about: str) -> PublishedPart:

@@ -8,15 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fairgate.data import reading
-from fairgate.data.published.contract import (
-    Published,
-    PublishedPart,
-    PublishedRow,
-    Reading,
-    WebFile,
-    WebFiles,
-    register,
-)
+from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFiles, register
 from fairgate.data.published.source_files import ABSENT, SourceFiles
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import read_bounded
@@ -87,7 +79,7 @@ DATASET = Published(
         "all": PublishedPart(
             "4,934 addresses of pictures of 24 scenes.",
             "a list of 0.7 MB; pictures by --fetch-images",
-            WebFiles((WebFile(_LIST, _URL, _MOST),), _ADDRESS),
+            WebFiles(_ADDRESS, {_LIST: _URL}, _MOST),
             _GROUPS,
         )
     },

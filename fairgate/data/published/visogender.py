@@ -11,15 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from fairgate.data.published.contract import (
-    Published,
-    PublishedPart,
-    PublishedRow,
-    Reading,
-    WebFile,
-    WebFiles,
-    register,
-)
+from fairgate.data.published.contract import Published, PublishedPart, PublishedRow, Reading, WebFiles, register
 from fairgate.data.published.source_files import ABSENT, SourceFiles, label_lines, require_groups
 from fairgate.ground.errors import DatasetError
 
@@ -111,7 +103,7 @@ def _part(about: str, size: str, part: str) -> PublishedPart:
     (path,) = (path for path in _COMMITS if path.startswith(part.upper()))
     url = f"https://raw.githubusercontent.com/oxai/visogender/{_COMMITS[path]}/data/visogender_data/{path}"
     groups = dict.fromkeys(_groups(part), GENDERS)
-    return PublishedPart(about, size, WebFiles((WebFile(path, url, 4 << 20),), _ADDRESS), groups)
+    return PublishedPart(about, size, WebFiles(_ADDRESS, {path: url}, 4 << 20), groups)
 
 
 DATASET = Published(

@@ -99,7 +99,7 @@ def _notice(dataset: published.Published, which: str, part: published.PublishedP
     source = part.source
     packages = [f"{name} {version}" for name, version in published.DATASETS.packages_of([dataset.name]).items()]
     sums = "SHA-256 of every file is recorded at the first import and compared at the next"
-    if isinstance(source, published.WebFiles) and all(file.sha256 for file in source.files):
+    if isinstance(source, published.WebFiles) and source.urls.keys() <= source.sha256.keys():
         sums = "SHA-256 known beforehand, and checked"
     facts = {
         "dataset": dataset.title,

@@ -11,7 +11,7 @@ from small_originals import drawn
 from test_published_fairface import CLASSES, authors, hub_folder
 from test_published_pairs import clone
 
-from fairgate.data.published import DATASETS, HubFiles, WebFile, WebFiles, find_published
+from fairgate.data.published import DATASETS, HubFiles, WebFiles, find_published
 from fairgate.data.published.fetching import Refused, fetch_file, fetch_image, is_public, newest_commit
 from fairgate.ground.errors import DatasetError
 
@@ -146,17 +146,19 @@ def test_a_file_goes_on_where_it_was_cut_off(server, tmp_path):
     content = bytes(range(256)) * 40
     server.files["/a.zip"] = content
     (tmp_path / "a.zip.partial").write_bytes(content[:1000])
-    file = WebFile("a.zip", f"{server.address}/a.zip", 1 << 20, hashlib.sha256(content).hexdigest())
-    assert fetch_file(file, tmp_path).read_bytes() == content
+    address = {"a.zip": f"{server.address}/a.zip"}
+    source = WebFiles("", address, 1 << 20, {"a.zip": hashlib.sha256(content).hexdigest()})
+    assert fetch_file(source, "a.zip", tmp_path).read_bytes() == content
     assert server.asked == [("GET", "/a.zip", "bytes=1000-")]
-    fetch_file(file, tmp_path)
+    fetch_file(source, "a.zip", tmp_path)
     assert len(server.asked) == 1, "what is here is not fetched again"
 
 
 def test_a_file_that_came_whole_before_its_name_was_given_is_not_fetched_again(server, tmp_path):
     server.files["/a.zip"] = b"whole"
     (tmp_path / "a.zip.partial").write_bytes(b"whole")
-    assert fetch_file(WebFile("a.zip", f"{server.address}/a.zip", 100), tmp_path).read_bytes() == b"whole"
+    source = WebFiles("", {"a.zip": f"{server.address}/a.zip"}, 100)
+    assert fetch_file(source, "a.zip", tmp_path).read_bytes() == b"whole"
 
 
 @pytest.mark.parametrize(
@@ -169,11 +171,12 @@ def test_a_file_that_came_whole_before_its_name_was_given_is_not_fetched_again(s
 )
 def test_a_file_that_is_not_what_it_should_be_is_not_kept(server, tmp_path, file, reason):
     server.files["/a.zip"] = b"another"
-    named = {"name": "a.zip", "most": 1 << 20, **file}
+    name, url = file.get("name", "a.zip"), f"{server.address}/{file.get('name', 'a.zip')}"
+    known = {name: file["sha256"]} if "sha256" in file else {}
     with pytest.raises(DatasetError, match=reason) as caught:
-        fetch_file(WebFile(url=f"{server.address}/{named['name']}", **named), tmp_path)
-    assert caught.value.where == f"{server.address}/{named['name']}"
-    assert not (tmp_path / named["name"]).exists()
+        fetch_file(WebFiles("", {name: url}, file.get("most", 1 << 20), known), name, tmp_path)
+    assert caught.value.where == url
+    assert not (tmp_path / name).exists()
 
 
 def anybody(host: str) -> bool:
@@ -243,4 +246,5 @@ def test_every_dataset_says_where_it_is_from_on_what_terms_and_how_large_it_is()
             assert about.source.address.startswith("https://"), name
             assert all((about.size, about.about.endswith("."), about.attributes)), (name, part)
             if isinstance(about.source, WebFiles):
-                assert all(file.sha256 or file.url.startswith("https://") for file in about.source.files)
+                urls = about.source.urls.items()
+                assert all(name in about.source.sha256 or url.startswith("https://") for name, url in urls)

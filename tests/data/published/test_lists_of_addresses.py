@@ -188,6 +188,6 @@ def test_addresses_of_this_machine_are_not_asked_by_default(server, tmp_path, mo
 def test_lists_are_fetched_at_the_commit_that_brought_them():
     for name in ("visogender", "pata"):
         for part in find_published(name).parts.values():
-            [file] = part.source.files
-            assert file.url.startswith("https://raw.githubusercontent.com/")
-            assert file.url.endswith(file.name)
+            [(name_of_file, url)] = part.source.urls.items()
+            assert url.startswith("https://raw.githubusercontent.com/")
+            assert url.endswith(name_of_file)

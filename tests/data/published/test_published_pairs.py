@@ -79,8 +79,8 @@ def test_a_folder_without_pictures_is_refused(take, tmp_path):
 def test_what_is_fetched_are_the_two_hundred_published_pictures_at_full_commits():
     source = find_published("pairs").parts["all"].source
     assert isinstance(source, WebFiles)
-    paths = {file.name for file in source.files}
-    assert len(paths) == len(source.files) == 200
+    paths = set(source.urls)
+    assert len(paths) == len(set(source.urls.values())) == 200
     assert "data/status/phone/white_man1.png" in paths
     assert "data/status/phone/white_man.png" not in paths
-    assert all(file.url.endswith(file.name) for file in source.files)
+    assert all(url.endswith(name) for name, url in source.urls.items())
