@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fairgate.data.label_rows import json_lines
 from fairgate.data.labels import read_labels
 from fairgate.data.parquet_file import batch_texts, batches, is_text, open_parquet, parquet_reading
-from fairgate.data.parquet_rows import HubTable
-from fairgate.ground.errors import DatasetError, suggestion
+from fairgate.data.parquet_rows import HubTable, require_columns
+from fairgate.ground.errors import DatasetError
 
 ENDINGS = (".parquet", ".csv", ".csv.gz", ".jsonl")
 LONGEST_LINE = 1 << 24
@@ -71,8 +70,9 @@ class CaptionFile:
 
     def _parquet(self) -> Iterator[tuple[int, str, str | None]]:
         with parquet_reading(_WHAT, self.path):
-            parquet, row = self._opened(), 0
+            parquet, row = open_parquet(self.path), 0
             schema = parquet.schema_arrow
+            self._require(schema.names)
             if not is_text(schema.field(self.caption).type):
                 raise ValueError(f"column '{self.caption}' holds no text")
             paths = self.image is not None and is_text(schema.field(self.image).type)
@@ -84,19 +84,8 @@ class CaptionFile:
                     yield row, caption, picture
                     row += 1
 
-    def _opened(self) -> Any:
-        parquet = open_parquet(self.path)
-        self._require(parquet.schema_arrow.names)
-        return parquet
-
     def _require(self, names: Sequence[str]) -> None:
-        for wanted in (self.caption, *([self.image] if self.image else [])):
-            if wanted not in names:
-                raise DatasetError(
-                    f"the file has no column '{wanted}'.",
-                    where=str(self.path),
-                    remedy=suggestion(wanted, names, f"columns: {', '.join(names)}"),
-                )
+        require_columns([self.caption, *([self.image] if self.image else [])], names, self.path)
 
 
 def caption_files(path: Path, caption: str, image: str | None = None) -> list[CaptionFile]:

@@ -149,7 +149,7 @@ class HubTable:
         """
         with self._reading():
             parquet, row, names = self._opened(), 0, self.class_names()
-            self._require((*columns, self.image), parquet.schema_arrow.names)
+            require_columns((*columns, self.image), parquet.schema_arrow.names, self.path)
             for batch in parquet_file.batches(parquet, columns):
                 cells = {column: _cells(batch.column(column), column, names) for column in columns}
                 for values in zip(*cells.values(), strict=True):
@@ -202,14 +202,16 @@ class HubTable:
         self._parquet = self._parquet or parquet_file.open_parquet(self.path)
         return self._parquet
 
-    def _require(self, columns: Sequence[str], names: Sequence[str]) -> None:
-        if missing := [column for column in columns if column not in names]:
-            there = f"columns: {', '.join(names)}; give the files as they were published"
-            raise DatasetError(
-                "the table has no column '" + listed(missing, 20, "', '") + "'.",
-                where=str(self.path),
-                remedy=suggestion(missing[0], names, there) if len(missing) == 1 else there,
-            )
+
+def require_columns(columns: Sequence[str], names: Sequence[str], path: Path) -> None:
+    """Raises DatasetError where the columns of a file, `names`, are not all that are wanted."""
+    if missing := [column for column in columns if column not in names]:
+        there = f"columns: {', '.join(names)}"
+        raise DatasetError(
+            "the table has no column '" + listed(missing, 20, "', '") + "'.",
+            where=str(path),
+            remedy=suggestion(missing[0], names, there) if len(missing) == 1 else there,
+        )
 
 
 def _cells(column: Any, name: str, names: Mapping[str, Sequence[str]], missing: str | None = None) -> list[Any]:
