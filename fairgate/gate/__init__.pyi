@@ -1,14 +1,12 @@
 from .bases import suites_of_bases as suites_of_bases
-from .bound_proposals import proposal_lines as proposal_lines
-from .bound_proposals import proposed_bounds as proposed_bounds
 from .definitions import hold as hold
-from .edited_records import verify_record as verify_record
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
 from .model_runs import Progress as Progress
 from .model_runs import at_temperature_of as at_temperature_of
 from .model_runs import dataset_info as dataset_info
 from .model_runs import open_model as open_model
+from .parts import evaluate_on as evaluate_on
 from .parts import evaluate_parts as evaluate_parts
 from .parts import read_parts as read_parts
 from .parts import read_shard as read_shard
@@ -25,8 +23,8 @@ from .publishing import keep_baseline as keep_baseline
 from .publishing import publish as publish
 from .publishing import refuse_update as refuse_update
 from .reading import needs_entropy as needs_entropy
+from .reproduction import verify_record as verify_record
 from .saved_run import saved_record as saved_record
 from .scoring import Scored as Scored
 from .scoring import decide_one as decide_one
 from .scoring import score as score
-from .workers import evaluate_on as evaluate_on

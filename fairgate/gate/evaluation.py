@@ -14,11 +14,11 @@ from fairgate import records, suites
 from fairgate.gate.approvals import comparisons, unpinned_anchors, weigh
 from fairgate.gate.base_data import judged_on_both
 from fairgate.gate.baselines import Repository
-from fairgate.gate.edited_records import Recomputed
 from fairgate.gate.model_runs import Progress, dataset_info, entropies_of, packages
 from fairgate.gate.notices import advice_of, mismatches, notices_of, unseen
 from fairgate.gate.preparation import Prepared, every_check
 from fairgate.gate.reading import Scores, decided
+from fairgate.gate.reproduction import Recomputed
 from fairgate.gate.scoring import Scored, score
 from fairgate.ground.errors import FairgateError, NoVerdict
 from fairgate.ground.spans import span

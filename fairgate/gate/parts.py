@@ -1,4 +1,4 @@
-"""One record from several jobs: each scores its shard of the images and hands over a part; merging decides.
+"""One record from several jobs, or workers of a cluster: each scores its shard of the images; merging decides.
 
 A part holds the cache entries of its shard (`fairgate.models.shards`), and what they were made of. Merging takes
 the way of every check, with a cache that the parts fill: what no part has is scored there, such as a baseline's
@@ -14,14 +14,17 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
 from fairgate import models
+from fairgate.engines import Task, open_engine
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.model_runs import CandidateRun, Progress, open_model, packages
 from fairgate.gate.preparation import Distribution, Prepared, require_intact
@@ -31,7 +34,7 @@ from fairgate.ground.errors import FairgateError, NoVerdict, SettingsError, disk
 from fairgate.ground.hashing import digest, read_bounded, sha256_file
 from fairgate.ground.seals import is_sealed, seal
 from fairgate.models.checkpoints import Device, find_device, repositories_of
-from fairgate.records import RecordPart
+from fairgate.records import Against, RecordPart
 from fairgate.suites import Settings
 from fairgate.tracking import environment
 from fairgate.version import __version__
@@ -112,10 +115,11 @@ def score_shard(
     inputs = _inputs(prepared, settings, progress)
     for each in (prepared, *prepared.on_base_data):
         run = CandidateRun(each, settings, progress, open_model(settings.model, each, settings, progress))
-        anchors = [definition.loaded.suite.anchor or "none" for definition in each.definitions]
-        for spec, against in ((settings.baseline, "baseline"), *((spec, "anchor") for spec in dict.fromkeys(anchors))):
+        anchors = dict.fromkeys(definition.loaded.suite.anchor or "none" for definition in each.definitions)
+        compared: list[tuple[str, Against]] = [(settings.baseline, "baseline"), *((spec, "anchor") for spec in anchors)]
+        for spec, against in compared:
             with contextlib.suppress(FairgateError):
-                compare_with(spec, run, "baseline" if against == "baseline" else "anchor")
+                compare_with(spec, run, against)
     return ScoredPart(
         suite=prepared.loaded.name,
         shard=shard[0],
@@ -143,8 +147,9 @@ def write_part(prepared: Prepared, settings: Settings, shard: tuple[int, int], p
             where=str(settings.report),
             remedy="name a folder outside of it (--report DIR)",
         )
-    folder = settings.report / ENTRIES
-    with disk_errors(SettingsError, "the part cannot be written", folder, "make room there, or name another folder"):
+    folder, remedy = settings.report / ENTRIES, "make room there, or name another folder"
+    on_disk = partial(disk_errors, SettingsError, "the part cannot be written", folder, remedy)
+    with on_disk():
         remove(settings.report / FILE)
         if folder.is_symlink():
             folder.unlink()
@@ -156,7 +161,7 @@ def write_part(prepared: Prepared, settings: Settings, shard: tuple[int, int], p
         part = part.model_copy(update={"seal": seal(models.cache_key(prepared.root), part.content)})
     except FairgateError as error:
         raise NoVerdict(error.problem, where=error.where, remedy=error.remedy) from error
-    with disk_errors(SettingsError, "the part cannot be written", folder, "make room there, or name another folder"):
+    with on_disk():
         atomic_write(settings.report / FILE, part.model_dump_json(indent=1) + "\n")
     return (
         f"{part.suite}: part {part.shard}/{part.shards} is in {settings.report}; it decides nothing: "
@@ -195,11 +200,7 @@ def read_parts(folders: Sequence[Path], root: Path) -> list[ReadPart]:
 
 
 def evaluate_parts(
-    parts: Sequence[ReadPart],
-    prepared: Prepared,
-    settings: Settings,
-    *,
-    progress: Progress | None = None,
+    parts: Sequence[ReadPart], prepared: Prepared, settings: Settings, *, progress: Progress | None = None
 ) -> Evaluation:
     """Evaluate as every check does, on what the parts hold.
 
@@ -248,12 +249,9 @@ def _inputs(prepared: Prepared, settings: Settings, progress: Progress | None) -
 
 
 def _other(read: ReadPart, what: str, own: str | None, wanted: str | None) -> NoVerdict:
-    return NoVerdict(
-        f"{read.words} was made of another {what} ({own or 'none'}) than this run or the other parts "
-        f"({wanted or 'none'}).",
-        where=str(read.folder),
-        remedy=_AGAIN,
-    )
+    than = f"than this run or the other parts ({wanted or 'none'})"
+    problem = f"{read.words} was made of another {what} ({own or 'none'}) {than}."
+    return NoVerdict(problem, where=str(read.folder), remedy=_AGAIN)
 
 
 def _read(folder: Path, root: Path) -> ReadPart:
@@ -295,8 +293,54 @@ def _take(read: ReadPart, into: models.EmbeddingCache, root: Path) -> None:
         if not same:
             raise NoVerdict(f"{read.words} was changed, or is not complete.", where=str(path), remedy=_AGAIN)
     if refused := models.take(models.EmbeddingCache(folder, root, sealed=False), list(entries), into):
-        raise NoVerdict(
-            f"{read.words} has an entry that is damaged.",
-            where=str(folder / f"{refused}.safetensors"),
-            remedy=_AGAIN,
-        )
+        where = str(folder / f"{refused}.safetensors")
+        raise NoVerdict(f"{read.words} has an entry that is damaged.", where=where, remedy=_AGAIN)
+
+
+def evaluate_on(
+    engine: str, workers: int | None, prepared: Prepared, settings: Settings, *, progress: Progress | None = None
+) -> Evaluation:
+    """Evaluate as every check does, on what the workers of an engine (`ray`) scored: as many shards as workers, so
+    that each opens a model once, and this process none. Trouble of a worker makes a record with verdict `error`.
+
+    Raises SettingsError and DeviceError for an engine that cannot be had.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch,
+        closing(open_engine(engine, workers=workers, device=settings.device)) as crew,
+    ):
+        count, parts = crew.room(), list[ReadPart]()
+
+        def done(task: Task, scored: tuple[ScoredPart, dict[str, bytes]]) -> bool:
+            part, files = scored
+            folder = Path(scratch) / str(task.index)
+            for name, content in files.items():
+                path = folder / ENTRIES / f"{name}.safetensors"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            parts.append(ReadPart(folder, part))
+            if progress is not None:
+                progress("shards scored", len(parts), count)
+            return True
+
+        tasks = (Task(number, (number, count)) for number in range(1, count + 1))
+        try:
+            crew.run(tasks, partial(_worker, prepared, settings), done)
+        except FairgateError as trouble:
+            return evaluate(replace(prepared, trouble=trouble), settings, progress=progress)
+        parts.sort(key=lambda read: read.part.shard)
+        return evaluate_parts(parts, prepared, settings, progress=progress)
+
+
+def _worker(
+    prepared: Prepared, settings: Settings, device: str
+) -> Callable[[tuple[int, int]], tuple[ScoredPart, dict[str, bytes]]]:
+    """A worker, which scores one shard at a time: the part, and its files by name."""
+    settings = replace(settings, device=device)
+
+    def work(shard: tuple[int, int]) -> tuple[ScoredPart, dict[str, bytes]]:
+        with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
+            part = score_shard(prepared, settings, shard, Path(scratch))
+            return part, {name: (Path(scratch) / f"{name}.safetensors").read_bytes() for name in part.entries}
+
+    return work

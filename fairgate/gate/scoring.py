@@ -12,10 +12,10 @@ from fairgate import reports
 from fairgate.gate import baselines
 from fairgate.gate.approvals import moved_anchor
 from fairgate.gate.base_data import edited
-from fairgate.gate.edited_records import Recomputed, recompute
 from fairgate.gate.model_runs import CandidateRun, ComparedRun, Progress, model_info, open_model, registered
 from fairgate.gate.preparation import Definition, Prepared, require_intact
 from fairgate.gate.reading import Answers, CandidateReading, Counterpart, Scores, counterpart, decided, tempered
+from fairgate.gate.reproduction import Recomputed, recompute
 from fairgate.gate.saved_run import SavedRun, bring_back, record_of
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict, SuiteError, did_you_mean
 from fairgate.models import Model, local_paths

@@ -52,12 +52,14 @@ from .suite_diff import weaker as weaker
 from .suite_diff import with_subjects_of as with_subjects_of
 from .suite_edits import add_approvals as add_approvals
 from .suite_edits import annotated as annotated
+from .suite_edits import proposal_lines as proposal_lines
+from .suite_edits import proposed_bounds as proposed_bounds
 from .suite_edits import write_anchor as write_anchor
 from .suite_edits import write_bounds as write_bounds
-from .temperature import LabelTemperature as LabelTemperature
-from .temperature import advice as advice
-from .temperature import temperature_notices as temperature_notices
+from .unseen import LabelTemperature as LabelTemperature
+from .unseen import advice as advice
 from .unseen import blind_spots as blind_spots
 from .unseen import silent_checks as silent_checks
+from .unseen import temperature_notices as temperature_notices
 from .unseen import unseen_in_answers as unseen_in_answers
 from .utility import require_utility as require_utility

@@ -16,8 +16,7 @@ from fairgate.ground.errors import SettingsError, SuiteError, listed
 from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
 from fairgate.probes import ABSTAINED, DatasetFacts, Item, filled, with_article
-from fairgate.suites.quoting import as_json, quoted
-from fairgate.suites.targets import MOST, MOST_SETS, options_of, right_of, tally_of, written
+from fairgate.suites.targets import MOST, MOST_SETS, as_json, options_of, quoted, right_of, tally_of, written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,7 +1,8 @@
-"""What a table of answers calls right, as a suite says it in `right`: by option, by group, or set by set."""
+"""What a first suite writes of a table of answers and of other people's texts: options, what is right, and quotes."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,23 @@ from textwrap import wrap
 
 from fairgate.metrics import GroupedRows
 from fairgate.probes import ABSTAINED, UNREADABLE, AnswerMatcher, DatasetFacts
-from fairgate.suites.quoting import quoted
+
+_BREAKS = re.compile(r"[\x7f-\x9f\u2028\u2029]")
+"""What YAML refuses, or folds as the end of a line, and JSON writes as it is."""
+
+
+def as_json(value: object) -> str:
+    """JSON that YAML reads as the same."""
+    return _BREAKS.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
+
+
+def quoted(text: str) -> str:
+    """Plain where YAML reads it back as it is, else in double quotes."""
+    plain = text.replace("_", "").replace("-", "").replace(" ", "").isalpha() and text == text.strip()
+    spoken = text.lower() in {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return text if plain and not spoken and text.isascii() and text[0] != "-" else f'"{escaped}"'
+
 
 Right = str | tuple[str, dict[str, str]] | None
 """An option or `abstain`; or an attribute, `subject` or `set_id`, with what is right for each of its values."""

@@ -59,7 +59,7 @@ def _import() -> None:
     import ray
     import toy_recipe
 
-    import fairgate.interfaces.cli.build_display
+    import fairgate.interfaces.cli.build
     import fairgate.interfaces.cli.main
     from fairgate.builds.recipes import register
 

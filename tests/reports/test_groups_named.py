@@ -11,7 +11,7 @@ from example_records import VICIOUS, example_record, gap_check
 from rich.console import Console
 from test_team_records import outputs
 
-from fairgate.interfaces.pytest_plugin.explain import explain_check
+from fairgate.interfaces.pytest_plugin.items import explain_check
 from fairgate.records import CheckResult, GroupResult, RunRecord, Verdict
 from fairgate.reports import junit_properties, render_comment, render_html, terminal_table
 from fairgate.reports.formatting import shown_group

@@ -83,10 +83,10 @@ def update(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     echo_prose(gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force))
     if first or propose:
         loaded = prepared.loaded
-        bounds = gate.proposed_bounds(evaluation.record, loaded.suite)
+        bounds = suites.proposed_bounds(evaluation.record, loaded.suite)
         if propose:
             suites.write_bounds(loaded.path, bounds)
-        typer.echo("\n".join(gate.proposal_lines(bounds, loaded.suite, written=propose)))
+        typer.echo("\n".join(suites.proposal_lines(bounds, loaded.suite, written=propose)))
 
 
 @baseline_app.command()

@@ -1,4 +1,4 @@
-"""`fairgate check`: the gate without pytest; the same evaluation, the same verdicts, the same exit codes."""
+"""`fairgate check`: the gate without pytest, with the same verdicts and exit codes; and where a run's time went."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -13,11 +14,12 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from fairgate import gate, records, reports, suites
+from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import FairgateError, SettingsError
 from fairgate.ground.local_paths import require_local
+from fairgate.ground.spans import Recording, recorded
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import options_of, progress_line, wide_console
-from fairgate.interfaces.cli.profile import profiled
+from fairgate.interfaces.cli.console import options_of, print_table, progress_line, wide_console
 from fairgate.suites import OPTIONS
 
 _OPTIONS = frozenset(f"--{name}" for name in OPTIONS)
@@ -164,3 +166,43 @@ def gated(
             log = not (console.is_terminal or os.environ.get("COLUMNS"))  # which wraps nothing
             typer.echo(own if log else "\n".join(reports.fitted(own, console.width)))
     return evaluation
+
+
+TRACE = "fairgate-trace.json"
+
+
+@contextmanager
+def profiled(folder: Path) -> Iterator[None]:
+    """Record the block, print the sums of its phases, and write its trace into a folder; a full disk is a warning."""
+    try:
+        with recorded() as recording:
+            yield
+    finally:
+        _show(recording)
+        _write(recording, folder / TRACE)
+
+
+def _write(recording: Recording, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, recording.trace())
+    except OSError as error:
+        typer.echo(f"warning: the trace was not written: {error.strerror or error}.\n  where:  {path}", err=True)
+        return
+    typer.echo(f"trace: {path} (https://ui.perfetto.dev opens it)")
+
+
+def _show(recording: Recording) -> None:
+    phases = sorted(recording.phases.items(), key=lambda item: -item[1].seconds)
+    rows = [
+        (name, f"{phase.calls:,}", *_share(phase.seconds, recording), f"{phase.elsewhere:.3f}" * bool(phase.elsewhere))
+        for name, phase in phases
+    ]
+    rest = recording.seconds - sum(phase.seconds for _, phase in phases)
+    rows += [("other", "", *_share(rest, recording), ""), ("in all", "", *_share(recording.seconds, recording), "")]
+    columns = ("~phase", ">calls", ">seconds", ">share", ">in other threads")
+    print_table(columns, rows, title=f"Where {recording.seconds:.2f} s went, after start-up")
+
+
+def _share(seconds: float, recording: Recording) -> tuple[str, str]:
+    return f"{seconds:.3f}", f"{seconds / recording.seconds:.0%}"

@@ -13,8 +13,7 @@ from fairgate.gate import baselines
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import FOUND, friendly, progress_bar, write_png
-from fairgate.interfaces.cli.dataset_import import describe, import_
-from fairgate.interfaces.cli.get import get
+from fairgate.interfaces.cli.dataset_import import describe, get, import_
 
 dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, import and write datasets.")
 

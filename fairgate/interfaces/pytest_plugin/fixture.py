@@ -8,7 +8,7 @@ from typing import Any
 from fairgate import gate
 from fairgate.ground.errors import FairgateError, SuiteError, did_you_mean
 from fairgate.ground.number_format import number, share_words
-from fairgate.interfaces.pytest_plugin.explain import explain_check, worst_set_line
+from fairgate.interfaces.pytest_plugin.items import explain_check, worst_set_line
 from fairgate.metrics import METRICS, Metric
 from fairgate.records import CheckResult, Coverage, RunRecord
 from fairgate.reports import no_interval_words, null_words, tie_words, unit_of

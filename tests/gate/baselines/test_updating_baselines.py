@@ -10,12 +10,11 @@ from toy_repository import Toy
 from typer.testing import CliRunner
 
 from fairgate import gate
-from fairgate.gate.bound_proposals import proposed_bounds
 from fairgate.ground.errors import ScoresError
 from fairgate.interfaces.cli.main import app
 from fairgate.records import GroupResult, RunRecord
 from fairgate.reports import read_results
-from fairgate.suites import changes_between, load_suite, weaker, write_bounds
+from fairgate.suites import changes_between, load_suite, proposed_bounds, weaker, write_bounds
 from fairgate.suites.result import undecided
 
 REASON = "the first one"

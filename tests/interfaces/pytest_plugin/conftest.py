@@ -3,7 +3,6 @@ come first, here."""
 
 import pandas as pd  # noqa: F401
 
-import fairgate.interfaces.pytest_plugin.explain
 import fairgate.interfaces.pytest_plugin.fixture
 import fairgate.interfaces.pytest_plugin.items
 import fairgate.suites.deciding  # noqa: F401

@@ -6,8 +6,8 @@ import pytest
 from example_records import example_record
 from toy_repository import SUITE, toy_repository, write_scores_table
 
-from fairgate.interfaces.pytest_plugin.explain import explain_check
 from fairgate.interfaces.pytest_plugin.fixture import Measured
+from fairgate.interfaces.pytest_plugin.items import explain_check
 from fairgate.records import NO_VERDICT, CheckResult, GroupResult
 
 
