@@ -8,15 +8,28 @@ from pathlib import Path
 from typing import ClassVar, Final, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp
 
 from fairgate import models
 from fairgate.data import Index
-from fairgate.gate.selftest.target import Bools, Group
 from fairgate.ground.errors import ModelError
 from fairgate.ground.randomness import stream
 from fairgate.probes import Probe, Rows
 from fairgate.suites import Suite, run_probes
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The images that lose: their name, their parts (`dark`, `female`), which rows they are, and the checks that judge
+    them on enough sets."""
+
+    name: str
+    parts: tuple[str, ...]
+    rows: Bools
+    checks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,22 +5,37 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 
 from fairgate import gate
+from fairgate.data import Index
 from fairgate.gate.selftest import trial
 from fairgate.gate.selftest.finding import Finding, Progress, of_error, ok, warning
-from fairgate.gate.selftest.inject import Columns, can_plant, columns_of, jittered, losses, planted, suite_prompts
+from fairgate.gate.selftest.inject import (
+    Bools,
+    Columns,
+    Group,
+    can_plant,
+    columns_of,
+    jittered,
+    losses,
+    planted,
+    suite_prompts,
+)
 from fairgate.gate.selftest.pytest_setup import has_xdist, read_ini
-from fairgate.gate.selftest.target import group_to_harm
-from fairgate.ground.errors import FairgateError, SettingsError
+from fairgate.ground.errors import DatasetError, FairgateError, SettingsError
+from fairgate.metrics import Cells, Crossing
 from fairgate.models import Model
 from fairgate.probes import ProbeScores
-from fairgate.suites import Settings, Suite, run_probes, without_views
+from fairgate.records import CROSS
+from fairgate.suites import PlannedCheck, Settings, Suite, run_probes, without_views
 
 
 def prove(
@@ -32,7 +47,7 @@ def prove(
     program: Sequence[str],
     keep: Path | None = None,
 ) -> list[Finding]:
-    """Plant a bias of `strength` in a suite's model and see whether pytest, xdist, pipes and `fairgate check` fail.
+    """Plant a bias of `strength` in a suite's model and see whether pytest, xdist and `fairgate check` fail.
 
     The model is scored once (from cached embeddings where there are any); everything else reads tables in a scratch
     folder, or in `keep`, where they stay. Nothing in the repository is written to. `program` are the words that start
@@ -144,53 +159,146 @@ def _losses(aim: trial.Planted) -> str:
     return "; ".join(words)
 
 
-@dataclass(slots=True)
-class _Runs:
-    """Announces each run: which one it is, and how long those before it took."""
-
-    suite: str
-    progress: Progress
-    most: int
-    begun: int = 0
-    started: float = field(default_factory=time.monotonic)
-
-    def next(self, what: str) -> None:
-        """A run begins."""
-        before = f" ({time.monotonic() - self.started:.0f} s so far)" if self.begun else ""
-        self.begun += 1
-        self.progress(f"{self.suite}: run {self.begun} of at most {self.most}{before}: {what}")
-
-
 def _tried(aim: trial.Planted, bench: trial.Bench, progress: Progress) -> list[Finding]:
     """The runs, one after another."""
-    xdist = has_xdist(read_ini(bench.view))
-    runs = _Runs(bench.suite, progress, 6 if xdist else 5)
-    runs.next("pytest on the planted bias")
+    ways = _other_ways(bench)
+    started, numbers = time.monotonic(), count(1)
+
+    def told(what: str) -> None:
+        number = next(numbers)
+        before = f" ({time.monotonic() - started:.0f} s so far)" if number > 1 else ""
+        progress(f"{bench.suite}: run {number} of at most {len(ways) + 2}{before}: {what}")
+
+    told("pytest on the planted bias")
     first = bench.pytest("pytest")
     findings = [trial.first_run(aim, first)]
     if findings[0].level != "trouble" and aim.new(first):
-        findings += _other_ways(aim, bench, first, runs, xdist)
-    runs.next("pytest on an innocent change")
+        for what, run in ways.items():
+            told(what)
+            findings.append(trial.same_again(aim, first, run()))
+    told("pytest on an innocent change")
     findings.append(trial.control(aim, bench.pytest("control", table=trial.INNOCENT)))
     return findings
 
 
-def _other_ways(aim: trial.Planted, bench: trial.Bench, first: trial.Trial, runs: _Runs, xdist: bool) -> list[Finding]:
-    """The same run under xdist, in pipes, and without pytest."""
-    findings = list[Finding]()
-    if xdist:
-        runs.next("pytest -n 2")
-        findings.append(trial.same_again(aim, first, bench.pytest("xdist", "-n", "2")))
-    runs.next("pytest in a pipe with pipefail")
-    strict = bench.piped("pipefail", pipefail=True)
-    if strict is None:
-        findings.append(warning(aim.area, "pipes were not tried: there is no bash here."))
-    else:
-        findings.append(trial.same_again(aim, first, strict))
-    runs.next("pytest in a pipe without")
-    plain = bench.piped("pipe", pipefail=False)
-    if plain is not None:
-        findings.append(trial.no_pipefail(aim, plain))
-    runs.next("fairgate check")
-    findings.append(trial.same_again(aim, first, bench.check("check")))
-    return findings
+def _other_ways(bench: trial.Bench) -> dict[str, Callable[[], trial.Trial]]:
+    """The same run under xdist, and without pytest."""
+    xdist = {"pytest -n 2": partial(bench.pytest, "xdist", "-n", "2")} if has_xdist(read_ini(bench.view)) else {}
+    return {**xdist, "fairgate check": partial(bench.check, "check")}
+
+
+class Detection(IntEnum):
+    """How a check detects a bias, the best first."""
+
+    GROUPS = 0
+    """It compares groups with the baseline."""
+    USE_OF_GROUPS = 1
+    """It compares how useful the model is to groups, which a bias may leave as it is."""
+    WHOLE = 2
+    """It compares a number over all members of a set, in which a group is a part."""
+    BOUND_ON_GROUPS = 3
+    BOUND = 4
+    BLIND = 5
+    """It compares how useful the model is to everybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A group as one check sees it: `sets` are those of the check's cell that count for a verdict."""
+
+    detection: Detection
+    grouping: Crossing
+    name: str
+    sets: int
+    item: str
+
+
+def group_to_harm(
+    suite: Suite, index: Index, answers: dict[str, ProbeScores], planned: Sequence[PlannedCheck]
+) -> Group:
+    """The group to take from: of the best checks that can decide, the finest crossing's group with most images; of
+    several, the one with the lowest scores, so that the loss cannot make the model fairer.
+
+    Raises DatasetError where no check is about two groups, and where each group of one has fewer than `min_sets` sets.
+    """
+    everything = list(_seen(suite, index, planned))
+    seen = [check for check in everything if check.detection != Detection.BLIND] or everything
+    enough = [check for check in seen if check.sets >= suite.groups.min_sets]
+    if not enough:
+        raise _undecidable(suite, index, seen)
+    best = min(check.detection for check in enough)
+    finest = max(len(check.grouping) for check in enough if check.detection == best)
+    value = answers[_first_probe(suite)].value
+    checks: dict[tuple[Crossing, str], list[str]] = {}
+    for check in enough:
+        if (check.detection, len(check.grouping)) == (best, finest):
+            checks.setdefault((check.grouping, check.name), []).append(check.item)
+
+    def order(key: tuple[Crossing, str]) -> tuple[int, float]:
+        rows = _rows(index, *key)
+        return -int(rows.sum()), float(value[rows].mean())
+
+    chosen = min(checks, key=order)
+    of = () if best == Detection.BLIND else tuple(dict.fromkeys(checks[chosen]))
+    return Group(chosen[1], tuple(chosen[1].split(CROSS)), _rows(index, *chosen), of)
+
+
+def _seen(suite: Suite, index: Index, planned: Sequence[PlannedCheck]) -> Iterator[_Seen]:
+    """Every group of every check of two groups or more; without anchors, which planted scores are not compared with."""
+    cells, chosen = Cells(index), suite.groups.attributes
+    whole = tuple(index.attributes) if chosen == "each" else tuple(chosen)
+    for check in planned:
+        if check.against == "anchor":
+            continue
+        cell = cells.of(check.subject, check.groupings)
+        for grouping in check.groupings or (whole,):
+            codes, names = index.codes(grouping)
+            here = np.asarray(codes)[cell.rows]
+            present = [name for code, name in enumerate(names) if (here == code).any()]
+            for name in present if len(present) > 1 else ():
+                if check.check.first is None or name in (check.check.first, check.check.second):
+                    members = cell.set_code[here == names.index(name)]
+                    sets = len(np.unique(members)) if check.groupings else cell.n_sets
+                    yield _Seen(_detection(check), grouping, name, sets, check.item)
+
+
+def _detection(check: PlannedCheck) -> Detection:
+    use = check.metric.spec.utility
+    if check.check.no_worse_than is None:
+        return Detection.BOUND_ON_GROUPS if check.groupings else Detection.BOUND
+    if check.groupings:
+        return Detection.USE_OF_GROUPS if use else Detection.GROUPS
+    return Detection.BLIND if use else Detection.WHOLE
+
+
+def _rows(index: Index, grouping: Crossing, name: str) -> Bools:
+    codes, names = index.codes(grouping)
+    return np.asarray(np.asarray(codes) == names.index(name))
+
+
+def _undecidable(suite: Suite, index: Index, seen: Sequence[_Seen]) -> DatasetError:
+    if not seen:
+        chosen = suite.groups.attributes
+        return DatasetError(
+            "all images are of one group: no group can be treated worse than another.",
+            where=CROSS.join(index.attributes if chosen == "each" else chosen),
+            remedy="use a dataset that shows several groups",
+        )
+    most = max(seen, key=lambda check: check.sets)
+    by_group = most.detection in (Detection.GROUPS, Detection.USE_OF_GROUPS, Detection.BOUND_ON_GROUPS)
+    about = f"'{most.name}', has" if by_group else "all of them, have"
+    return DatasetError(
+        f"no check of suite '{suite.suite}' can decide about a bias, planted or real: of all groups that one looks at, "
+        f"the largest, {about} {most.sets} sets in {most.item}, and a verdict takes {suite.groups.min_sets}.",
+        where="groups.min_sets",
+        remedy="compare coarser groups (`over: each`, or without `by: subject`), bring more sets, or lower min_sets",
+    )
+
+
+def _first_probe(suite: Suite) -> str:
+    """A classification if there is one: its numbers mean the same for every subject."""
+    for name, probe in suite.probes.items():
+        if probe.compared_as == "classification":
+            return name
+    name, probe = next(iter(suite.probes.items()))
+    return probe.names(name)[0]

@@ -18,8 +18,7 @@ import yaml
 from fairgate import gate
 from fairgate.data import MANIFEST_FILE
 from fairgate.gate.selftest.finding import TOOK_TOO_LONG, Finding, Level, Ran, run
-from fairgate.gate.selftest.inject import NOISE
-from fairgate.gate.selftest.target import Group
+from fairgate.gate.selftest.inject import NOISE, Group
 from fairgate.ground.errors import BaselineError, listed
 from fairgate.metrics import METRICS
 from fairgate.records import CheckResult, RunRecord
@@ -106,17 +105,14 @@ class Bench:
     program: Sequence[str]
 
     def pytest(self, name: str, *more: str, table: str = BIASED) -> Trial:
-        """`pytest --fairness-suite ...`, with further options."""
-        return self._ended(*self._pytest(name, table, *more), name)
-
-    def piped(self, name: str, *, pipefail: bool) -> Trial | None:
-        """The same with its output in a pipe, as `| tee log` has it. None where there is no such shell."""
-        shell = shutil.which("bash" if pipefail else "sh")
-        if shell is None:
-            return None
-        start, (typed, meant) = "set -o pipefail; " if pipefail else "", self._pytest(name, BIASED)
-        typed = shlex.join([Path(shell).name, "-c", f"{start}{typed} | cat"])
-        return self._ended(typed, [shell, "-c", f"{start}{shlex.join(meant)} | cat"], name)
+        """`pytest --fairness-suite ...`, with further options and those that keep what it writes out of the way."""
+        model, baseline = self.tables[table], f"model:{self.tables[PLAIN]}"
+        words = ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
+        report = self.reports / name
+        aside = ["--fairness-mlflow", "off", "--fairness-wandb", "off", "--fairness-cache", "off"]
+        aside += ["--fairness-report", str(report), f"--junitxml={report}.xml"]
+        command = [sys.executable, "-m", "pytest", *words, *aside]
+        return self._ended(self._typed(["pytest", *words]), command, name)
 
     def check(self, name: str) -> Trial:
         """`fairgate check`, which is the gate without pytest."""
@@ -124,16 +120,6 @@ class Bench:
         aside = ["--report", str(self.reports / name), "--mlflow", "off", "--wandb", "off", "--cache", "off"]
         command = [*self.program, *words, *aside]
         return self._ended(self._typed(["fairgate", *words]), command, name)
-
-    def _pytest(self, name: str, table: str, *more: str) -> tuple[str, list[str]]:
-        """A command as typed, and with options that keep what it writes out of the way."""
-        model, baseline = self.tables[table], f"model:{self.tables[PLAIN]}"
-        words = ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
-        report = self.reports / name
-        aside = ["--fairness-mlflow", "off", "--fairness-wandb", "off", "--fairness-cache", "off"]
-        aside += ["--fairness-report", str(report), f"--junitxml={report}.xml"]
-        command = [sys.executable, "-m", "pytest", *words, *aside]
-        return self._typed(["pytest", *words]), command
 
     def _typed(self, words: Sequence[str]) -> str:
         """The command as a person would type it."""
@@ -211,18 +197,6 @@ def same_again(aim: Planted, first: Trial, trial: Trial) -> Finding:
         what = f"expected exit 1 from {some(first.failing)}; saw exit {trial.ran.code} from {some(trial.failing)}."
         return _finding("trouble", aim, trial, what, "two ways of running the gate disagree: run both and compare")
     return _finding("ok", aim, trial, f"expected exit 1 and saw it, from the same {len(trial.failing)} item(s)")
-
-
-def no_pipefail(aim: Planted, trial: Trial) -> Finding:
-    """What a pipe without pipefail does to the exit code; never more than advice."""
-    if trial.ran.code == FAILED:
-        return _finding("ok", aim, trial, "this shell keeps the exit code in a pipe: saw exit 1")
-    what = f"without pipefail a pipe hides the failing gate: saw exit {trial.ran.code}, as every plain sh gives"
-    remedy = (
-        "where a CI step pipes the gate (`| tee log`), write `set -o pipefail` first; in GitHub Actions say "
-        "`shell: bash`, which sets it: the default shell there does not"
-    )
-    return _finding("ok", aim, trial, what, remedy)
 
 
 def control(aim: Planted, trial: Trial) -> Finding:

@@ -13,9 +13,8 @@ from toy_repository import SUITE, Toy, members
 
 from fairgate import gate
 from fairgate.gate import open_model
-from fairgate.gate.selftest.inject import Columns, columns_of, jittered, losses, planted, suite_prompts
-from fairgate.gate.selftest.proof import prove
-from fairgate.gate.selftest.target import Group, group_to_harm
+from fairgate.gate.selftest.inject import Columns, Group, columns_of, jittered, losses, planted, suite_prompts
+from fairgate.gate.selftest.proof import group_to_harm, prove
 from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import Capability
 from fairgate.models.contract import Floats
