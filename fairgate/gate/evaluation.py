@@ -78,7 +78,7 @@ def evaluate(
         answer_entropy=entropies_of(scores),
         decision=records.Decision(**suite.decision.model_dump()),
         checks=checks,
-        confusions=judged.confusions,
+        confusions=list(judged.confusions),
         environment=place,
         notices=[
             *notices_of(prepared, settings, judged.prepared, scored, on_both, place),
@@ -99,13 +99,17 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The definitions that were scored (the base's if this change's cannot be answered), and what their checks find."""
+    """The definitions that were scored (the base's if this change's cannot be answered), and what their checks find.
+
+    Of a base's on the base's own release, the `seconds` that it took as well.
+    """
 
     prepared: Prepared
     scored: Scored | None
     checks: list[records.CheckResult]
-    confusions: list[records.Misclassification]
-    unpinned: list[str]
+    confusions: Sequence[records.Misclassification] = ()
+    unpinned: Sequence[str] = ()
+    seconds: float = 0.0
 
 
 def _judged(prepared: Prepared, settings: suites.Settings, progress: Progress | None, today: date) -> _Judged:
@@ -121,13 +125,13 @@ def _judged(prepared: Prepared, settings: suites.Settings, progress: Progress | 
         return _Judged(prepared, scored, checks, confusions, unpinned)
     except FairgateError as error:
         if (by_base := _by_the_base(prepared, settings, progress, today, error)) is not None:
-            return _Judged(*by_base, [], unpinned)
+            return _Judged(*by_base, unpinned=unpinned)
         checks = [suites.undecided(check, error) for check in every_check(prepared.definitions)]
-        return _Judged(prepared, scored, checks, [], unpinned)
+        return _Judged(prepared, scored, checks, unpinned=unpinned)
 
 
 def _strictest(
-    checks: list[records.CheckResult], coverage: records.Coverage, on_base_data: Sequence[_OnBaseData]
+    checks: list[records.CheckResult], coverage: records.Coverage, on_base_data: Sequence[_Judged]
 ) -> list[records.CheckResult]:
     """The checks, errors if images have no score, and with what the bases' checks find on their own releases."""
     if not coverage.complete:
@@ -159,17 +163,7 @@ def _by_definition(
     return results
 
 
-@dataclass(frozen=True, slots=True)
-class _OnBaseData:
-    """What a base's checks find on the base's own release, and the seconds that it took."""
-
-    prepared: Prepared
-    scored: Scored | None
-    checks: list[records.CheckResult]
-    seconds: float
-
-
-def _on_base_data(prepared: Prepared, settings: suites.Settings, progress: Progress | None, today: date) -> _OnBaseData:
+def _on_base_data(prepared: Prepared, settings: suites.Settings, progress: Progress | None, today: date) -> _Judged:
     """Judge by a base's checks on the base's own release; what cannot be scored there is an error, never a pass."""
     started, scored = time.monotonic(), None
     try:
@@ -179,7 +173,7 @@ def _on_base_data(prepared: Prepared, settings: suites.Settings, progress: Progr
             raise NoVerdict(f"{missing[0]}.", where=prepared.release, remedy="score all of them, or make room there")
     except FairgateError as error:
         checks = [suites.undecided(planned, error) for planned in prepared.everything]
-    return _OnBaseData(prepared, scored, checks, time.monotonic() - started)
+    return _Judged(prepared, scored, checks, seconds=time.monotonic() - started)
 
 
 def _decided(prepared: Prepared, scored: Scored, today: date) -> list[records.CheckResult]:

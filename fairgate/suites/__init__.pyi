@@ -39,6 +39,7 @@ from .schema import Approved as Approved
 from .schema import Check as Check
 from .schema import Suite as Suite
 from .settings import Settings as Settings
+from .settings import cache_folder as cache_folder
 from .settings import command_line as command_line
 from .settings import default_cache as default_cache
 from .settings import named_bases as named_bases

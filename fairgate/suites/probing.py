@@ -119,13 +119,13 @@ def _require_answers(name: str, probe: probes.Probe, answers: Mapping[str, probe
         )
 
 
-def probe_digests(suite: Suite, metric_version: int = probes.METRIC_VERSION) -> dict[str, str]:
+def probe_digests(suite: Suite) -> dict[str, str]:
     """By probe, its kind and a digest of its settings, with the words that they name by a list's name: runs whose
     digests differ are not compared."""
     digests = {}
     for name, probe in suite.probes.items():
         # exclude_none: a key that a probe does not use leaves its digest as it was before there was such a key
-        settings = {"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": metric_version}
+        settings = {"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": probes.METRIC_VERSION}
         if probe.published_words:
             settings["published_words"] = probe.published_words
         digests[name] = f"{probe.digest_kind}:{digest(settings)}"

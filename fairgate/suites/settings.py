@@ -86,7 +86,7 @@ def resolve(
         on_inconclusive=value("on-inconclusive") or "fail",
         leniency_is_the_suites=bool(suite.on_inconclusive) and not named("on-inconclusive"),
         device=value("device") or "auto",
-        cache=None if cache == "off" else require_local(cache, OPTIONS["cache"].flag) if cache else default_cache(env),
+        cache=cache_folder(cache, env),
         allow_pickle=allow_pickle,
         bases=named_bases(cli.get("base"), env),
         from_suite=frozenset(name for name in ("model", "baseline") if not named(name)),
@@ -131,6 +131,13 @@ def named_bases(typed: str | None, environment: Mapping[str, str] | None = None)
         return None
     default = event_default_branch(env)
     return tuple(f"origin/{name}" for name in dict.fromkeys((branch, default)) if name)
+
+
+def cache_folder(choice: str | None, environment: Mapping[str, str]) -> Path | None:
+    """The folder of the embedding cache: the one that is named, the default where none is, None for `off`."""
+    if choice == "off":
+        return None
+    return require_local(choice, OPTIONS["cache"].flag) if choice else default_cache(environment)
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:

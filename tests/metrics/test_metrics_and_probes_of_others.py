@@ -19,7 +19,7 @@ from toy_repository import SUITE, Toy
 from fairgate import gate
 from fairgate.ground import plugins
 from fairgate.ground.errors import FairgateError, SuiteError
-from fairgate.interfaces.installed import use_installed_packages
+from fairgate.interfaces import use_installed_packages
 from fairgate.interfaces.pytest_plugin.fixture import Fairness
 from fairgate.metrics import METRICS
 from fairgate.probes import PROBES, ProbeScores

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import sqlite3
@@ -22,7 +21,6 @@ from fairgate.gate.selftest.finding import TOOK_TOO_LONG, Finding, of_error, ok,
 from fairgate.ground.errors import BaselineError, DatasetError, DeviceError, SettingsError, TrackingError
 from fairgate.ground.git import git_output
 from fairgate.models import KEY_VARIABLE, CacheWarning, cache_key, require_cache_outside
-from fairgate.suites import default_cache
 from fairgate.tracking import redact, session, sqlite_path, waiting
 from fairgate.version import __version__
 
@@ -45,13 +43,6 @@ def look_at_machine(device: str, cache: Path | None, root: Path = Path()) -> lis
     what = f"Python {platform.python_version()}, fairgate {__version__}, {platform.system()} {platform.machine()}"
     python = ok("python", what, where=sys.executable)
     return [python, *_packages(), *look_at_names(root), *_device(device), look_at_cache(cache, root)]
-
-
-def cache_of(choice: str | None) -> Path | None:
-    """The folder for embeddings, as a gate run would choose it from what was said; None where it is off."""
-    if choice == "off":
-        return None
-    return Path(choice) if choice else default_cache(os.environ)
 
 
 def look_at_names(root: Path) -> list[Finding]:

@@ -17,7 +17,7 @@ from fairgate.gate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.gate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
 from fairgate.gate.selftest.workflows import look_at_workflows
 from fairgate.ground.errors import FairgateError, SettingsError
-from fairgate.suites import OPTIONS, Settings, suite_names, suite_path
+from fairgate.suites import OPTIONS, Settings, cache_folder, suite_names, suite_path
 from fairgate.tracking import DEFAULT_QUEUE
 
 
@@ -62,7 +62,8 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
 
     progress("python, packages, device")
     device = options.device or configured("device")
-    findings = machine.look_at_machine(device or "auto", machine.cache_of(options.cache or configured("cache")), root)
+    cache = cache_folder(options.cache or configured("cache"), os.environ)
+    findings = machine.look_at_machine(device or "auto", cache, root)
     if not names:
         findings.append(
             trouble("suites", "there is no suite in fairness_suites/.", remedy="see README.md for a first one")

@@ -12,7 +12,7 @@ from fairgate import gate, reports
 from fairgate.gate.baselines import BaselineSpec, RecordFiles, mismatch, parse_baseline, require_own_scores
 from fairgate.gate.selftest.finding import Finding, of_error, ok, trouble, warning
 from fairgate.ground.errors import BaselineError, FairgateError
-from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
+from fairgate.probes import read_scores, scores_digest
 from fairgate.records import Against, CheckResult, GroupResult, RunRecord, item_name
 from fairgate.suites import LoadedSuite, Settings, advice, blind_spots, probe_digests
 
@@ -142,11 +142,6 @@ def _record(
             )
             findings.append(warning(area, what, where=where, remedy=_MAKE))
         return findings + _undecidable(area, record, where)
-    for version in range(METRIC_VERSION - 1, 0, -1):
-        then = probe_digests(prepared.loaded.suite, metric_version=version)
-        if all(record.probes.get(name) == then[name] for name in compared):
-            differs = f"it was made by metric version {version}, and this fairgate has {METRIC_VERSION}"
-            break
     try:
         again = gate.open_model(record.model.uri, prepared, settings)
     except FairgateError as error:

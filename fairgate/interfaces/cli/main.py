@@ -17,8 +17,8 @@ from typer.core import TyperGroup
 from fairgate.ground.local_paths import require_local
 from fairgate.ground.plugins import Registry
 from fairgate.ground.working_folder import refuse_libraries
+from fairgate.interfaces import use_installed_packages
 from fairgate.interfaces.cli.console import INVALID, friendly
-from fairgate.interfaces.installed import use_installed_packages
 from fairgate.version import __version__
 
 
@@ -35,9 +35,9 @@ def _checked(name: str, thing: Any) -> Any:
 
 
 _OWN = {
-    **{each: f"{each}:{each}" for each in ("init", "check", "approve")},
+    **{each: f"{each}:{each}" for each in ("init", "check")},
     **{"audit": "studies:audit", "history": "tracking:history", "doctor": "doctor:doctor", "power": "studies:power"},
-    **{"merge": "check:merge"},
+    **{"merge": "check:merge", "approve": "check:approve"},
     **{"card": "report:card", "push": "tracking:push", "review": "review:review", "release": "review:release"},
     **{"baseline": "baseline:baseline_app", "build": "build:build_app", "dataset": "dataset:dataset_app"},
     **{"head": "mitigate:head_app", "mitigate": "mitigate:mitigate_app"},

@@ -46,11 +46,9 @@ def clip_clip(
     root: options.Root = Path(),
 ) -> None:
     """Leave out the dimensions that tell most about an attribute (Wang et al. 2021)."""
-    release, fingerprint = _release(data, root)
-    labels, _ = release.index.codes(attribute)
     with progress_line() as show:
-        scorer = models.open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
-        pictures = models.AttributeData(scorer, labels, release.manifest.ref, fingerprint)
+        release, scorer = _opened(data, model, root, device, show)
+        pictures = _labelled(release, scorer, release.index.codes(attribute)[0])
         mitigation = models.fit_clip_clip(pictures, attribute=attribute, drop=drop)
     _write(out, mitigation, model, root)
 
@@ -96,22 +94,14 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
     import numpy as np
 
     with progress_line() as show:
-
-        def fitted(named: str) -> tuple[Dataset, Callable[[NDArray[np.int64]], models.AttributeData]]:
-            release = review.release_or_build(named, root)
-            scorer = models.open_scorer(
-                model, release, device=device or "auto", base=root, progress=partial(show, named)
-            )
-            return release, lambda codes: models.AttributeData(scorer, codes, release.manifest.ref, release.fingerprint)
-
-        pictures, judged = fitted(data)
-        captioned, kept = fitted(keep)
+        pictures, judging = _opened(data, model, root, device, show)
+        captioned, keeping = _opened(keep, model, root, device, show)
         subjects = captioned.index.subject.tolist()
         known = list(dict.fromkeys(subjects))
         words = [subject.replace("_", " ") for subject in known]
         mitigation = models.fit_prompt_array(
-            judged(pictures.index.codes(attribute)[0]),
-            kept(np.array([known.index(subject) for subject in subjects])),
+            _labelled(pictures, judging, pictures.index.codes(attribute)[0]),
+            _labelled(captioned, keeping, np.array([known.index(subject) for subject in subjects])),
             attribute=attribute,
             prompts=prompt,
             captions=[
@@ -122,12 +112,17 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
     _write(out, mitigation, model, root)
 
 
-def _release(named: str, root: Path) -> tuple[Dataset, str]:
-    """A release of pictures, and the fingerprint of what it holds, which is computed."""
-    from fairgate.data import open_dataset, releases_folder
+def _opened(
+    named: str, model: str, root: Path, device: str | None, show: Callable[[str, int, int], None]
+) -> tuple[Dataset, models.Model]:
+    """A release, or a build by its folder, known to be intact, and the model over its pictures."""
+    release = review.release_or_build(named, root)
+    progress = partial(show, named)
+    return release, models.open_scorer(model, release, device=device or "auto", base=root, progress=progress)
 
-    release = open_dataset(named, releases_folder(root))
-    return release, release.require_intact()
+
+def _labelled(release: Dataset, scorer: models.Model, labels: NDArray[np.int64]) -> models.AttributeData:
+    return models.AttributeData(scorer, labels, release.manifest.ref, release.fingerprint)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -177,14 +172,13 @@ def fit(
 
     if out.suffix != ".safetensors":
         raise SettingsError(f"'{out}' is no .safetensors file.", where="OUT", remedy="write the head to such a file")
-    release, fingerprint = _release(data, root)
-    if attribute == "subject":
-        labels, codes = np.unique(release.index.subject, return_inverse=True)
-        named = labels.tolist()
-    else:
-        codes, named = release.index.codes(attribute)
     with progress_line() as show:
-        backbone = models.open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, model))
+        release, backbone = _opened(data, model, root, device, show)
+        if attribute == "subject":
+            labels, codes = np.unique(release.index.subject, return_inverse=True)
+            named = labels.tolist()
+        else:
+            codes, named = release.index.codes(attribute)
         head = models.fit_head(
             backbone,
             np.asarray(codes, dtype=np.int64),
@@ -192,7 +186,7 @@ def fit(
             kind=kind,
             attribute=attribute,
             release=release.manifest.ref,
-            fingerprint=fingerprint,
+            fingerprint=release.fingerprint,
             neighbours=neighbours,
         )
     path = root / out

@@ -142,9 +142,9 @@ def _answers_cache(cache: str | None, root: Path) -> models.EmbeddingCache | Non
 
     Raises SettingsError for a folder inside of the repository.
     """
-    if cache == "off":
+    folder = suites.cache_folder(cache, os.environ)
+    if folder is None:
         return None
-    folder = Path(cache) if cache else suites.default_cache(os.environ)
     models.require_cache_outside(folder, root)
     return models.EmbeddingCache(folder, root)
 

@@ -19,7 +19,7 @@ from fairgate import gate
 from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import BaselineError
 from fairgate.ground.working_folder import refuse_libraries
-from fairgate.interfaces.installed import use_installed_packages
+from fairgate.interfaces import use_installed_packages
 from fairgate.records import NEEDS_APPROVAL, NO_VERDICT, CheckResult, RunRecord
 from fairgate.reports import (
     common_cause,
@@ -106,10 +106,9 @@ class GateSession:
             gate.clear_report(name, self.root, report, baseline, *([name] if len(wanted) > 1 else []), ini=self._ini)
 
     def _report(self, suite: str) -> Path | None:
-        """The folder that the run of a suite is written to, also where an xdist worker writes it."""
-        entry = OPTIONS["report"]
-        named = self.config.getoption(entry.flag) or os.environ.get(entry.environment) or self._ini(entry.ini)
-        return Path(named, *([suite] if len(self.evaluations) > 1 else [])) if named else None
+        """The folder that the run of a suite is written to: of several, none replaces another's."""
+        report = self.settings[suite].report
+        return report / suite if self.several and report is not None else report
 
     def _ini(self, name: str) -> str | None:
         return self.config.getini(name) or None
@@ -277,9 +276,7 @@ class GateSession:
             self.unshared[suite] = warning
 
     def _evaluate(self, suite: str) -> None:
-        prepared, settings = self.prepared[suite], self.settings[suite]
-        if self.several and settings.report is not None:  # one suite's report must not replace another's
-            settings = replace(settings, report=settings.report / suite)
+        prepared, settings = self.prepared[suite], replace(self.settings[suite], report=self._report(suite))
         self.evaluations[suite] = gate.evaluate(prepared, settings, progress=self._progress)
         self.unpublished[suite] = settings
 

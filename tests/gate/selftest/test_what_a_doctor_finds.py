@@ -22,7 +22,6 @@ from warm_python import warm_python
 from fairgate import gate
 from fairgate.gate.selftest import Finding
 from fairgate.gate.selftest.machine import (
-    cache_of,
     look_at_cache,
     look_at_dataset,
     look_at_dvc,
@@ -34,10 +33,8 @@ from fairgate.gate.selftest.machine import (
 from fairgate.gate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.gate.selftest.run import SelfTestOptions, examine
 from fairgate.gate.selftest.suite_inputs import look_at_drift, look_at_models, look_at_suite
-from fairgate.probes import METRIC_VERSION
 from fairgate.reports import read_results, write_results
-from fairgate.suites import resolve
-from fairgate.suites.probing import probe_digests
+from fairgate.suites import cache_folder, resolve
 
 ITEMS = {"jobs": 10}
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -100,9 +97,9 @@ def test_a_cache_that_is_off_or_cannot_be_written_is_told(tmp_path: Path, monkey
     assert look_at_cache(tmp_path / "cache").level == "ok"
     assert not (tmp_path / "cache").exists()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_of("off") is None
-    assert cache_of(None) == tmp_path / "fairgate"
-    assert cache_of(str(tmp_path)) == tmp_path
+    assert cache_folder("off", os.environ) is None
+    assert cache_folder(None, os.environ) == tmp_path / "fairgate"
+    assert cache_folder(str(tmp_path), os.environ) == tmp_path
     assert "not kept" in look_at_cache(None).what
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
     found = look_at_cache(tmp_path / "file" / "cache")
@@ -249,13 +246,12 @@ def test_a_kept_baseline_is_read_and_a_missing_or_mixed_one_is_trouble(toy: Toy)
     assert "lacks scores.parquet" in only(models(toy, baseline="file:kept"), "trouble").what
 
 
-def test_a_baseline_of_other_data_or_an_older_metric_is_told_with_its_reason(toy: Toy) -> None:
+def test_a_baseline_of_other_data_or_other_probes_is_told_with_its_reason(toy: Toy) -> None:
     kept = kept_baseline(toy)
     record = read_results(kept / "results.json")
-    older = probe_digests(gate.prepare("jobs", toy.root).loaded.suite, metric_version=METRIC_VERSION - 1)
-    write_results(record.model_copy(update={"probes": older}), kept)
+    write_results(record.model_copy(update={"probes": record.probes | {"labels": "other:prompts"}}), kept)
     one = only(models(toy, baseline="file:kept"), "warning")
-    assert f"made by metric version {METRIC_VERSION - 1}" in one.what
+    assert "prompts, labels or metric version of labels differ" in one.what
     assert "scored again in every run" in one.what
     other = record.dataset.model_copy(update={"fingerprint": "0" * 64, "version": "v9"})
     write_results(record.model_copy(update={"dataset": other}), kept)
