@@ -137,8 +137,8 @@ def require_as_committed(repository: Repository, suite: LoadedSuite, settings: S
 
 def suites_at(repository: Repository, commit: str) -> list[str]:
     """The names of the suites that a commit has."""
-    names = repository.files(commit, FOLDER)
-    return [name.removesuffix(".yaml") for name in names if name.endswith(".yaml")]
+    names = (entry.name.removeprefix(f"{FOLDER}/") for entry in repository.tree(commit, FOLDER))
+    return [name.removesuffix(".yaml") for name in names if name.endswith(".yaml") and "/" not in name]
 
 
 def suites_of_bases(root: Path, bases: tuple[str, ...] | None, known: Sequence[BaseCommit]) -> list[str]:

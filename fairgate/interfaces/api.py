@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fairgate import data, gate, reports, suites
 from fairgate.data import Dataset
 from fairgate.interfaces import use_installed_packages
-from fairgate.interfaces.arrays import write_repository
-from fairgate.interfaces.suite_writing import SuiteOptions, first_suite, write_suite
+from fairgate.interfaces.suite_writing import SuiteOptions, first_suite, write_repository, write_suite
 from fairgate.records import AuditRecord, CheckResult, GroupResult, RunRecord, Verdict
 from fairgate.studies import comparison
 from fairgate.suites import LoadedSuite

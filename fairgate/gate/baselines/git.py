@@ -128,11 +128,6 @@ class Repository:
         exists = done.returncode == 0 and self._git("rev-parse", "--verify", "--quiet", name).returncode == 0
         return name.removeprefix("refs/remotes/") if exists else None
 
-    def files(self, commit: str, folder: str) -> list[str]:
-        """The names of the files in a folder at a commit."""
-        listed = self._git("ls-tree", "-z", "--name-only", commit, "--", f"./{folder}/")
-        return [name.rpartition("/")[2] for name in listed.stdout.decode("utf-8", "replace").split("\0") if name]
-
     def read(self, commit: str, path: str) -> bytes | None:
         """A file's bytes at a commit; None where there is no such file."""
         done = self._git("cat-file", "blob", f"{commit}:./{path}")

@@ -123,17 +123,6 @@ def progress_line() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: status.update(Text(f"{what}: {done:,} of {total:,}"))
 
 
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr that says how many are done of how many, while the block runs."""
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress
-
-    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
 def writing(what: str, where: str) -> AbstractContextManager[None]:
     """Raises SettingsError where the block cannot write `what`."""
     remedy = "name a place in a folder that can be written, and has room"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from fairgate.builds import review
 from fairgate.gate import baselines
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import FOUND, friendly, progress_bar, write_png
+from fairgate.interfaces.cli.console import FOUND, friendly, progress_line, write_png
 from fairgate.interfaces.cli.dataset_import import describe, get, import_
 
 dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, import and write datasets.")
@@ -44,9 +45,13 @@ def pull(
     DVC itself does not run: which remote is read, and with which login, is decided by the base's .dvc/config. Paths are
     checked before anything is written, and objects before they take their place. Run it again to go on.
     """
-    with progress_bar("fetching") as progress:
+    with progress_line() as show:
         done = baselines.pull(
-            baselines.Repository(root.resolve()), targets or (), base=base, force=force, progress=progress
+            baselines.Repository(root.resolve()),
+            targets or (),
+            base=base,
+            force=force,
+            progress=partial(show, "fetching"),
         )
     if not done:
         typer.echo("DVC tracks nothing here")
@@ -92,8 +97,8 @@ def export(
 ) -> None:
     """Write a release for other tools: Hugging Face's datasets, WebDataset or whatever reads CSV."""
     dataset = data.open_dataset(name, root)
-    with progress_bar("exporting") as progress:
-        done = data.export_dataset(dataset, to, progress)
+    with progress_line() as show:
+        done = data.export_dataset(dataset, to, partial(show, "exporting"))
     if done.note:
         typer.echo(done.note, err=True)
     typer.echo(f"{dataset.manifest.ref}: {done.rows:,} rows in {done.files:,} file(s), written to {to}")

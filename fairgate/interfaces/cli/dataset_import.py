@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from fairgate.data import published
 from fairgate.ground.errors import DatasetError, harmless
 from fairgate.ground.number_format import share_words
 from fairgate.interfaces.cli import options
-from fairgate.interfaces.cli.console import INVALID, echo_prose, print_facts, print_table, progress_bar
+from fairgate.interfaces.cli.console import INVALID, echo_prose, print_facts, print_table, progress_line
 from fairgate.records import plain_notice
 
 _LISTED = 20
@@ -90,8 +91,8 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
         show_sizes(plan.group_sizes(), list(plan.rows.groups), min_sets, "--bin, --merge", _LISTED, unit=unit)
         typer.echo("nothing was written (--preview); pictures were not decoded")
         return
-    with progress_bar("importing") as progress:
-        manifest = plan.write(name, root=root, version=version, licence=licence, progress=progress)
+    with progress_line() as show:
+        manifest = plan.write(name, root=root, version=version, licence=licence, progress=partial(show, "importing"))
     describe(manifest, groups=False)
     if plan.rows.groups:
         show_sizes(plan.group_sizes(), list(plan.rows.groups), min_sets, "--bin, --merge", unit=unit)
@@ -225,7 +226,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     if not accept:
         typer.echo("\nNothing was fetched. To go on:\n" + _command(name, part, folder, out))
         raise typer.Exit(INVALID)
-    with progress_bar("importing") as progress:
+    with progress_line() as show:
         obtained = published.get_published(
             name,
             downloads or _cache() / "published",
@@ -238,7 +239,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
             fewest_sets=fewest_sets,
             merge=data.ColumnGrouping.parse((), merge or ()).merge,
             root=root,
-            progress=progress,
+            progress=partial(show, "importing"),
         )
     _tell(obtained, root)
 

@@ -35,9 +35,8 @@ def _checked(name: str, thing: Any) -> Any:
 
 
 _OWN = {
-    **{each: f"{each}:{each}" for each in ("init", "check")},
+    **{"init": "suite:init", "check": "check:check", "merge": "check:merge", "approve": "check:approve"},
     **{"audit": "studies:audit", "history": "tracking:history", "doctor": "doctor:doctor", "power": "studies:power"},
-    **{"merge": "check:merge", "approve": "check:approve"},
     **{"card": "report:card", "push": "tracking:push", "review": "review:review", "release": "review:release"},
     **{"baseline": "baseline:baseline_app", "build": "build:build_app", "dataset": "dataset:dataset_app"},
     **{"head": "mitigate:head_app", "mitigate": "mitigate:mitigate_app"},
