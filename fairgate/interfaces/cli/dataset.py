@@ -46,13 +46,8 @@ def pull(
     checked before anything is written, and objects before they take their place. Run it again to go on.
     """
     with progress_line() as show:
-        done = baselines.pull(
-            baselines.Repository(root.resolve()),
-            targets or (),
-            base=base,
-            force=force,
-            progress=partial(show, "fetching"),
-        )
+        repository, progress = baselines.Repository(root.resolve()), partial(show, "fetching")
+        done = baselines.pull(repository, targets or (), base=base, force=force, progress=progress)
     if not done:
         typer.echo("DVC tracks nothing here")
     for fetched in done:

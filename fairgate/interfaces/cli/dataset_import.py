@@ -229,7 +229,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     with progress_line() as show:
         obtained = published.get_published(
             name,
-            downloads or _cache() / "published",
+            downloads or suites.default_cache(os.environ) / "published",
             part=which,
             folder=folder,
             release=out,
@@ -242,11 +242,6 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
             progress=partial(show, "importing"),
         )
     _tell(obtained, root)
-
-
-def _cache() -> Path:
-
-    return suites.default_cache(os.environ)
 
 
 def _list() -> None:
