@@ -1,22 +1,19 @@
-"""One evaluation per suite and pytest run, also when xdist spreads the items over workers."""
+"""One evaluation per suite and pytest run: under xdist the controller evaluates, and tells its workers."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
-import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from fairgate import gate
-from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import BaselineError
 from fairgate.ground.working_folder import refuse_libraries
 from fairgate.interfaces import use_installed_packages
@@ -59,12 +56,12 @@ class GateSession:
         self.several = False
         self.unpublished: dict[str, Settings] = {}
         """Suites that were evaluated here, with the settings by which they are written and logged at the end."""
-        self.unshared: dict[str, str] = {}
         self.ran: set[tuple[str, str]] = set()
         self.first_baselines: set[str] = set()
-        worker = getattr(config, "workerinput", None)
-        self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None
         self._failed = self._not_judged = False
+        told = getattr(config, "workerinput", {}).get("fairgate_evaluations", "{}")  # of xdist's controller
+        for suite, (record, *messages) in json.loads(told).items():
+            self.evaluations[suite] = gate.Evaluation(RunRecord.model_validate_json(record), {}, tuple(messages))
 
     def prepare(self, names: Sequence[str]) -> list[Path]:
         """Load and plan suites (`all`: every one that is here or that the base has); their files.
@@ -126,34 +123,16 @@ class GateSession:
     def result(self, suite: str, item: str) -> CheckResult:
         """A check's result; the first call evaluates the whole suite."""
         if suite not in self.evaluations:
-            if self.shared is None:
-                self._evaluate(suite)
-            else:
-                self._evaluate_once(suite, self.shared / f"{suite}.json")
+            self._evaluate(suite)
         return next(check for check in self.evaluations[suite].record.checks if check.item == item)
 
-    def share(self) -> Path:
-        """The folder in which xdist's workers find the one evaluation (controller only)."""
-        if self.shared is None:
-            folder = tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)
-            self.config.add_cleanup(folder.cleanup)
-            self.shared = Path(folder.name)
-        return self.shared
-
-    def collect_shared(self) -> None:
-        """Read what workers evaluated (controller only)."""
-        if self.shared is not None:
-            for path in self.shared.glob("*.json"):
-                if path.stem not in self.evaluations:
-                    self._take(path.stem, *json.loads(path.read_bytes()))
-
-    def _take(self, suite: str, record: str, *messages: str) -> None:
-        """What another process evaluated."""
-        self.evaluations[suite] = gate.Evaluation(RunRecord.model_validate_json(record), {}, messages)
-
-    def _handed(self, suite: str) -> list[str]:
-        """What another process takes."""
-        return [self.evaluations[suite].record.model_dump_json(), *self.evaluations[suite].messages]
+    def told(self) -> str:
+        """What xdist's workers are told: the record and messages of every suite, as JSON (controller only)."""
+        for suite in self.prepared:
+            if suite not in self.evaluations:
+                self._evaluate(suite)
+        evaluations = self.evaluations.items()
+        return json.dumps({suite: [each.record.model_dump_json(), *each.messages] for suite, each in evaluations})
 
     def add_junit_properties(self) -> None:
         """Add the run's own properties to the file of `--junitxml`."""
@@ -198,7 +177,6 @@ class GateSession:
     def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
         """Set the exit status, and with `--fairness-update-baseline` save a complete run as the baseline. Then, when
         nothing can change it any more, write the reports and log the runs."""
-        self.collect_shared()
         self.add_junit_properties()
         session.exitstatus = self.exit_status(int(session.exitstatus))
         if self.config.getoption("fairness_update_baseline") and not self.keep_baselines():
@@ -210,22 +188,11 @@ class GateSession:
             except Exception:  # a defect, with which Python would exit with 1, "more biased", and without a summary
                 traceback.print_exc()
                 session.exitstatus = NO_VERDICT
-        if hasattr(self.config, "workeroutput"):
-            unshared = {suite: [*self._handed(suite), warning] for suite, warning in self.unshared.items()}
-            self.config.workeroutput["fairgate_unshared"] = unshared
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """xdist: a worker that had no place to share its evaluation hands it over at its end (controller only)."""
-        unshared = getattr(node, "workeroutput", {}).get("fairgate_unshared", {})
-        for suite, handed in unshared.items():
-            self._take(suite, *handed)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        """Table, totals, and where the reports are, for every suite, also where an xdist worker evaluated it."""
+        """Table, totals, and where the reports are, for every suite."""
         from rich.console import Console
 
-        self.collect_shared()
         write = terminalreporter.write_line
         width, color = terminalreporter._tw.fullwidth, terminalreporter.hasmarkup
         known = terminalreporter.isatty or os.environ.get("COLUMNS", "").isdigit()
@@ -246,35 +213,6 @@ class GateSession:
             for line in lines:
                 write("\n".join(fitted(line, width)) if known else line)
 
-    def _evaluate_once(self, suite: str, path: Path) -> None:
-        """Evaluate, unless another worker has; only one does it at a time.
-
-        Where workers cannot share, they make their own, and the controller receives this at the end.
-        """
-        from filelock import FileLock
-
-        trouble: OSError | None = None
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(FileLock(path.with_suffix(".lock")))
-                if path.is_file():
-                    self._take(suite, *json.loads(path.read_bytes()))
-                    return
-            except OSError as error:  # the folder is gone, or read-only
-                trouble = error
-            self._evaluate(suite)
-            try:
-                atomic_write(path, json.dumps(self._handed(suite)))
-            except OSError as error:  # the disk is full
-                trouble = trouble or error
-        if trouble is not None:
-            why = trouble.strerror or trouble
-            warning = (
-                f"warning: the workers could not share one evaluation, each made its own: {why}.\n"
-                f"  where:  {self.shared}\n  remedy: make room there, set TMPDIR to another folder, or run without -n"
-            )
-            self.unshared[suite] = warning
-
     def _evaluate(self, suite: str) -> None:
         prepared, settings = self.prepared[suite], replace(self.settings[suite], report=self._report(suite))
         self.evaluations[suite] = gate.evaluate(prepared, settings, progress=self._progress)
@@ -290,9 +228,6 @@ class GateSession:
             self.evaluations[suite] = gate.publish(evaluation, prepared, settings)
         except KeyboardInterrupt:
             self.evaluations[suite] = replace(evaluation, messages=(*evaluation.messages, gate.INTERRUPTED))
-        if self.shared is not None:
-            with contextlib.suppress(OSError):  # the controller prints what was there before
-                atomic_write(self.shared / f"{suite}.json", json.dumps(self._handed(suite)))
 
     def require_updatable(self) -> None:
         """Refuse to update a baseline in CI, without a reason, and where workers each run a part of the suite."""
