@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from fairgate import reports
 from fairgate.gate import baselines
@@ -14,14 +15,20 @@ from fairgate.gate.approvals import moved_anchor
 from fairgate.gate.base_data import edited
 from fairgate.gate.model_runs import CandidateRun, ComparedRun, Progress, model_info, open_model, registered
 from fairgate.gate.preparation import Definition, Prepared, require_intact
-from fairgate.gate.reading import Answers, CandidateReading, Counterpart, Scores, counterpart, decided, tempered
+from fairgate.gate.reading import Answers, CandidateReading, Counterpart, Scores, decided, tempered
 from fairgate.gate.reproduction import Recomputed, recompute
 from fairgate.gate.saved_run import SavedRun, bring_back, record_of
 from fairgate.ground.errors import BaselineError, FairgateError, NoVerdict, SuiteError, did_you_mean
-from fairgate.models import Model, local_paths
+from fairgate.models import PRECOMPUTED, Model, RereadingModel, local_paths
 from fairgate.models.checkpoints import judging
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
 from fairgate.suites import Check, Settings, fair_rankers, plan_check, require_groups_present
+
+_AND = " and "
+_FORWARD = (
+    "If checks fail by it and the change is meant, merge waivers for them first, reviewed; then this checkpoint "
+    "together with its updated baseline"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +159,7 @@ def compare_with(
             compared_run, reading = saved.compared(), saved.record.model
             reopen = partial(saved.checkpoint, "tokenizer or preprocessing changed")
         if read_alike and compared_run.info.fingerprint != candidate.fingerprint:
-            compared_run = replace(
-                compared_run, counterpart=counterpart(candidate, reading, reopen, run.score, against, run.viewed)
-            )
+            compared_run = replace(compared_run, counterpart=counterpart(run, reading, reopen, against))
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
     moved = moved_anchor(spec, baselines.Repository(run.prepared.root)) if against == "anchor" else []
@@ -196,6 +201,96 @@ def _model_to_compare(uri: str, run: CandidateRun, scratch: Path) -> Model:
     bring_back(paths, repository, base.commit, scratch)
     with judging(prepared.root):
         return run.open(uri, scratch)
+
+
+def counterpart(
+    run: CandidateRun, theirs: Model | ModelInfo, reopen: Callable[[], Model], against: Against
+) -> Counterpart:
+    """What the candidate answers when it reads as the baseline does; `reopen` gives the baseline's checkpoint.
+
+    `theirs` is the baseline, or what its record says of it.
+    """
+    candidate = run.candidate
+    changed = _changed(candidate, theirs)
+    if candidate.precision == PRECOMPUTED or not changed:
+        return Counterpart()
+    known = theirs.tokenizer is not None or theirs.preprocessing is not None
+    if isinstance(candidate, RereadingModel) or not known:
+        try:
+            other = reopen()
+        except FairgateError as error:
+            return _withheld(changed, error.problem, against) if known else _unknown(error, against)
+        changed = _changed(candidate, other)
+        if other.precision == PRECOMPUTED or not changed:
+            return Counterpart()
+        if isinstance(candidate, RereadingModel):
+            return _judged_alike(run, candidate, other, changed, against)
+    no_method = f"models of '{candidate.uri.partition(':')[0]}:' have no method `reading_as`"
+    return _withheld(changed, no_method, against)
+
+
+def _judged_alike(
+    run: CandidateRun, candidate: RereadingModel, other: Model, changed: str, against: Against
+) -> Counterpart:
+    """What the candidate answers with what is `changed` as it is in the other checkpoint; of two changes, with each
+    alone as well: weights can be made for one of them, and fail with the other's alone."""
+    parts = changed.split(_AND)
+
+    def answered(mixed: RereadingModel, parts: Sequence[str]) -> tuple[Scores, ...]:
+        def views(number: int) -> Model:
+            seen = cast(RereadingModel, run.viewed(candidate, number))
+            return _reading_with(seen, run.viewed(other, number), parts)
+
+        return run.score(mixed, views)
+
+    try:
+        mixed = _reading_with(candidate, other, parts)
+        answers = {changed: answered(mixed, parts)}
+        if candidate.embeds_alike(mixed):  # saved by another version of a library: the same tokens and tensors
+            return Counterpart()
+        if len(parts) > 1:
+            answers |= {part: answered(_reading_with(candidate, other, [part]), [part]) for part in parts}
+    except FairgateError as error:
+        return _withheld(changed, error.problem, against)
+    alone = ", with both and with each alone" if len(parts) > 1 else ""
+    notice = (
+        f"the {changed} {_verb(changed)} from the {against}'s: every check was also judged with the "
+        f"{against}'s{alone}, and the stricter verdict counts. {_FORWARD}"
+    )
+    return Counterpart(answers, changed, notice=notice)
+
+
+def _reading_with(candidate: RereadingModel, other: Model, parts: Sequence[str]) -> RereadingModel:
+    pictures = "preprocessing" in parts
+    return candidate.reading_as(other, tokenizer=len(parts) > pictures, preprocessing=pictures)
+
+
+def _changed(candidate: Model, theirs: Model | ModelInfo) -> str:
+    names = {"tokenizer": getattr(candidate, "texts_read_by", "tokenizer"), "preprocessing": "preprocessing"}
+    return _AND.join(part for name, part in names.items() if getattr(candidate, name) != getattr(theirs, name))
+
+
+def _verb(changed: str) -> str:
+    return "differ" if _AND in changed or changed.endswith("s") else "differs"
+
+
+def _withheld(changed: str, problem: str, against: Against) -> Counterpart:
+    why = f"the {changed} {_verb(changed)} from the {against}'s, which this checkpoint could not be judged with"
+    reason = problem.rstrip(".")
+    return Counterpart(
+        changed=changed,
+        withheld=f"{why}: {reason}",
+        notice=f"{why} ({reason}): comparisons with the {against} cannot pass. {_FORWARD}",
+    )
+
+
+def _unknown(error: FairgateError, against: Against) -> Counterpart:
+    """A record from before there were such digests, of a checkpoint that is gone."""
+    return Counterpart(
+        notice=f"the {against}'s record does not say which tokenizer and preprocessing it was made with, and its "
+        f"checkpoint is not to be had ({error.problem.rstrip('.')}): this checkpoint was judged with its own only. "
+        "`fairgate baseline update SUITE --reason TEXT` records them"
+    )
 
 
 def decide_one(prepared: Prepared, scored: Scored, check: Check, subject: str | None) -> CheckResult:

@@ -7,7 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from fairgate.gate.reading import CandidateReading, compared, counterpart, strictest
+from fairgate.gate.reading import CandidateReading, compared, strictest
+from fairgate.gate.scoring import counterpart
 from fairgate.ground.errors import ModelError
 from fairgate.models import Model, open_scorer
 from fairgate.records import CheckResult, GroupResult, ModelInfo, Verdict
@@ -96,17 +97,18 @@ def never(*_: object) -> tuple[dict[str, object], ...]:
 def test_a_baseline_that_cannot_be_had_is_said_and_known_to_differ_or_not() -> None:
     uri = f"open_clip:local-dir:{CHECKPOINTS / 'tuned'}"
     candidate = open_scorer(uri, Nothing(), device="cpu", cache=None)
-    same = counterpart(candidate, candidate, gone, never, "baseline", never)
+    run = Mock(candidate=candidate, score=never, viewed=never)
+    same = counterpart(run, candidate, gone, "baseline")
     assert (same.changed, same.notice, same.withheld) == ("", None, None)
-    other = counterpart(candidate, reading("another", candidate.preprocessing), gone, never, "baseline", never)
+    other = counterpart(run, reading("another", candidate.preprocessing), gone, "baseline")
     assert other.changed == "tokenizer"
     assert "could not be judged with: the checkpoint is gone" in str(other.withheld)
     assert "comparisons with the baseline cannot pass" in str(other.notice)
-    unknown = counterpart(candidate, reading(None, None), gone, never, "baseline", never)
+    unknown = counterpart(run, reading(None, None), gone, "baseline")
     assert (unknown.changed, unknown.withheld) == ("", None)
     assert "does not say which tokenizer and preprocessing" in str(unknown.notice)
     base = open_scorer(BASE, Nothing(), device="cpu", cache=None)
-    assert counterpart(candidate, reading(None, None), lambda: base, never, "baseline", never).notice is None
+    assert counterpart(run, reading(None, None), lambda: base, "baseline").notice is None
 
 
 def reader(tokenizer: str, preprocessing: str) -> Mock:
@@ -133,9 +135,8 @@ def reader(tokenizer: str, preprocessing: str) -> Mock:
 )
 def test_of_two_changes_each_is_swapped_alone_as_well(own: tuple[str, str], tried: list[tuple[str, ...]]) -> None:
     base = reader("a", "b")
-    found = counterpart(
-        reader(*own), reading("a", "b"), lambda: base, lambda one, _: ({"part": one.swapped},), "baseline", never
-    )  # type: ignore[attr-defined]
+    run = Mock(candidate=reader(*own), score=lambda one, _: ({"part": one.swapped},), viewed=never)
+    found = counterpart(run, reading("a", "b"), lambda: base, "baseline")
     assert list(found.answers) == [" and ".join(parts) for parts in tried]
     assert list(found.answers.values()) == [({"part": parts},) for parts in tried]
     assert ("with both and with each alone" in str(found.notice)) == (len(tried) > 1)
