@@ -49,8 +49,8 @@ def test_other_groups_and_other_kinds_of_sets_are_named() -> None:
     other = data(fingerprint="e" * 64, attributes=attributes, counterfactual=False)
     (said,) = dataset_notices(RECORD, other, 5760, THEN, THEN, "baseline")
     assert "the sets have the same names, and other images or labels" in said
-    assert "age, gender 'other' are added to what it records" in said
-    assert "its sets are not counterfactual now" in said
+    assert "other images or labels, declared otherwise: " in said
+    assert "; age: young, old (was: -); counterfactual: False (was: True). The baseline's" in said
 
 
 @pytest.mark.parametrize("attribute", ["gender", "age"])

@@ -122,20 +122,25 @@ def require_same_declaration(record: RunRecord, dataset: DatasetInfo, where: str
     then = record.dataset
     if then.fingerprint != dataset.fingerprint:
         return
-    differences = [
-        f"{name}: {', '.join(dataset.attributes.get(name, ['-']))} (was: {', '.join(then.attributes.get(name, ['-']))})"
-        for name in {**then.attributes, **dataset.attributes}
-        if then.attributes.get(name) != dataset.attributes.get(name)
-    ]
-    if then.counterfactual != dataset.counterfactual:
-        differences.append(f"counterfactual: {dataset.counterfactual} (was: {then.counterfactual})")
-    if differences:
+    if differences := _declared_otherwise(then, dataset):
         raise BaselineError(
             f"'{dataset.name}/{dataset.version}' has the content that the baseline was made on "
             f"({dataset.fingerprint[:12]}), and its manifest declares otherwise: {'; '.join(differences)}.",
             where=where,
             remedy="take the release again (`fairgate dataset pull --force`); other groups need a new version",
         )
+
+
+def _declared_otherwise(then: DatasetInfo, now: DatasetInfo) -> list[str]:
+    """How attributes, groups and sets are declared by now, as far as that is another declaration."""
+    differences = [
+        f"{name}: {', '.join(now.attributes.get(name, ['-']))} (was: {', '.join(then.attributes.get(name, ['-']))})"
+        for name in {**then.attributes, **now.attributes}
+        if then.attributes.get(name) != now.attributes.get(name)
+    ]
+    if then.counterfactual != now.counterfactual:
+        differences.append(f"counterfactual: {now.counterfactual} (was: {then.counterfactual})")
+    return differences
 
 
 def dataset_notices(
@@ -150,7 +155,8 @@ def dataset_notices(
     moved = [f"{gone:,} of its {len(sets_then):,} sets {'is' if gone == 1 else 'are'} gone"] if gone else []
     moved += [f"{new:,} {'set is' if new == 1 else 'sets are'} new"] if new else []
     moved = moved or ["the sets have the same names, and other images or labels"]
-    moved += _declared_otherwise(then, dataset)
+    if differences := _declared_otherwise(then, dataset):
+        moved.append(f"declared otherwise: {'; '.join(differences)}")
     return [
         f"dataset: this change is judged on {_named(dataset, len(sets), n_images)}, the {name} was made on "
         f"{_named(then, record.coverage.expected_sets, record.coverage.expected_images)}: {', '.join(moved)}. "
@@ -160,20 +166,6 @@ def dataset_notices(
 
 def _named(dataset: DatasetInfo, sets: int, images: int) -> str:
     return f"{dataset.name}/{dataset.version} ({dataset.fingerprint[:12]}, {sets:,} sets, {images:,} images)"
-
-
-def _declared_otherwise(then: DatasetInfo, now: DatasetInfo) -> list[str]:
-    added = [attribute for attribute in now.attributes if attribute not in then.attributes]
-    added += [
-        f"{attribute} '{group}'"
-        for attribute, groups in now.attributes.items()
-        for group in groups
-        if attribute in then.attributes and group not in then.attributes[attribute]
-    ]
-    words = [f"{', '.join(added)} {'is' if len(added) == 1 else 'are'} added to what it records"] if added else []
-    if then.counterfactual != now.counterfactual:
-        words.append("its sets are counterfactual now" if now.counterfactual else "its sets are not counterfactual now")
-    return words
 
 
 def environment_warnings(
