@@ -88,7 +88,6 @@ class Run:
         return f"Run({self.record.suite}: {reports.verdict_words(self.record)}, {reports.totals(self.record)})"
 
     def _repr_html_(self) -> str:
-
         return _framed(reports.render_html(self.record, None))
 
 
@@ -114,7 +113,6 @@ class Comparison:
         return f"Comparison({self.record.suite}: {', '.join(model.name for model in self.record.models)})"
 
     def _repr_html_(self) -> str:
-
         return _framed(reports.comparison_html(self.record))
 
 

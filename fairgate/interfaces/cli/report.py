@@ -115,7 +115,6 @@ def tell(folder: Folder) -> None:
 
 
 def _record(folder: Path) -> records.RunRecord:
-
     return reports.read_results(folder / "results.json")
 
 

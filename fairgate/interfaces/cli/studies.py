@@ -106,7 +106,6 @@ def _run(study: type[papers.Study], ctx: typer.Context, given: dict[str, Any]) -
 
 
 def _show(record: records.StudyRecord, contents: papers.StudyContents, out: Path | None) -> None:
-
     console = wide_console(120)
     for table in reports.study_tables(record):
         console.print(table)

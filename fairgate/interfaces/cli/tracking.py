@@ -82,7 +82,6 @@ def _send_waiting(queue: Path, mlflow: str | None) -> None:
 
 
 def _send_report(folder: Path, uri: str | None, project: str | None, pull_request: int | None) -> None:
-
     for path in folder.glob("*"):
         if path.is_symlink():  # in a folder that another job made, it could have this job send a file of its own
             raise TrackingError(
