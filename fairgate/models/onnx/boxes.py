@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
-from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import HashedFiles, diverged
 from fairgate.models.classifiers.label_names import class_number
-from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES, Request
-from fairgate.models.detection.judged import JudgedDetector
+from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
 from fairgate.models.onnx.host import MODEL
-from fairgate.models.onnx.inputs import PictureInput
 from fairgate.models.onnx.pictures import PicturePreparation
-from fairgate.models.onnx.session import open_session, rows_of
+from fairgate.models.onnx.session import PictureInput, open_session, rows_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,44 +36,13 @@ class DetectorOptions:
     layout: str | None
 
 
-class OnnxDetector(JudgedDetector):
-    """A judged detector in ONNX: `names` are its classes, in their order."""
+class OnnxDetector:
+    """A session, and boxes of its classes by its declared outputs. Raises ModelError for outputs of another layout."""
 
     def __init__(
         self,
         files: HashedFiles,
-        names: Sequence[str],
-        pictures: PicturePreparation,
-        said: DetectorOptions,
-        request: Request,
-        *,
-        fingerprint: str,
-        preparation: str,
-        preprocessing: str,
-    ) -> None:
-        super().__init__(request, "fp32")
-        self.fingerprint, self.preparation, self.preprocessing = fingerprint, preparation, preprocessing
-        self._files, self._names, self._pictures, self._said = files, dict(enumerate(names)), pictures, said
-        self.tokenizer = digest({str(number): name for number, name in self._names.items()})
-
-    def _require(self, what: str) -> None:
-        class_number(self._names, what, self.uri)
-
-    def _ways(self, *packages: str) -> dict[str, Any]:
-        return super()._ways("onnxruntime", "numpy", *packages)
-
-    def _load(self) -> OnnxBoxes:
-        self._files.require_unchanged()
-        return OnnxBoxes(self._files, self._names, self._pictures, self._said, self.uri)
-
-
-class OnnxBoxes:
-    """A session, and boxes by its declared outputs. Raises ModelError for outputs that are not of that layout."""
-
-    def __init__(
-        self,
-        files: HashedFiles,
-        names: dict[int, str],
+        names: Mapping[int, str],
         pictures: PicturePreparation,
         said: DetectorOptions,
         uri: str,

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import Embeddings, HashedFiles
 from fairgate.models.onnx.host import MODEL
-from fairgate.models.onnx.inputs import PictureInput
-from fairgate.models.onnx.session import open_session, rows_of
+from fairgate.models.onnx.session import PictureInput, open_session, rows_of
 
 SCORES = ("logits", "probabilities", "sigmoid")
 _ENOUGH = 8

@@ -31,14 +31,15 @@ from fairgate.models.checkpoints import (
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
+from fairgate.models.detection.family import DetectorFiles, DetectorModel, names_digest
 from fairgate.models.family import option_paths
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
 from fairgate.models.onnx.boxes import BOXES, OVERLAP, DetectorOptions, OnnxDetector
 from fairgate.models.onnx.classifier import SCORES, OnnxClassifier, Outputs
 from fairgate.models.onnx.host import DATA, MODEL
-from fairgate.models.onnx.inputs import LAYOUTS
 from fairgate.models.onnx.pictures import OPTIONS as PICTURES
 from fairgate.models.onnx.pictures import PicturePreparation, processor_files, processor_of
+from fairgate.models.onnx.session import LAYOUTS
 from fairgate.models.onnx.towers import LONGEST, TEXT, TEXT_DATA, OnnxTowers, TowerOptions, tokenizer_files
 from fairgate.models.two_towers import TwoTowers
 
@@ -68,7 +69,7 @@ class OnnxFamily:
         "onnx:FILE?labels=FILE&boxes=yolo",
     )
     capabilities: ClassVar[frozenset[Capability]] = (
-        FixedLabelModel.capabilities | TwoTowers.capabilities | OnnxDetector.capabilities
+        FixedLabelModel.capabilities | TwoTowers.capabilities | DetectorModel.capabilities
     )
 
     def local_path(self, address: str) -> Path | None:
@@ -79,7 +80,7 @@ class OnnxFamily:
         """The files of labels, weights and texts, and the folder of the processor."""
         return option_paths(address, ("labels", DATA, "text", TEXT_DATA), ("processor",))
 
-    def open(self, request: Request) -> FixedLabelModel | TwoTowers | OnnxDetector:
+    def open(self, request: Request) -> FixedLabelModel | TwoTowers | DetectorModel:
         """Find and hash a model. Raises ModelError; loading waits until outputs are needed."""
         address, options = split_options(request.uri, request.address, _OPTIONS)
         kind = "towers" if "text" in options else "detector" if "boxes" in options else "classifier"
@@ -166,7 +167,7 @@ def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[st
     return FixedLabelModel(found, request)
 
 
-def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> OnnxDetector:
+def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> DetectorModel:
     uri = request.uri
     _libraries(options)
     names, named = named_outputs(None, options.get("labels"), request.base, uri)
@@ -183,18 +184,23 @@ def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str,
         output=options.get("output"),
         layout=_chosen("layout", LAYOUTS, options),
     )
-    files, shown = HashedFiles.of(paths), asdict(pictures)
-    content = {"files": files.fingerprint(), "said": asdict(said), "pictures": shown, **named}
-    return OnnxDetector(
-        files,
-        names.own,
-        pictures,
-        said,
-        request,
-        fingerprint=digest(content),
+    files, shown, classes = HashedFiles.of(paths), asdict(pictures), dict(enumerate(names.own))
+
+    def load(_: Device) -> OnnxDetector:
+        files.require_unchanged()
+        return OnnxDetector(files, classes, pictures, said, uri)
+
+    found = DetectorFiles(
+        fingerprint=digest({"files": files.fingerprint(), "said": asdict(said), "pictures": shown, **named}),
         preparation=f"onnx/{CODE_VERSION}",
+        names=classes,
+        where=uri,
+        tokenizer=names_digest(classes),
         preprocessing=preprocessing_digest(adapter="onnx", pictures=shown),
+        load=load,
+        packages=("onnxruntime", "numpy", "torchvision"),
     )
+    return DetectorModel(found, request)
 
 
 def _towers(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> TwoTowers:

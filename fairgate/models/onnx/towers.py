@@ -23,8 +23,7 @@ from fairgate.models.checkpoints import (
     silenced,
 )
 from fairgate.models.onnx.host import MODEL
-from fairgate.models.onnx.inputs import PictureInput, filled_up
-from fairgate.models.onnx.session import open_session, rows_of
+from fairgate.models.onnx.session import PictureInput, filled_up, open_session, rows_of
 
 TEXT, TEXT_DATA = "text", "text_data"
 """Roles of the text tower's file, and of its weights where they are in another one."""
