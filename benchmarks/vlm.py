@@ -33,11 +33,10 @@ from benchmarks.embedding import machine
 from fairgate.data import Dataset, read_dataset
 from fairgate.models import checkpoints
 from fairgate.models.contract import Request
-from fairgate.models.vlm.asking import LENS, Asking
+from fairgate.models.vlm.asking import LAYOUTS, LENS, Asking
 from fairgate.models.vlm.engine import VisionLanguage
 from fairgate.models.vlm.family import ConversingModel
 from fairgate.models.vlm.judged import LabelLikelihoods
-from fairgate.models.vlm.layouts import LAYOUTS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "models"))
 import vlm_world

@@ -41,8 +41,8 @@ from .distinct import indistinct as indistinct
 from .distinct import require_told_apart as require_told_apart
 from .embeddings import embed_texts as embed_texts
 from .family import FolderFamily as FolderFamily
-from .features.family import fit_head as fit_head
-from .features.heads import write_head as write_head
+from .feature_heads import write_head as write_head
+from .features import fit_head as fit_head
 from .generated import GeneratedPictures as GeneratedPictures
 from .generated import PictureMaker as PictureMaker
 from .generated import generation_seed as generation_seed

@@ -1,4 +1,6 @@
-"""`answers:FILE`: answers in words that somebody's model gave before. No torch.
+"""Tables with several rows an image. No torch.
+
+`answers:FILE`: answers in words that somebody's model gave before.
 
 A CSV, Parquet or JSON Lines table with a row per image and question: the image, as in a table of scores, the `answer`,
 and the `prompt` that was answered, to the letter, which a table of one question can leave out. `?answer=COLUMN`,
@@ -6,6 +8,9 @@ and the `prompt` that was answered, to the letter, which a table of one question
 `target` is the answer that the file calls right: a first suite takes it over, and no run reads it, for a run's own
 table would then say what is right about it.
 Samples of lmms-eval and HELM are read as they are (`json_table`).
+
+`detections:FILE`: boxes that someone computed before. A CSV or Parquet table with a row per box: the image, `label`,
+`score`, and `left`, `top`, `right`, `bottom` in pixels. An image without a box has one row with an empty score.
 """
 
 from __future__ import annotations
@@ -20,19 +25,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import is_text, texts
-from fairgate.ground.errors import ScoresError, did_you_mean
-from fairgate.ground.hashing import digest, sha256_file
+from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.number_format import share_words
-from fairgate.models.contract import Capability, Floats, ImageIndex, Request, register
-from fairgate.models.family import Precomputed, TableFamily, named_columns
+from fairgate.models.contract import (
+    LOWEST_SCORE,
+    MOST_BOXES,
+    Capability,
+    Detections,
+    Floats,
+    ImageIndex,
+    Request,
+    Rows,
+    register,
+)
+from fairgate.models.family import Precomputed, TableFamily, table_digest
 from fairgate.models.json_table import ID
-from fairgate.models.score_table import named_images
+from fairgate.models.score_table import named_images, places_of_images, read_boxes
 from fairgate.models.table_files import AS_NAMED, opened_table, quoted
 
 _MOST_PROMPTS = 100
 _LONGEST = 20_000
 _TEXTS = ("prompt", "answer", "target")
 _NO_PROMPT = "none"
+CORNERS = ("left", "top", "right", "bottom")
 
 
 @register
@@ -46,8 +61,8 @@ class AnswerTables(TableFamily):
     def open(self, request: Request) -> PrecomputedAnswers:
         """Open a table. Raises ScoresError: unreadable, images foreign, a question answered twice."""
         path, columns = self.table(request, (ID, *_TEXTS))
-        fingerprint = digest({"file": sha256_file(path), "kind": "answers"} | named_columns(columns))
-        return PrecomputedAnswers(request.uri, fingerprint, path, *read_answers(path, request.source.index, columns))
+        read = read_answers(path, request.source.index, columns)
+        return PrecomputedAnswers(request.uri, table_digest(path, columns, kind="answers"), path, *read)
 
 
 @dataclass(frozen=True)
@@ -117,18 +132,7 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
             remedy = "add the column `answer`, a text (in JSON also a list of one), or append `?answer=COLUMN`; found: "
             remedy += quoted(arrow.column_names)
             raise ScoresError("no column holds the answers.", remedy=remedy)
-        place = {name: row for row, name in enumerate(keys)}
-        if len(place) < len(keys):
-            problem = f"the table matches by {', '.join(keyed_by)}, and images of the dataset share one."
-            raise ScoresError(problem, remedy="match by `set_id` and `member`")
-        by = " and ".join(f"`{name}`" for name in keyed_by)
-        if foreign := sorted(set(found).difference(place)):
-            raise ScoresError(
-                f"the table answers for {share_words(len(foreign), 'image')} that the dataset lacks, by {by}: "
-                f"{quoted(foreign)}.",
-                remedy=f"name images as the dataset does, from {quoted(keys[:1])} to {quoted(keys[-1:])}"
-                + _same_file_names(foreign, keys),
-            )
+        place = places_of_images(keys, found, keyed_by, whole=False)
         prompted = "prompt" in arrow.column_names and not of_its_own
         prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
         rows = list(zip([place[name] for name in found], prompts, strict=True))
@@ -143,20 +147,6 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
         for ((row, _), _), count in Counter(given).items():
             repeats[row] += count - 1
         return keys, prompted, dict(distinct), repeats, _targets(arrow, rows)
-
-
-def _same_file_names(foreign: Sequence[str], keys: Sequence[str]) -> str:
-    """What else helps where only the folders of the paths differ; nothing where they do not, or where two images have
-    one file name."""
-    names = [key.rpartition("/")[2] for key in keys]
-    shared = set(names).issuperset(name.rpartition("/")[2] for name in foreign) and len(set(names)) == len(names)
-    if not shared:
-        return ""
-    end = foreign[0].rpartition("/")[2]
-    return (
-        f"; or, since the file names are the same, import the labels again with {quoted([end])} in the column of "
-        "files, its folder as `--images`, and `--version v2`: then the ends of the paths match"
-    )
 
 
 def _targets(arrow: Any, rows: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:
@@ -187,3 +177,59 @@ def _words(arrow: Any, name: str) -> list[str]:
             f"column '{name}' holds a text of more than {_LONGEST:,} characters.", remedy="cut long answers off"
         )
     return found
+
+
+@register
+class DetectionTables(TableFamily):
+    """Tables of boxes that someone computed before."""
+
+    scheme: ClassVar[str] = "detections"
+    forms: ClassVar[tuple[str, ...]] = ("detections:FILE",)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
+
+    def open(self, request: Request) -> PrecomputedBoxes:
+        """Open a table. Raises ScoresError: unreadable, images missing or foreign, boxes that are none."""
+        path, _ = self.table(request)
+        fingerprint = table_digest(path, {}, boxes=1)
+        table, labels, rows = read_boxes(path, request.source.index, MOST_BOXES)
+        score = table.column("score", (0, 1))
+        corners = np.stack([table.column(name, None) for name in CORNERS], axis=1).reshape(-1, 4)
+        wrong = np.flatnonzero((corners[:, 2] <= corners[:, 0]) | (corners[:, 3] <= corners[:, 1]))
+        if wrong.size:
+            raise ScoresError(
+                f"{wrong.size} boxes have no area, such as those of {table.names(wrong)}.",
+                where=str(path),
+                remedy="write `right` above `left` and `bottom` above `top`, in pixels from the upper left corner",
+            )
+        return PrecomputedBoxes(request.uri, fingerprint, path, np.array(labels, dtype=object), rows, score, corners)
+
+
+@dataclass(frozen=True)
+class PrecomputedBoxes(Precomputed):
+    """A model that only looks up: of every box its label, its image's row, score and corners."""
+
+    capabilities: ClassVar[frozenset[Capability]] = DetectionTables.capabilities
+
+    path: Path
+    label: NDArray[np.object_] = field(repr=False)
+    row: Rows = field(repr=False)
+    score: Floats = field(repr=False)
+    corners: Floats = field(repr=False)
+    preparation: ClassVar[str] = "detections/1"
+
+    def detect(self, what: str) -> Detections:
+        """The best boxes of a label. Raises ScoresError for one that no box has."""
+        named = self.label == what
+        if not named.any():
+            labels = sorted(set(self.label.tolist()))
+            raise ScoresError(
+                f"no box of the table has the label '{what}'.",
+                where=str(self.path),
+                remedy=did_you_mean(what, labels) or f"its labels: {listed(labels, 8)}",
+            )
+        chosen = np.flatnonzero(named & (self.score > LOWEST_SCORE))
+        chosen = chosen[np.lexsort((-self.score[chosen], self.row[chosen]))]
+        row = self.row[chosen]
+        place = np.arange(len(row)) - np.searchsorted(row, row)  # among the boxes of its image
+        chosen = chosen[place < MOST_BOXES]
+        return Detections(self.row[chosen], self.score[chosen], self.corners[chosen])

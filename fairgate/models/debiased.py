@@ -30,6 +30,7 @@ from fairgate.ground.hashing import digest, read_bounded
 from fairgate.ground.validation_words import fault_words
 from fairgate.models.checkpoints import MAX_SIDE, Checkpoint, Device, Embeddings, Encoder, require_file, resolve
 from fairgate.models.contract import Capability, Floats, ImageSource, Request, register
+from fairgate.models.family import FileFamily, require_unfitted
 from fairgate.models.two_towers import SAME_TEXT, TwoTowers, as_two_towers
 
 CODE_VERSION = 1  # raise it when a mitigation's file gives other embeddings
@@ -59,7 +60,8 @@ class _Fitted(_Mitigation):
 
     def require_other(self, source: ImageSource, where: str) -> None:
         """Raises ModelError for pictures of a release that it was fitted on: what was fitted there is no evidence."""
-        _require_other(source, self.release, self.fingerprint, where)
+        command = "`fairgate mitigate ... --data ...`"
+        require_unfitted(source, self.release, self.fingerprint, where, "mitigation", command)
 
 
 class ClipClip(_Fitted):
@@ -101,17 +103,6 @@ class ClipClip(_Fitted):
             return replace(encoder, encode_images=images, encode_tokens=texts)
 
         return replace(origin, load=load)
-
-
-def _require_other(source: ImageSource, release: str, fingerprint: str, where: str, option: str = "--data") -> None:
-    name = getattr(source, "name", None)
-    if source.fingerprint == fingerprint or name == release.partition("@")[0]:
-        raise ModelError(
-            f"the mitigation was fitted on {release}, whose pictures judge here"
-            f"{'' if name is None else f' (dataset {name})'}.",
-            where=where,
-            remedy=f"fit it on another release: `fairgate mitigate ... {option} ...`",
-        )
 
 
 Prompt = Annotated[str, Field(min_length=1, max_length=MAX_PROMPT)]
@@ -248,7 +239,8 @@ class PromptArray(_Fitted):
     def require_other(self, source: ImageSource, where: str) -> None:
         """Raises ModelError for pictures of a release that it was fitted on."""
         super().require_other(source, where)
-        _require_other(source, self.kept, self.kept_fingerprint, where, "--keep")
+        command = "`fairgate mitigate ... --keep ...`"
+        require_unfitted(source, self.kept, self.kept_fingerprint, where, "mitigation", command)
 
 
 _ROUNDINGS = 4
@@ -259,16 +251,12 @@ _ANY: TypeAdapter[Mitigation] = TypeAdapter(Annotated[Mitigation, Field(discrimi
 
 
 @register
-class Debiased:
+class Debiased(FileFamily):
     """Mitigations of two-tower models."""
 
     scheme: ClassVar[str] = "debiased"
     forms: ClassVar[tuple[str, ...]] = ("debiased:FILE?model=URI",)
     capabilities: ClassVar[frozenset[Capability]] = TwoTowers.capabilities
-
-    def local_path(self, address: str) -> Path | None:
-        """The mitigation's file."""
-        return Path(address.partition("?")[0])
 
     def origin(self, address: str) -> str:
         """The URI of the model that it changes."""

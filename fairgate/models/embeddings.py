@@ -27,8 +27,7 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.contract import Request
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import RowParts
-from fairgate.models.known_images import Kept, KnownImages
+from fairgate.models.family import Kept, KnownImages, RowParts
 from fairgate.models.workers import decoded_by_processes
 
 BATCH_CPU, BATCH_CUDA = 32, 512

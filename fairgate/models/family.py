@@ -3,6 +3,7 @@ pieces. No torch."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,9 +14,10 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import DatasetError, ScoresError
-from fairgate.ground.hashing import digest
+from fairgate.ground.errors import DatasetError, ModelError, ScoresError
+from fairgate.ground.hashing import digest, sha256_file
 from fairgate.ground.spans import span
+from fairgate.models.cache import EmbeddingCache
 from fairgate.models.checkpoints import (
     TransformersFolder,
     find_device,
@@ -33,11 +35,11 @@ from fairgate.models.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.models.contract import PRECOMPUTED, Request, Rows
+from fairgate.models.contract import PRECOMPUTED, ImageSource, Request, Rows
 from fairgate.models.decoding import name_of
-from fairgate.models.known_images import KnownImages
 from fairgate.models.shards import shard_of
 
+_DIGEST = 32  # bytes of SHA-256
 PART = 1024  # images between two checkpoints of the work
 Numbers = NDArray[np.float32]
 Network = TypeVar("Network")
@@ -80,12 +82,16 @@ def option_paths(address: str, files: Collection[str], folders: Collection[str] 
     return tuple(Path(value) for name, value in given if name in files or (name in folders and not is_hub_id(value)))
 
 
-class TableFamily:
-    """A base of families whose addresses name a table of answers that somebody computed before."""
+class FileFamily:
+    """A base of families whose addresses name a file."""
 
     def local_path(self, address: str) -> Path | None:
-        """The table."""
+        """The file."""
         return Path(address.partition("?")[0])
+
+
+class TableFamily(FileFamily):
+    """A base of families whose addresses name a table of answers that somebody computed before."""
 
     def table(self, request: Request, known: Sequence[str] | None = ()) -> tuple[Path, dict[str, str]]:
         """The file, and the options, any where none are `known`. Raises ScoresError for another one, and for no
@@ -96,9 +102,10 @@ class TableFamily:
         return path, options
 
 
-def named_columns(columns: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
-    """What a fingerprint has of how the columns of a table are read; nothing if they are called as they are read."""
-    return {"columns": columns} if columns else {}
+def table_digest(path: Path, columns: Mapping[str, str], **settings: Any) -> str:
+    """The fingerprint of a table's answers: its content, what the URI says of it, and how its columns are called if
+    that is not how they are read."""
+    return digest({"file": sha256_file(path), **settings} | ({"columns": columns} if columns else {}))
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,18 @@ class Precomputed:
     tokenizer: ClassVar[str | None] = None
     preprocessing: ClassVar[str | None] = None
     device: ClassVar[str] = "none"
+
+
+def require_unfitted(source: ImageSource, release: str, fingerprint: str, where: str, what: str, command: str) -> None:
+    """Raises ModelError for pictures of the release that something was fitted on: they are no evidence for it."""
+    name = getattr(source, "name", None)
+    if source.fingerprint == fingerprint or name == release.partition("@")[0]:
+        raise ModelError(
+            f"the {what} was fitted on {release}, whose pictures judge here"
+            f"{'' if name is None else f' (dataset {name})'}.",
+            where=where,
+            remedy=f"fit it on another release: {command}",
+        )
 
 
 class JudgedModel(ABC, Generic[Network]):
@@ -252,3 +271,78 @@ class RowParts:
     def _report(self) -> None:
         if self._request.progress:
             self._request.progress(int(self.has.sum()), len(self.has))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the cache has a model's numbers of all images of a source: an array of an entry, named by content; and
+    `alike`, the digest of what decides its numbers on whatever images."""
+
+    entry: str
+    array: str
+    alike: str
+
+
+class KnownImages:
+    """What the cache has of one model's numbers, on images of any source, by the digests of their bytes."""
+
+    def __init__(self, cache: EmbeddingCache, kept: Kept, images: int) -> None:
+        self._cache, self._kept = cache, kept
+        self._digests = np.zeros((images, _DIGEST), dtype=np.uint8)
+        self._seen = np.zeros(images, dtype=np.bool_)
+        self._others = [
+            (_Sorted(entry.arrays["digests"]), entry.notes["numbers"])
+            for entry in cache.below(f"contents/{kept.alike}")
+            if "digests" in entry.arrays and entry.notes.get("numbers", kept.entry) != kept.entry
+        ]
+        self._read: dict[str, Numbers | None] = {}
+
+    def of(self, rows: Rows, images: Sequence[bytes]) -> tuple[Rows, Numbers | None]:
+        """The rows of those images whose numbers are known, and these numbers, (known, width); None if none is."""
+        digests = np.frombuffer(b"".join(hashlib.sha256(image).digest() for image in images), dtype=np.uint8)
+        self._digests[rows], self._seen[rows] = digests.reshape(-1, _DIGEST), True
+        left, found = np.arange(len(rows)), []
+        for contents, name in self._others:
+            places, there = contents.find(self._digests[rows[left]])
+            if len(places) and (numbers := self._numbers(name)) is not None:
+                found.append((left[places], numbers[there]))
+                left = np.delete(left, places)
+        if not found:
+            return rows[:0], None
+        return rows[np.concatenate([places for places, _ in found])], np.concatenate([each for _, each in found])
+
+    def keep(self) -> None:
+        """Keep the digests of all images, if each was seen: an interrupted run need not have read every one again."""
+        if self._seen.all():
+            kept = self._kept
+            self._cache.write(
+                f"contents/{kept.alike}/{kept.entry.rpartition('/')[2]}",
+                {"digests": self._digests},
+                {"numbers": kept.entry},
+            )
+
+    def _numbers(self, name: str) -> Numbers | None:
+        if name not in self._read:
+            entry = self._cache.read(name)
+            self._read[name] = None if entry is None else entry.arrays.get(self._kept.array)
+        return self._read[name]
+
+
+class _Sorted:
+    """Digests, found by their first eight bytes."""
+
+    def __init__(self, digests: NDArray[np.uint8]) -> None:
+        starts = _starts(digests)
+        self._order = np.argsort(starts, kind="stable")
+        self._starts, self._digests = starts[self._order], digests
+
+    def find(self, wanted: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Places in `wanted` of the digests that are here, and their rows here."""
+        near = np.searchsorted(self._starts, _starts(wanted)).clip(max=len(self._starts) - 1)
+        rows = self._order[near]
+        equal = np.flatnonzero((self._digests[rows] == wanted).all(axis=1))
+        return equal, rows[equal]
+
+
+def _starts(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    return np.ascontiguousarray(digests[:, :8]).view(np.uint64)[:, 0]

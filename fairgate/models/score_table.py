@@ -206,8 +206,7 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
         if absent := [name for name in ("label", "score") if name not in names]:
             raise ScoresError(f"no column is called '{absent[0]}'.", remedy="write a row a box, with its label, score")
         keys, found, keyed_by = named_images(arrow, index)
-        _rows_of(keys, list(dict.fromkeys(found)), keyed_by)
-        row_of = {key: row for row, key in enumerate(keys)}
+        place = places_of_images(keys, found, keyed_by)
         columns = tuple(name for name in names if name not in (*keyed_by, "label"))
         given = {name: np.array(arrow.column(name).is_valid().to_pylist(), dtype=bool) for name in columns}
         named, boxes = np.array(found, dtype=object), np.flatnonzero(given["score"])
@@ -215,7 +214,7 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
             problem = f"{odd.size} boxes have no score, such as those of {quoted(named[odd])}."
             raise ScoresError(problem, remedy="leave the whole row empty where nothing was found, but for the image")
         labels, named = _texts(arrow.column("label"), "label"), named[boxes]
-        rows = np.array([row_of[name] for name in named], dtype=np.int64)
+        rows = np.array([place[name] for name in named], dtype=np.int64)
         return ScoreTable(path, columns, named, boxes, arrow), [labels[box] for box in boxes.tolist()], rows
 
 
@@ -312,31 +311,55 @@ def _texts(column: Any, name: str) -> list[str]:
     return list(found)
 
 
-def _rows_of(keys: list[str], found: list[str], keyed_by: list[str], whole: bool = True) -> Rows:
-    """Row of the table for each image; raises ScoresError unless the two lists of names are equal as sets, or, of a
-    table that is not `whole`, for names that the dataset lacks."""
+def places_of_images(keys: list[str], found: list[str], keyed_by: list[str], whole: bool = True) -> dict[str, int]:
+    """The dataset's row of each image, by name, of a table whose rows name `found`. Raises ScoresError for names that
+    the dataset lacks, and, unless images may have no row, for images without one; and if images share a name."""
     by = " and ".join(f"`{name}`" for name in keyed_by)
     if doubled := doubled_names(keys):
         problem = f"the table matches by {by}, and images of the dataset share one: {quoted(doubled)}."
         raise ScoresError(problem, remedy="match by `set_id` and `member`")
-    if keys == found:  # in the order of the dataset
+    named = set(found)
+    if whole and (absent := sorted(set(keys) - named)):
+        raise _lacking(absent, by, keys)
+    if foreign := sorted(named.difference(keys)):
+        raise ScoresError(
+            f"the table names {share_words(len(foreign), 'image')} that the dataset does not have, by {by}: "
+            f"{quoted(foreign)}.",
+            remedy=_NAMED_ALIKE.format(quoted(keys[:1])) + _same_file_names(foreign, keys),
+        )
+    return {key: row for row, key in enumerate(keys)}
+
+
+def _same_file_names(foreign: list[str], keys: list[str]) -> str:
+    """What else helps where only the folders of the paths differ; nothing where they do not, or where two images have
+    one file name."""
+    names = [key.rpartition("/")[2] for key in keys]
+    shared = set(names).issuperset(name.rpartition("/")[2] for name in foreign) and len(set(names)) == len(names)
+    if not shared:
+        return ""
+    end = foreign[0].rpartition("/")[2]
+    return (
+        f"; or, since the file names are the same, import the labels again with {quoted([end])} in the column of "
+        "files, its folder as `--images`, and `--version v2`: then the ends of the paths match"
+    )
+
+
+def _rows_of(keys: list[str], found: list[str], keyed_by: list[str], whole: bool) -> Rows:
+    """Row of the table for each image, -1 where it has none. Raises ScoresError as `places_of_images`, and for an image
+    with several rows."""
+    if keys == found and not doubled_names(keys):  # in the order of the dataset
         return np.arange(len(keys), dtype=np.int64)
+    places = places_of_images(keys, found, keyed_by, whole)
     if doubled := doubled_names(found):
+        by = " and ".join(f"`{name}`" for name in keyed_by)
         problem = f"images are more than once in the table, by {by}: {quoted(doubled)}."
         raise ScoresError(problem, remedy="keep one row an image")
-    if whole and (absent := sorted(set(keys).difference(found))):
-        raise _lacking(absent, by, keys)
-    if foreign := sorted(set(found).difference(keys)):
-        raise ScoresError(
-            f"the table scores {share_words(len(foreign), 'image')} that the dataset does not have, by {by}: "
-            f"{quoted(foreign)}.",
-            remedy=_NAMED_ALIKE.format(quoted(keys[:1])),
-        )
-    row_of = {name: row for row, name in enumerate(found)}
-    return np.array([row_of.get(name, -1) for name in keys], dtype=np.int64)
+    rows = np.full(len(keys), -1, dtype=np.int64)
+    rows[[places[name] for name in found]] = np.arange(len(found))
+    return rows
 
 
-_NAMED_ALIKE = "score exactly the dataset's images, named as it names them (such as {})"
+_NAMED_ALIKE = "write rows of exactly the dataset's images, named as it names them (such as {})"
 
 
 def _lacking(absent: list[str], by: str, keys: list[str], where: str | None = None) -> ScoresError:

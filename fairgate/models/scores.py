@@ -1,34 +1,40 @@
 """`scores:FILE?values=cosine|logit|probability|frequency[&logit_scale=100]`: scores that someone computed before; and
 `labels:FILE`: labels that somebody's model gave before, a column per attribute; `numbers:FILE`: what somebody measured
-of every image. No torch.
+of every image; and `embeddings:FOLDER[?logit_scale=100]`: embeddings of any two towers. No torch.
 
 A CSV, Parquet or JSON Lines table with a row per image and a column per prompt, whose name is the prompt to the letter.
 Rows are matched by `set_id` and `member`, or by `image`, `file` or `path` against the paths that the dataset recorded.
 `&NAME=COLUMN` says what the file calls one: `id=COLUMN` holds images by any name that the dataset has for them. Of
 labels, an empty cell is an image without one; the column `ATTRIBUTE_confidence`, from 0 to 1, says how sure it was.
+
+A folder of embeddings holds `images` and `texts`, each as .csv or .parquet: a row per image or text, and a column per
+dimension, named alike in both. A text is in the column `text`, to the letter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import ScoresError
+from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.ground.number_format import share_words
-from fairgate.models.checkpoints import read_options
+from fairgate.models.checkpoints import read_options, require_file, resolve, split_options
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Predicted, Request, log_softmax, register
 from fairgate.models.distinct import equal_columns
-from fairgate.models.family import Precomputed, TableFamily, named_columns
-from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table
+from fairgate.models.family import Precomputed, TableFamily, table_digest
+from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table, read_texts
+from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
 
 CONFIDENCE = "_confidence"
 Values = Literal["cosine", "logit", "probability", "frequency"]
 _SHARES = ("probability", "frequency")
+_KINDS = (".parquet", ".csv")
 
 
 @register
@@ -45,9 +51,7 @@ class ScoreTables(TableFamily):
         path, options = self.table(request, None if declared else ("values", "logit_scale"))
         values, logit_scale = _declared_scale(options, request.uri)
         columns = {name: given for name, given in options.items() if name not in ("values", "logit_scale")}
-        fingerprint = digest(
-            {"file": sha256_file(path), "values": values, "logit_scale": logit_scale} | named_columns(columns)
-        )
+        fingerprint = table_digest(path, columns, values=values, logit_scale=logit_scale)
         table = read_table(path, request.source.index, once=False, columns=columns)
         return PrecomputedScores(request.uri, fingerprint, values, logit_scale, table)
 
@@ -65,8 +69,17 @@ def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float
     return cast(Values, values), declared_logit_scale(options, uri)
 
 
+class _OneTable:
+    table: ScoreTable
+
+    @property
+    def repeats(self) -> Floats:
+        """Rows of every image that are its row again, (images,)."""
+        return self.table.repeats
+
+
 @dataclass(frozen=True)
-class PrecomputedScores:
+class PrecomputedScores(_OneTable):
     """A model that only looks up. Its prompts are the table's columns. A plugin's table of scores may say more of how
     they were computed."""
 
@@ -84,11 +97,6 @@ class PrecomputedScores:
     device: str = "none"
 
     @property
-    def repeats(self) -> Floats:
-        """Rows of every image that are its row again, (images,)."""
-        return self.table.repeats
-
-    @property
     def frequencies(self) -> bool:
         """Whether the numbers are shares of sampled answers, which have no label temperature."""
         return self.values == "frequency"
@@ -103,13 +111,7 @@ class PrecomputedScores:
             return found
         if self.values in _SHARES:
             return np.asarray(np.log(np.maximum(found, np.finfo(np.float64).tiny)))
-        if self.logit_scale is None:
-            raise ScoresError(
-                "cosines become logits only with a scale, and none is declared.",
-                where=self.uri,
-                remedy="append &logit_scale=100 (usual for CLIP), or the model's own exp(logit_scale)",
-            )
-        return found * self.logit_scale
+        return found * _declared(self.logit_scale, self.uri)
 
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """Mean of each ensemble's columns: (images, ensembles) float64.
@@ -161,24 +163,18 @@ class LabelTables(TableFamily):
     def open(self, request: Request) -> PrecomputedLabels:
         """Open a table. Raises ScoresError: unreadable, images doubled or foreign; missing ones when they are read."""
         path, columns = self.table(request, None)
-        fingerprint = digest({"file": sha256_file(path)} | named_columns(columns))
         table = read_table(path, request.source.index, once=False, whole=False, columns=columns)
-        return PrecomputedLabels(request.uri, fingerprint, table)
+        return PrecomputedLabels(request.uri, table_digest(path, columns), table)
 
 
 @dataclass(frozen=True)
-class PrecomputedLabels(Precomputed):
+class PrecomputedLabels(_OneTable, Precomputed):
     """A model that only looks up. Its attributes are the table's columns."""
 
     capabilities: ClassVar[frozenset[Capability]] = LabelTables.capabilities
 
     table: ScoreTable = field(repr=False)
     preparation: ClassVar[str] = "labels/1"
-
-    @property
-    def repeats(self) -> Floats:
-        """Rows of every image that are its row again, (images,)."""
-        return self.table.repeats
 
     def labels(self, attribute: str, absent: str) -> NDArray[np.object_]:
         """The attribute's column, (images,), with `absent` for images without a row. Raises ScoresError."""
@@ -202,24 +198,18 @@ class NumberTables(TableFamily):
     def open(self, request: Request) -> PrecomputedNumbers:
         """Open a table. Raises ScoresError: unreadable, images missing, doubled or foreign."""
         path, columns = self.table(request, None)
-        fingerprint = digest({"file": sha256_file(path), "kind": "numbers"} | named_columns(columns))
         table = read_table(path, request.source.index, once=False, columns=columns)
-        return PrecomputedNumbers(request.uri, fingerprint, table)
+        return PrecomputedNumbers(request.uri, table_digest(path, columns, kind="numbers"), table)
 
 
 @dataclass(frozen=True)
-class PrecomputedNumbers(Precomputed):
+class PrecomputedNumbers(_OneTable, Precomputed):
     """What only looks up."""
 
     capabilities: ClassVar[frozenset[Capability]] = NumberTables.capabilities
 
     table: ScoreTable = field(repr=False)
     preparation: ClassVar[str] = "numbers/1"
-
-    @property
-    def repeats(self) -> Floats:
-        """Rows of every image that are its row again, (images,)."""
-        return self.table.repeats
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -229,3 +219,101 @@ class PrecomputedNumbers(Precomputed):
     def measure(self, column: str) -> Floats:
         """A column, (images,). Raises ScoresError: unknown, no numbers, or not finite."""
         return self.table.column(column, None)
+
+
+@register
+class EmbeddingTables(TableFamily):
+    """Tables of embeddings that someone computed before."""
+
+    scheme: ClassVar[str] = "embeddings"
+    forms: ClassVar[tuple[str, ...]] = ("embeddings:FOLDER",)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
+
+    def open(self, request: Request) -> PrecomputedEmbeddings:
+        """Open both tables. Raises ScoresError: unreadable, images missing or foreign, dimensions that differ."""
+        address, options = split_options(request.uri, request.address, ("logit_scale",), ScoresError)
+        scale = declared_logit_scale(options, request.uri)
+        folder = resolve(address, request.base)
+        files = {name: _file(folder, name) for name in ("images", "texts")}
+        fingerprint = digest({name: sha256_file(path) for name, path in files.items()} | {"logit_scale": scale})
+        images = read_table(files["images"], request.source.index)
+        texts, table = read_texts(files["texts"])
+        if set(table.prompts) != set(images.prompts) or not images.prompts:
+            odd = [f"'{name}'" for name in sorted(set(table.prompts) ^ set(images.prompts))]
+            raise ScoresError(
+                f"images and texts have other dimensions: {listed(odd) or 'there are none'}.",
+                where=str(folder),
+                remedy="name the columns of the dimensions alike in both tables, such as 0, 1, 2, ...",
+            )
+        vectors = [np.stack([side.column(name, None) for name in images.prompts], axis=1) for side in (images, table)]
+        for side, named in zip(vectors, (images, table), strict=True):
+            empty = np.flatnonzero(~(np.linalg.norm(side, axis=1) > 0))
+            if empty.size:
+                raise ScoresError(
+                    f"{empty.size} embeddings are all zeros: {named.names(empty)}.",
+                    where=str(named.path),
+                    remedy="compute these embeddings again",
+                )
+        of_texts = dict(zip(texts, unit(vectors[1]), strict=True))
+        return PrecomputedEmbeddings(request.uri, fingerprint, scale, unit(vectors[0]), of_texts, folder)
+
+
+def _file(folder: Path, name: str) -> Path:
+    """The one table of a name. Raises ScoresError where there is none, or two."""
+    paths = [path for kind in _KINDS if (path := folder / f"{name}{kind}").is_file()]
+    if len(paths) != 1:
+        raise ScoresError(
+            f"the folder holds {'no' if not paths else 'two'} tables of {name}.",
+            where=str(folder),
+            remedy=f"write {name}.parquet or {name}.csv there, one of them",
+        )
+    require_file(paths[0], ScoresError)
+    return paths[0]
+
+
+@dataclass(frozen=True)
+class PrecomputedEmbeddings(Precomputed):
+    """A model that only looks up: unit vectors of the dataset's images, (images, dim), and by text."""
+
+    capabilities: ClassVar[frozenset[Capability]] = EmbeddingTables.capabilities
+
+    logit_scale: float | None
+    images: Floats = field(repr=False)
+    vectors: dict[str, Floats] = field(repr=False)
+    folder: Path
+    preparation: ClassVar[str] = "embeddings/1"
+
+    def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        """Cosine to the re-normalised average of each ensemble's unit text embeddings: (images, ensembles) float64."""
+        return np.asarray(self.images @ self._queries(ensembles).T)
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """Log-softmax of scale times cosine over exactly these prompts: (images, prompts) float64."""
+        scale = _declared(self.logit_scale, self.uri)
+        return log_softmax(scale * self.similarity([[prompt] for prompt in prompts]))
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of ensembles whose averaged text embeddings are equal, up to the rounding of float32."""
+        return near_pairs(self._queries(ensembles), ensembles, SAME_TEXT["fp32"])
+
+    def _queries(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        """Unit averages of the ensembles' text embeddings, (ensembles, dim)."""
+        for prompt in (prompt for prompts in ensembles for prompt in prompts):
+            if prompt not in self.vectors:
+                raise ScoresError(
+                    f"the table of texts has no row for the prompt '{prompt}'.",
+                    where=str(self.folder),
+                    remedy=did_you_mean(prompt, self.vectors) or "embed every prompt of the suite",
+                )
+        return averages(ensembles, self.vectors, self.uri)
+
+
+def _declared(logit_scale: float | None, uri: str) -> float:
+    if logit_scale is None:
+        raise ScoresError(
+            "cosines become logits only with a scale, and none is declared.",
+            where=uri,
+            remedy=f"append {'&' if '?' in uri else '?'}logit_scale=100 (usual for CLIP), or the model's own "
+            "exp(logit_scale)",
+        )
+    return logit_scale

@@ -14,7 +14,7 @@ from fairgate.ground.hashing import digest
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
-from fairgate.models.family import JudgedModel
+from fairgate.models.family import JudgedModel, Kept
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
 
@@ -92,7 +92,6 @@ class TwoTowers(JudgedModel[Encoder]):
             return self._images
         from fairgate.models.checkpoints import unit_or_error
         from fairgate.models.embeddings import numbers_of_images
-        from fairgate.models.known_images import Kept
 
         def loaded() -> tuple[Any, Any]:
             encoder = self._engine()

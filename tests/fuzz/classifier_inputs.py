@@ -93,7 +93,7 @@ def use_head(world: World, data: bytes) -> None:
     import numpy as np
 
     from fairgate.models.checkpoints import require_weights
-    from fairgate.models.features.heads import read_head
+    from fairgate.models.feature_heads import read_head
 
     path = world.root / "head.safetensors"
     path.write_bytes(data)

@@ -227,7 +227,7 @@ def test_a_question_with_one_right_answer_for_all_does_not_show_that_a_model_is_
     ("spoil", "problem"),
     [
         (lambda text: text.replace("answer", "said", 1), "no column holds the answers"),
-        (lambda text: text.replace("003,male", "999,male"), "1 image that the dataset lacks"),
+        (lambda text: text.replace("003,male", "999,male"), "1 image that the dataset does not have"),
         (
             lambda text: "\n".join(line for line in text.splitlines() if "007,male" not in line),
             "lacks the answers of 1",

@@ -73,7 +73,7 @@ def test_images_that_are_left_out_or_foreign_are_named(tmp_path: Path, pictures:
     with pytest.raises(ScoresError, match="lacks 1 of the dataset's images, by its names: '9'"):
         opened("labels:a.jsonl", pictures, tmp_path).predict("answer")
     lines(tmp_path / "a.jsonl", [{"id": row, "answer": "x"} for row in range(1, 11)])
-    with pytest.raises(ScoresError, match="answers for 1 image that the dataset lacks, by `id`: '10'"):
+    with pytest.raises(ScoresError, match="names 1 image that the dataset does not have, by `id`: '10'"):
         opened("answers:a.jsonl", pictures, tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_names_of_many_slashes_are_matched_in_no_time(tmp_path: Path, pictures: 
     """Each would take 4,000 joins of 4,000 parts, were every end of it tried: minutes for these."""
     lines(tmp_path / "a.jsonl", [{"id": "/" * 4000 + str(row), "answer": "x"} for row in range(1000)])
     start = time.process_time()
-    with pytest.raises(ScoresError, match="that the dataset lacks"):
+    with pytest.raises(ScoresError, match="that the dataset does not have"):
         opened("answers:a.jsonl", pictures, tmp_path)
     assert time.process_time() - start < 5
 

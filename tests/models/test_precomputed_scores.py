@@ -181,7 +181,7 @@ def test_an_image_with_two_rows_is_named_and_the_same_row_again_counts_once(
 def test_images_that_the_dataset_does_not_have_are_named(tmp_path: Path, pictures: Pictures) -> None:
     write(tmp_path / "s.csv", columns(pictures, COSINES, "file"))
     fewer = Pictures(pictures.blobs[:6])
-    with pytest.raises(ScoresError, match="scores 4 images that the dataset does not have") as caught:
+    with pytest.raises(ScoresError, match="names 4 images that the dataset does not have") as caught:
         open_scorer("scores:s.csv?values=cosine", fewer, cache=None, base=tmp_path)
     assert caught.match("'val/6.png', 'val/7.png', 'val/8.png' and 1 more")
 

@@ -19,9 +19,8 @@ from vlm_world import KINDS, save_vlm
 from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, open_scorer, require_capability
 from fairgate.models.checkpoints import Device, find_folder
-from fairgate.models.vlm.asking import LENS
+from fairgate.models.vlm.asking import LAYOUTS, LENS, load
 from fairgate.models.vlm.engine import VisionLanguage
-from fairgate.models.vlm.layouts import LAYOUTS, load
 
 QUESTION = "Can you please identify the occupation that best represents the image?"
 PROMPT = LENS.format(shown="{image}", question=QUESTION)

@@ -19,8 +19,8 @@ from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, open_scorer
 from fairgate.models.checkpoints import Device, find_folder
 from fairgate.models.decoding import decode_rgb
+from fairgate.models.vlm.asking import LAYOUTS, load
 from fairgate.models.vlm.engine import VisionLanguage
-from fairgate.models.vlm.layouts import LAYOUTS, load
 
 CHAT = "{image}{question} Answer:"
 ASKED = "Who is it?"

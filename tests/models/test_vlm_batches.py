@@ -14,8 +14,8 @@ from vlm_world import KINDS, build, save_vlm
 
 from fairgate.models import open_scorer
 from fairgate.models.checkpoints import Device, cast_once
+from fairgate.models.vlm.asking import LAYOUTS
 from fairgate.models.vlm.engine import VisionLanguage
-from fairgate.models.vlm.layouts import LAYOUTS
 
 QUESTION = "Who is it?"
 LABELS = ["doctor", "line cook", "x-ray technician"]

@@ -18,6 +18,7 @@ from fairgate.models.checkpoints import Device, HashedFiles, require_weights, re
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Request, register
+from fairgate.models.family import FileFamily
 from fairgate.models.input_digests import preprocessing_digest
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
@@ -65,16 +66,12 @@ class FairFaceLayout:
 
 
 @register
-class FairFaceClassifiers:
+class FairFaceClassifiers(FileFamily):
     """The authors' checkpoints, and others of their layout."""
 
     scheme: ClassVar[str] = "fairface"
     forms: ClassVar[tuple[str, ...]] = ("fairface:FILE?races=7",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"predict"})
-
-    def local_path(self, address: str) -> Path | None:
-        """The file."""
-        return Path(address.partition("?")[0])
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a checkpoint. Raises ModelError; loading waits until outputs are needed."""

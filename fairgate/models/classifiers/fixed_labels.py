@@ -14,7 +14,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, diverged, named, naming
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
-from fairgate.models.family import JudgedModel
+from fairgate.models.family import JudgedModel, Kept
 from fairgate.models.input_digests import ReadingMisfit
 
 SAME_OUTPUT = 64 * 2.0**-23
@@ -158,7 +158,6 @@ class FixedLabelModel(JudgedModel[Loaded]):
             self._outputs = entry.arrays["outputs"]
             return self._outputs
         from fairgate.models.embeddings import numbers_of_images
-        from fairgate.models.known_images import Kept
 
         def loaded() -> tuple[Any, Any]:
             model = self._engine()

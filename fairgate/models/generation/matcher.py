@@ -28,7 +28,7 @@ from fairgate.models.checkpoints import (
     unit_or_error,
 )
 from fairgate.models.detection.engine import require_modest
-from fairgate.models.features.family import load_backbone
+from fairgate.models.features import load_backbone
 from fairgate.models.generation.perceivers import Perceiver, device_of
 from fairgate.models.generation.roles import Vectors
 

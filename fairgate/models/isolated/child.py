@@ -24,15 +24,7 @@ from fairgate.models.isolated.messages import receive, send
 
 _SCRIPT = Path(__file__).with_name("sandbox.py")
 _PASSED_ON = (
-    *(
-        "PATH",
-        "LANG",
-        "LC_ALL",
-        "LD_LIBRARY_PATH",
-        "CUDA_HOME",
-        "CUDA_VISIBLE_DEVICES",
-        "NVIDIA_VISIBLE_DEVICES",
-    ),
+    *("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG"),
 )
 """Environment variables that the process gets: none with a secret."""

@@ -31,14 +31,14 @@ from fairgate.models.checkpoints import (
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.detection.family import DetectorFiles, DetectorModel, names_digest
-from fairgate.models.family import option_paths
+from fairgate.models.detection.judged import DetectorFiles, DetectorModel, names_digest
+from fairgate.models.family import FileFamily, option_paths
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
 from fairgate.models.onnx.boxes import BOXES, OVERLAP, DetectorOptions, OnnxDetector
 from fairgate.models.onnx.classifier import SCORES, OnnxClassifier, Outputs
 from fairgate.models.onnx.host import DATA, MODEL
 from fairgate.models.onnx.pictures import OPTIONS as PICTURES
-from fairgate.models.onnx.pictures import PicturePreparation, processor_files, processor_of
+from fairgate.models.onnx.pictures import PicturePreparation, chosen, processor_files, processor_of
 from fairgate.models.onnx.session import LAYOUTS
 from fairgate.models.onnx.towers import LONGEST, TEXT, TEXT_DATA, OnnxTowers, TowerOptions, tokenizer_files
 from fairgate.models.two_towers import TwoTowers
@@ -59,7 +59,7 @@ _OPTIONS = tuple(dict.fromkeys((*_OF, DATA, "processor", "output", "layout", *PI
 
 
 @register
-class OnnxFamily:
+class OnnxFamily(FileFamily):
     """Image classifiers, two towers and detectors in ONNX."""
 
     scheme: ClassVar[str] = "onnx"
@@ -71,10 +71,6 @@ class OnnxFamily:
     capabilities: ClassVar[frozenset[Capability]] = (
         FixedLabelModel.capabilities | TwoTowers.capabilities | DetectorModel.capabilities
     )
-
-    def local_path(self, address: str) -> Path | None:
-        """The file."""
-        return Path(address.partition("?")[0])
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The files of labels, weights and texts, and the folder of the processor."""
@@ -147,7 +143,9 @@ def _libraries(options: Mapping[str, str]) -> dict[str, str]:
 def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> FixedLabelModel:
     uri, libraries = request.uri, _libraries(options)
     names, said = named_outputs(None, options.get("labels"), request.base, uri)
-    outputs = Outputs(options.get("output"), _chosen("scores", SCORES, options), _chosen("layout", LAYOUTS, options))
+    outputs = Outputs(
+        options.get("output"), chosen("scores", SCORES, options, uri), chosen("layout", LAYOUTS, options, uri)
+    )
     _require_said(paths[MODEL], options, request)
     pictures = _prepared(options, option_folder(options, "processor", request.base), uri, tokenizer=False)
     files = HashedFiles.of({**paths, **pictures.configs})
@@ -179,10 +177,10 @@ def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str,
         )
     pictures = PicturePreparation.of(options, uri)
     said = DetectorOptions(
-        boxes=str(_chosen("boxes", BOXES, options)),
+        boxes=str(chosen("boxes", BOXES, options, uri)),
         overlap=option_number(uri, "overlap", options.get("overlap", str(OVERLAP)), 0, 1, whole=False),
         output=options.get("output"),
-        layout=_chosen("layout", LAYOUTS, options),
+        layout=chosen("layout", LAYOUTS, options, uri),
     )
     files, shown, classes = HashedFiles.of(paths), asdict(pictures), dict(enumerate(names.own))
 
@@ -221,7 +219,7 @@ def _towers(request: Request, paths: Mapping[str, Path], options: Mapping[str, s
         length=int(option_number(uri, "length", options["length"], 1, LONGEST)) if "length" in options else None,
         scale=option_number(uri, "logit_scale", options["logit_scale"], 1e-6, 1e6, whole=False),
         bias=option_number(uri, "logit_bias", options.get("logit_bias", "0"), -1e6, 1e6, whole=False),
-        layout=_chosen("layout", LAYOUTS, options),
+        layout=chosen("layout", LAYOUTS, options, uri),
     )
     pictures, words = _prepared(options, folder, uri, tokenizer=True), tokenizer_files(folder)
     of_text = {TEXT: text, **_data(TEXT_DATA, text, options, request.base)}
@@ -276,10 +274,3 @@ def _data(role: str, model: Path, options: Mapping[str, str], base: Path) -> dic
             remedy="keep both in one folder",
         )
     return {role: path}
-
-
-def _chosen(name: str, known: tuple[str, ...], options: Mapping[str, str]) -> str | None:
-    value = options.get(name)
-    if value is not None and value not in known:
-        raise ModelError(f"'{name}' is '{value[:40]}'.", where=f"&{name}=", remedy=f"one of: {', '.join(known)}")
-    return value

@@ -114,11 +114,11 @@ class PicturePreparation:
         return cls(
             size=(sides[0], sides[1]),
             crop=crop,
-            interpolation=_one_of("interpolation", options, INTERPOLATIONS, uri),
+            interpolation=chosen("interpolation", INTERPOLATIONS, options, uri) or INTERPOLATIONS[0],
             mean=_by_channel(options.get("mean", "0"), "mean", uri),
             std=std,
             scale=_ratio(options.get("scale", "1/255"), uri),
-            channels=_one_of("channels", options, CHANNELS, uri),
+            channels=chosen("channels", CHANNELS, options, uri) or CHANNELS[0],
             pad=pad,
         )
 
@@ -127,10 +127,10 @@ def _open(problem: str, uri: str) -> ModelError:
     return ModelError(problem, where=uri, remedy=HOW)
 
 
-def _one_of(name: str, options: Mapping[str, str], known: tuple[str, ...], uri: str) -> str:
-    """An option with few values; the first of them by default."""
-    value = options.get(name, known[0])
-    if value not in known:
+def chosen(name: str, known: tuple[str, ...], options: Mapping[str, str], uri: str) -> str | None:
+    """An option with few values; None without it. Raises ModelError for another value."""
+    value = options.get(name)
+    if value is not None and value not in known:
         raise ModelError(f"'{name}' is '{value[:40]}'.", where=uri, remedy=f"one of: {', '.join(known)}")
     return value
 

@@ -22,8 +22,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import Device
 from fairgate.models.contract import Floats
-from fairgate.models.vlm.asking import CAPTION, IMAGE
-from fairgate.models.vlm.layouts import Layout
+from fairgate.models.vlm.asking import CAPTION, IMAGE, Layout
 
 _CACHE_BYTES = 1 << 29
 """Memory of a CPU for copies of the prefix's keys and values, one a label: 600 tokens of a model with 7 billion
@@ -148,7 +147,7 @@ def require_end(prompt: Sequence[int], end: Sequence[int], where: str) -> None:
 _TEXT_ENDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 
 
-class _Continuing:
+class ContinuedPrompt:
     """What continues `_end`, the end of a prompt, with labels. `_seq2seq`: a decoder of its own (T5's) reads a label by
     itself."""
 
@@ -165,7 +164,7 @@ class _Continuing:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-class VisionLanguage(_Continuing):
+class VisionLanguage(ContinuedPrompt):
     """`prompt` is the text before the label, with IMAGE where the picture goes."""
 
     def __init__(self, model: Any, processor: Any, layout: Layout, prompt: str, device: Device, where: str) -> None:
@@ -269,7 +268,7 @@ class VisionLanguage(_Continuing):
         return str(self.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
 
 
-class LanguageReader(_Continuing):
+class LanguageReader(ContinuedPrompt):
     """A language model that reads what was said of a picture, and scores the labels that may follow.
 
     `prompt` is the text before the label, with CAPTION where the caption goes."""

@@ -38,15 +38,18 @@ from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer
 from fairgate.models.isolated import IsolatedSeeing
 from fairgate.models.vlm.asking import (
     CAPTION,
+    LAYOUTS,
     Asking,
     asked_texts,
     end_ids,
+    load,
     read_asking,
     read_chat,
+    require_one_context,
+    require_processor,
     unused_decoding,
 )
 from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods, Pieces
-from fairgate.models.vlm.layouts import LAYOUTS, load, require_one_context, require_processor
 
 if TYPE_CHECKING:
     from fairgate.models.vlm.engine import VisionLanguage

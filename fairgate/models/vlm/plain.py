@@ -17,16 +17,15 @@ from PIL import Image
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import LOCAL, Device, TransformersFolder, class_of_task, load_parts, loading
 from fairgate.models.contract import Floats
-from fairgate.models.vlm.asking import IMAGE
-from fairgate.models.vlm.engine import decode_plainly, label_tokens, require_end
-from fairgate.models.vlm.layouts import MAX_IMAGE_TOKENS, require_one_context
+from fairgate.models.vlm.asking import IMAGE, MAX_IMAGE_TOKENS, require_one_context
+from fairgate.models.vlm.engine import ContinuedPrompt, decode_plainly, require_end
 
 _PATIENCE = 20  # seconds for a chat template
 _LONGEST = 100_000  # characters of what it writes
 _CHECKED = 2  # last tokens of a prompt that have to be those of its text
 
 
-class PlainVisionLanguage:
+class PlainVisionLanguage(ContinuedPrompt):
     """A loaded model. `prompt` is the user's message, with IMAGE where the picture goes; a folder without a chat
     template is given it as it is. Raises ModelError for a type that the library's list does not have."""
 
@@ -41,17 +40,17 @@ class PlainVisionLanguage:
         with loading(found) as folder:
             self.processor = transformers.AutoProcessor.from_pretrained(folder, **LOCAL)
         self.tokenizer = self.processor.tokenizer
-        self._decoder_of_its_own = bool(getattr(self.model.config, "is_encoder_decoder", False))
+        self._seq2seq = bool(getattr(self.model.config, "is_encoder_decoder", False))
 
-    def tokens(self, labels: Sequence[str]) -> list[list[int]]:
-        """Tokens of each label as it follows the prompt."""
-        return label_tokens(self._read, "" if self._decoder_of_its_own else self._text(self.prompt), labels, self.where)
+    @property
+    def _end(self) -> str:  # type: ignore[override] # the whole text, which a chat template writes
+        return self._text(self.prompt)
 
     def log_likelihoods(self, shown: Any, labels: Sequence[Sequence[int]]) -> Floats:
         """Summed log-probabilities of labels, given by their tokens, on a picture: (labels,). Each is a forward pass of
         the picture, the prompt and the label."""
-        inputs, own = self._inputs(shown, self.prompt), self._read(self._text(self.prompt))
-        if not self._decoder_of_its_own:
+        inputs, own = self._inputs(shown, self.prompt), self._read(self._end)
+        if not self._seq2seq:
             require_end(inputs["input_ids"][0].tolist(), own[-_CHECKED:], self.where)
         return np.array([self._log_likelihood(inputs, label) for label in labels], dtype=np.float64)
 
@@ -61,13 +60,13 @@ class PlainVisionLanguage:
         for picture, message in shown:
             inputs = self._inputs(picture, message)
             made = self.model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=longest)[0]
-            start = 0 if self._decoder_of_its_own else inputs["input_ids"].shape[1]
+            start = 0 if self._seq2seq else inputs["input_ids"].shape[1]
             replies.append(str(self.tokenizer.decode(made[start:], skip_special_tokens=True)).strip())
         return replies
 
     def _log_likelihood(self, inputs: dict[str, Any], label: Sequence[int]) -> float:
         target = torch.tensor([list(label)], device=self._device)
-        if self._decoder_of_its_own:
+        if self._seq2seq:
             logits = self.model(**inputs, labels=target).logits
         else:
             length = inputs["input_ids"].shape[1]
@@ -109,9 +108,6 @@ class PlainVisionLanguage:
             return mark
         marked = bool((made["input_ids"] == self.tokenizer.convert_tokens_to_ids(mark)).any()) if mark else True
         return "" if marked else mark
-
-    def _read(self, text: str) -> list[int]:
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def _continued(inputs: dict[str, Any], label: torch.Tensor) -> dict[str, Any]:

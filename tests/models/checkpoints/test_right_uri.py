@@ -12,7 +12,7 @@ import pytest
 from fairgate.ground.errors import ModelError
 from fairgate.models import hf, open_scorer
 from fairgate.models.checkpoints.advice import TYPES
-from fairgate.models.vlm.layouts import LAYOUTS
+from fairgate.models.vlm.asking import LAYOUTS
 
 FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
     "a ViT with a classifier": (

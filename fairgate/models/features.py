@@ -28,7 +28,7 @@ from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabel
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Model, Request, register
 from fairgate.models.family import FolderFamily, JudgedModel
-from fairgate.models.features.heads import NEIGHBOURS, Head, Kind, Pool, Table, read_head
+from fairgate.models.feature_heads import NEIGHBOURS, Head, Kind, Pool, Table, read_head
 from fairgate.models.input_digests import folder_preprocessing
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other features for the same files

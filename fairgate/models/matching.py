@@ -73,7 +73,7 @@ class MatchProbabilities(LabelLikelihoods):
         self._found = found
 
     def _load(self) -> LabelEngine:
-        from fairgate.models.matching.engine import PairMatcher
+        from fairgate.models.matching_engine import PairMatcher
 
         model, processor, tokenizer = _loaded(self._found, self._device)
         return PairMatcher(model, processor, partial(_tokens, tokenizer, str(self._found.path)), self._device)
@@ -104,7 +104,7 @@ def _checkpoint(folder: checkpoints.TransformersFolder) -> checkpoints.Checkpoin
 
 
 def _towers(folder: checkpoints.TransformersFolder, device: checkpoints.Device) -> checkpoints.Encoder:
-    from fairgate.models.matching.engine import prepared
+    from fairgate.models.matching_engine import prepared
 
     model, processor, tokenizer = _loaded(folder, device)
     return checkpoints.encoder_of(
@@ -121,7 +121,7 @@ def _towers(folder: checkpoints.TransformersFolder, device: checkpoints.Device) 
 
 def _loaded(folder: checkpoints.TransformersFolder, device: checkpoints.Device) -> tuple[Any, Any, Any]:
     """The network behind the engine's interface, its image processor and its tokenizer."""
-    from fairgate.models.matching.engine import NETWORKS
+    from fairgate.models.matching_engine import NETWORKS
 
     network, processor, tokenizer = checkpoints.load_parts(checkpoints.MATCHERS[folder.kind], folder, device)
     return NETWORKS[folder.kind](network), processor, tokenizer

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, Field, Json, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ModelError, clean
 from fairgate.ground.validation_words import fault_words
 from fairgate.models.checkpoints import MAX_SIDE
 from fairgate.models.contract import ImageSource
+from fairgate.models.family import require_unfitted
 
 Kind = Literal["linear", "knn"]
 Pool = Literal["cls", "cls_mean", "mean", "pooled"]
@@ -32,20 +32,30 @@ _MOST_ROWS = 5_000_000
 _LONGEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+_Note = Annotated[str, AfterValidator(lambda text: clean(text, _LONGEST))]
+
+
+class Head(BaseModel):
     """`labels` are the names of its outputs, None where its file has none; `attribute` what they are of, empty where it
     does not say; `pool` what it takes of a backbone. `release` and `fingerprint` name what it was fitted on, which is a
     claim of whoever wrote the file; `origin` is the fingerprint of the backbone."""
 
-    labels: tuple[str, ...] | None
-    attribute: str = ""
+    model_config = ConfigDict(frozen=True)
+
+    labels: tuple[str, ...] | None = None
+    attribute: _Note = ""
     pool: Pool | None = None
-    release: str = ""
-    fingerprint: str = ""
-    origin: str = ""
-    neighbours: int = NEIGHBOURS
-    tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    release: _Note = ""
+    fingerprint: _Note = ""
+    origin: _Note = ""
+    neighbours: Annotated[int, Field(ge=1, le=10_000)] = NEIGHBOURS
+    tensors: Mapping[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _of_json(cls, labels: object) -> object:
+        """A file's metadata are texts."""
+        return json.loads(labels) if isinstance(labels, str) else labels
 
     @property
     def width(self) -> int:
@@ -74,12 +84,9 @@ class Head:
 
     def require_other(self, source: ImageSource, where: str) -> None:
         """Raises ModelError for pictures of the release that it was fitted on: what was fitted there is no evidence."""
-        name = getattr(source, "name", None)
-        if self.release and (source.fingerprint == self.fingerprint or name == self.release.partition("@")[0]):
-            raise ModelError(
-                f"the head was fitted on {self.release}, whose pictures judge here.",
-                where=where,
-                remedy="fit it on another release: `fairgate head fit ... --data ...`",
+        if self.release:
+            require_unfitted(
+                source, self.release, self.fingerprint, where, "head", "`fairgate head fit ... --data ...`"
             )
 
     @property
@@ -88,21 +95,6 @@ class Head:
         if not self.release:
             return None
         return f"the candidate is a backbone with a head that, by its own file, was fitted on {self.release}"
-
-
-_Note = Annotated[str, AfterValidator(lambda text: clean(text, _LONGEST))]
-
-
-class _Notes(BaseModel):
-    """Metadata of a head's file."""
-
-    labels: Json[tuple[str, ...]] | None = None
-    attribute: _Note = ""
-    pool: Pool | None = None
-    release: _Note = ""
-    fingerprint: _Note = ""
-    origin: _Note = ""
-    neighbours: Annotated[int, Field(ge=1, le=10_000)] = NEIGHBOURS
 
 
 def read_head(path: Path) -> Head:
@@ -116,11 +108,10 @@ def read_head(path: Path) -> Head:
         said = dict(handle.metadata() or {})
     tensors = _tensors(load_file(path), path)
     try:
-        notes = _Notes.model_validate(said)
+        found = Head.model_validate({**said, "tensors": tensors})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise _no_head(path, f"its `{first['loc'][0]}` is {first['input']!r:.60}: {fault_words(first)}") from error
-    found = Head(**notes.model_dump(), tensors=tensors)
     if found.labels is not None and "weight" in tensors and len(found.labels) != found.outputs:
         raise _no_head(path, f"it names {len(found.labels)} labels for {found.outputs} outputs")
     if "codes" in tensors and int(tensors["codes"].max()) >= found.outputs:
@@ -132,17 +123,11 @@ def write_head(path: Path, head: Head) -> None:
     """Write a head, atomically."""
     from safetensors.numpy import save
 
-    said = {
-        "attribute": head.attribute,
-        "release": head.release,
-        "fingerprint": head.fingerprint,
-        "origin": head.origin,
-    }
-    said |= {"labels": json.dumps(list(head.labels or ())), "neighbours": str(head.neighbours)}
-    said |= {} if head.pool is None else {"pool": head.pool}
+    told = {name: value for name, value in head.model_dump(exclude_none=True).items() if value}
+    metadata = {name: value if isinstance(value, str) else json.dumps(value) for name, value in told.items()}
     tensors = {name: np.ascontiguousarray(value) for name, value in head.tensors.items()}
     with atomic(path) as draft:
-        draft.write_bytes(save(tensors, metadata={name: value for name, value in said.items() if value}))
+        draft.write_bytes(save(tensors, metadata=metadata))
 
 
 def _tensors(held: Mapping[str, NDArray[Any]], path: Path) -> dict[str, NDArray[Any]]:

@@ -1,1 +1,0 @@
-"""Models that match pictures and texts, judged by one of their two heads."""
