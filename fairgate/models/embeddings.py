@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -37,6 +35,7 @@ _FEW = 512  # images that threads decode before as many processes have started
 
 Finish = Callable[[Embeddings, Callable[[int], str]], Embeddings]
 """What is stored of the numbers of a batch; the second argument names one of its images."""
+Begun = TypeVar("Begun")
 Batches = Generator[tuple[list[int], Any]]
 """Rows, and their images as they are prepared: a list, or one tensor."""
 
@@ -112,33 +111,38 @@ def processes_for(device: Device, images: int) -> int:
 
 def _one_late(scored: Callable[[Any], Embeddings], batches: Batches) -> Iterator[tuple[list[int], Embeddings]]:
     """A thread waits for the GPU, which has the next batch by then."""
-    waiting: deque[tuple[list[int], Future[Embeddings]]] = deque()
     with ThreadPoolExecutor(1, thread_name_prefix="encode") as thread:
-        for batch in chain(batches, [None]):
-            if batch:
-                waiting.append((batch[0], thread.submit(scored, batch[1])))
-            while len(waiting) > (batch is not None):
-                rows, numbers = waiting.popleft()
-                with span("forward"):
-                    result = numbers.result()
-                yield rows, result
+        begun = ((rows, thread.submit(scored, images)) for rows, images in batches)
+        for rows, numbers in _next_begun(begun):
+            with span("forward"):
+                result = numbers.result()
+            yield rows, result
 
 
 def _decoded_by_threads(decoded: Callable[[bytes, int], Any], batches: Iterable[list[tuple[int, bytes]]]) -> Batches:
     """Rows and prepared images of batches; the next batch is decoded while one is being encoded."""
-    waiting: deque[tuple[list[int], list[Future[Any]]]] = deque()
     pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
     try:
-        for batch in chain(batches, [None]):
-            if batch:
-                waiting.append(([row for row, _ in batch], [pool.submit(decoded, data, row) for row, data in batch]))
-            while len(waiting) > (batch is not None):
-                rows, futures = waiting.popleft()
-                with span("wait"):
-                    prepared = [future.result() for future in futures]
-                yield rows, prepared
+        begun = (
+            ([row for row, _ in batch], [pool.submit(decoded, data, row) for row, data in batch]) for batch in batches
+        )
+        for rows, futures in _next_begun(begun):
+            with span("wait"):
+                prepared = [future.result() for future in futures]
+            yield rows, prepared
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _next_begun(items: Iterable[Begun]) -> Iterator[Begun]:
+    """The items, each after the next one was made, which begins its work."""
+    before: Begun | None = None
+    for item in items:
+        if before is not None:
+            yield before
+        before = item
+    if before is not None:
+        yield before
 
 
 BATCH = 64

@@ -142,12 +142,12 @@ class JudgedModel(ABC, Generic[Network]):
     fingerprint: str
     preparation: str
 
-    def __init__(self, request: Request, precision: str | None = None) -> None:
+    def __init__(self, request: Request, precision: str | None = None, note: str | None = None) -> None:
         self.uri, self.base, self._request = request.uri, request.base, request
         found = find_device(request.device)
         self._device = replace(found, precision=precision or found.precision)
         self.device, self.precision = self._device.name, self._device.precision
-        self.note: str | None = None
+        self.note = note
         self._network: Network | None = None
 
     @abstractmethod

@@ -81,9 +81,7 @@ class FeatureFamily(FolderFamily):
             load=partial(_with_head, found, head, pool),
             preprocessing=folder_preprocessing(found, "features", pool=pool),
         )
-        model = FixedLabelModel(files, request)
-        model.note = head.note
-        return model
+        return FixedLabelModel(files, request, head.note)
 
 
 class Backbone(JudgedModel[Loaded]):

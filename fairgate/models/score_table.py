@@ -47,13 +47,7 @@ class ScoreTable:
 
     def column(self, prompt: str, limits: tuple[float, float] | None) -> Floats:
         """Scores of one prompt, (images,) float64. Raises ScoresError: unknown, no numbers, not finite, off limits."""
-        if prompt not in self.prompts:
-            self._require_plain(prompt)
-            raise ScoresError(
-                f"the table has no column for the prompt '{prompt}'.",
-                where=str(self.path),
-                remedy=did_you_mean(prompt, self.prompts) or f"its prompts: {quoted(self.prompts)}",
-            )
+        self._require_column(prompt, "for the prompt", "its prompts: ")
         self._require_whole()
         values = self._numbers(prompt)[self.rows]
         self._require(np.isfinite(values), f"column '{prompt}' is empty, NaN or infinite", "compute these scores again")
@@ -81,14 +75,7 @@ class ScoreTable:
         if absent is None:
             self._require_whole()
 
-        if attribute not in self.prompts:
-            self._require_plain(attribute)
-            raise ScoresError(
-                f"the table has no column of labels for '{attribute}'.",
-                where=str(self.path),
-                remedy=did_you_mean(attribute, self.prompts)
-                or f"append `?{attribute}=COLUMN`; its columns: {quoted(self.prompts)}",
-            )
+        self._require_column(attribute, "of labels for", f"append `?{attribute}=COLUMN`; its columns: ")
         column = self._arrow.column(attribute)
         if pa.types.is_integer(column.type):
             column = column.cast(pa.string())
@@ -111,10 +98,14 @@ class ScoreTable:
         """A few images' names, for a message."""
         return quoted(self.keys[rows])
 
-    def _require_plain(self, column: str) -> None:
-        """Raises ScoresError for a column of the file that was left out, since it holds objects."""
+    def _require_column(self, column: str, role: str, instead: str) -> None:
+        """Raises ScoresError for a column that is not there, or was left out, since it holds objects."""
+        if column in self.prompts:
+            return
         if what := (self._arrow.schema.metadata or {}).get(column.encode()):
             raise odd_column(column, what.decode(), str(self.path))
+        remedy = did_you_mean(column, self.prompts) or f"{instead}{quoted(self.prompts)}"
+        raise ScoresError(f"the table has no column {role} '{column}'.", where=str(self.path), remedy=remedy)
 
     def _require_whole(self) -> None:
         if lost := self.keys[self.rows < 0].tolist():

@@ -29,8 +29,7 @@ class TwoTowers(JudgedModel[Encoder]):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
 
     def __init__(self, checkpoint: Checkpoint, request: Request, note: str | None = None) -> None:
-        super().__init__(request)
-        self.note = note
+        super().__init__(request, note=note)
         self.fingerprint = checkpoint.fingerprint
         self.preparation = checkpoint.preparation
         self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing

@@ -69,8 +69,8 @@ class FixedLabelModel(JudgedModel[Loaded]):
     capabilities: frozenset[Capability] = frozenset({"log_probabilities", "predict"})
     texts_read_by: ClassVar[str] = "labels"
 
-    def __init__(self, files: FixedLabelFiles, request: Request) -> None:
-        super().__init__(request)
+    def __init__(self, files: FixedLabelFiles, request: Request, note: str | None = None) -> None:
+        super().__init__(request, note=note)
         self.files = files
         if len(files.heads) > 1:  # labels of different attributes do not compete
             self.capabilities = frozenset({"predict"})

@@ -158,6 +158,12 @@ def named_outputs(own: list[str] | None, file: str | None, base: Path, where: st
     return LabelNames.of(names, mapping, str(path)), said
 
 
+def in_order(names: Mapping[str, str]) -> list[str] | None:
+    """Labels by their places, "0", "1", ..., as a list; None where one is missing."""
+    order = [str(place) for place in range(len(names))]
+    return [names[place] for place in order] if set(names) == set(order) else None
+
+
 def read_labels(path: Path) -> tuple[list[str] | None, dict[str, list[str]] | None]:
     """What `?labels=FILE` says: names of all outputs in their order (a list, or lines of text), or a mapping of a
     suite's labels to the model's, each to one or to several whose probabilities are added. Raises ModelError."""

@@ -15,7 +15,7 @@ from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
-from fairgate.models.classifiers.label_names import named_outputs
+from fairgate.models.classifiers.label_names import in_order, named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import preprocessing_digest
@@ -147,12 +147,11 @@ def _labels(config: Mapping[str, Any], where: str) -> list[str] | None:
     """`label_names`, a list or an object by the number of the output. Raises ModelError for a gap."""
     said = config.get("label_names")
     if isinstance(said, dict):
-        order = [str(place) for place in range(len(said))]
-        if set(said) != set(order):
+        said = in_order(said)
+        if said is None:
             raise ModelError(
                 "`label_names` does not name every output (keys 0, 1, ...).", where=where, remedy="name all outputs"
             )
-        said = [said[place] for place in order]
     if said is not None and not isinstance(said, list):
         raise ModelError("`label_names` is no list of labels.", where=where, remedy="name all outputs, in their order")
     return said

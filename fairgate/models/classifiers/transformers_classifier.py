@@ -20,7 +20,7 @@ from fairgate.models.checkpoints import (
     versions,
 )
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
-from fairgate.models.classifiers.label_names import named_outputs
+from fairgate.models.classifiers.label_names import in_order, named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_preprocessing
@@ -57,9 +57,7 @@ class TransformersClassifiers(FolderFamily):
             load=partial(isolated_classifier if found.plain else load, found),
             preprocessing=folder_preprocessing(found, "classifier"),
         )
-        model = FixedLabelModel(files, request)
-        model.note = plain_note(found)
-        return model
+        return FixedLabelModel(files, request, plain_note(found))
 
 
 def _require_classifier(folder: TransformersFolder) -> None:
@@ -84,15 +82,14 @@ def _require_classifier(folder: TransformersFolder) -> None:
 def _labels_of(folder: TransformersFolder) -> list[str]:
     """`id2label` in the order of the outputs. Raises ModelError."""
     names = folder.config.get("id2label")
-    named = names if isinstance(names, dict) else {}
-    order = [str(place) for place in range(len(named))]
-    if not named or set(named) != set(order):
+    labels = in_order(names) if isinstance(names, dict) else None
+    if not labels:
         raise ModelError(
             "config.json does not name the model's outputs (`id2label` with keys 0, 1, ...).",
             where=str(folder.path / "config.json"),
             remedy="set model.config.id2label and label2id to the labels, and save the model again",
         )
-    return [named[place] for place in order]
+    return labels
 
 
 def load(folder: TransformersFolder, device: Device) -> Loaded:

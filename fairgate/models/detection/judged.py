@@ -53,8 +53,8 @@ class DetectorModel(JudgedModel[FindsBoxes]):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
 
     def __init__(self, files: DetectorFiles, request: Request, note: str | None = None) -> None:
-        super().__init__(request, "fp32")
-        self.fingerprint, self.preparation, self.note = files.fingerprint, files.preparation, note
+        super().__init__(request, "fp32", note)
+        self.fingerprint, self.preparation = files.fingerprint, files.preparation
         self.tokenizer, self.preprocessing, self._files = files.tokenizer, files.preprocessing, files
 
     def _load(self) -> FindsBoxes:

@@ -4,7 +4,7 @@ ONNX file does not say it, and nothing is guessed."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -160,16 +160,34 @@ def _ratio(text: str, uri: str) -> tuple[int, int]:
     return limited.numerator, limited.denominator
 
 
-def processor_files(folder: Path) -> dict[str, Path]:
-    """The image configs of a folder, by name. Raises ModelError for a folder without, and for what is refused of
-    configs: code of their own, names that lead out, enormous sizes."""
-    found = {name: folder / name for name in IMAGE_CONFIGS if (folder / name).is_file()}
-    if not found:
+def files_in(folder: Path, names: Collection[str], needed: Collection[str], lack: str) -> dict[str, Path]:
+    """The files of those names in a processor's folder. Raises ModelError for a folder without any of those needed, and
+    for what is refused of configs: code of their own, names that lead out, enormous sizes."""
+    found = {name: folder / name for name in sorted(names) if (folder / name).is_file()}
+    if not set(needed) & set(found):
         raise ModelError(
-            f"the folder after processor= does not say how images are prepared ({PREPROCESSOR}).",
+            f"the folder after processor= {lack}.",
             where=str(folder),
             remedy="save the model's processor into it: processor.save_pretrained(FOLDER)",
         )
+    for name in {*IMAGE_CONFIGS, "tokenizer_config.json", "special_tokens_map.json"} & set(found):
+        read_config(found[name])
+    return found
+
+
+def read_by(auto_class: str, files: HashedFiles, names: Collection[str], folder: Path) -> Any:
+    """What a class of transformers makes of a folder's hashed files. Raises ModelError."""
+    import transformers
+    from transformers.utils import logging
+
+    roles = {role: role for role in names if role in files.paths}
+    with files.closed(roles) as closed, naming_folder(folder, closed), silenced(logging):
+        return getattr(transformers, auto_class).from_pretrained(closed, **LOCAL)
+
+
+def processor_files(folder: Path) -> dict[str, Path]:
+    """The image configs of a folder, by name. Raises ModelError as `files_in`, and for one that names no processor."""
+    found = files_in(folder, IMAGE_CONFIGS, IMAGE_CONFIGS, f"does not say how images are prepared ({PREPROCESSOR})")
     for path in found.values():
         config = read_config(path)
         kind = config.get("image_processor", config).get("image_processor_type", config.get("image_processor_type"))
@@ -183,10 +201,5 @@ def processor_files(folder: Path) -> dict[str, Path]:
 
 
 def processor_of(files: HashedFiles, folder: Path) -> Callable[[Any], Any]:
-    """The image processor of a folder's hashed configs, as transformers makes it. Raises ModelError."""
-    from transformers import AutoImageProcessor
-    from transformers.utils import logging
-
-    names = {role: role for role in IMAGE_CONFIGS if role in files.paths}
-    with files.closed(names) as closed, naming_folder(folder, closed), silenced(logging):
-        return of_processor(AutoImageProcessor.from_pretrained(closed, **LOCAL))
+    """The image processor of a folder's hashed configs. Raises ModelError."""
+    return of_processor(read_by("AutoImageProcessor", files, IMAGE_CONFIGS, folder))

@@ -12,17 +12,14 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import (
-    LOCAL,
     TOKENIZER_FILES,
     Embeddings,
     Encoder,
     HashedFiles,
     diverged,
-    naming_folder,
-    read_config,
-    silenced,
 )
 from fairgate.models.onnx.host import MODEL
+from fairgate.models.onnx.pictures import files_in, read_by
 from fairgate.models.onnx.session import PictureInput, filled_up, open_session, rows_of
 
 TEXT, TEXT_DATA = "text", "text_data"
@@ -48,19 +45,8 @@ class TowerOptions:
 
 
 def tokenizer_files(folder: Path) -> dict[str, Path]:
-    """The files of a folder's tokenizer, by name. Raises ModelError for a folder without, and for configs with code or
-    names that lead out."""
-    found = {name: folder / name for name in sorted(TOKENIZER_FILES) if (folder / name).is_file()}
-    if not set(_VOCABULARIES) & set(found):
-        raise ModelError(
-            "the folder after processor= holds no tokenizer.",
-            where=str(folder),
-            remedy="save the model's processor into it: processor.save_pretrained(FOLDER)",
-        )
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        if name in found:
-            read_config(found[name])
-    return found
+    """The files of a folder's tokenizer, by name. Raises ModelError as `files_in`."""
+    return files_in(folder, TOKENIZER_FILES, _VOCABULARIES, "holds no tokenizer")
 
 
 class OnnxTowers:
@@ -79,7 +65,7 @@ class OnnxTowers:
             _output(self._image, said.image_output, "image_embeds", "output", self._where),
             _output(self._text, said.text_output, "text_embeds", "text_output", self._texts_where),
         )
-        self._tokenizer = _tokenizer(files, folder)
+        self._tokenizer = read_by("AutoTokenizer", files, TOKENIZER_FILES, folder)
         self._lower = str(type(self._tokenizer).__name__).startswith("Gemma")  # of SigLIP 2, trained on small letters
         self._length = self._longest(shape[1])
 
@@ -189,13 +175,3 @@ def _output(session: Any, said: str | None, usual: str, option: str, where: str)
         where=where,
         remedy=f"name the output of projected features: &{option}={(vectors or [usual])[0]}",
     )
-
-
-def _tokenizer(files: HashedFiles, folder: Path) -> Any:
-    """The tokenizer of a folder's hashed files, as transformers makes it. Raises ModelError."""
-    from transformers import AutoTokenizer
-    from transformers.utils import logging
-
-    names = {role: role for role in TOKENIZER_FILES if role in files.paths}
-    with files.closed(names) as closed, naming_folder(folder, closed), silenced(logging):
-        return AutoTokenizer.from_pretrained(closed, **LOCAL)

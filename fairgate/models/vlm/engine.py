@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,34 +106,6 @@ def _padded(rows: Sequence[Tokens]) -> torch.Tensor:
     return torch.tensor([[*row, *([0] * (longest - len(row)))] for row in rows], dtype=torch.long)
 
 
-def label_tokens(
-    tokenize: Callable[[str], list[int]], prompt: str, labels: Iterable[str], where: str
-) -> list[list[int]]:
-    """The tokens that each label adds to a prompt, which it follows after a space.
-
-    Prompt and label are read together, as a text is. Raises ModelError for a label without tokens, and for one whose
-    beginning the tokenizer joins with the end of the prompt: it has no tokens of its own to be scored by.
-    """
-    before, tokens = tokenize(prompt), []
-    space = "" if not prompt or prompt[-1].isspace() else " "
-    for label in labels:
-        whole = tokenize(f"{prompt}{space}{label.strip()}")
-        if whole[: len(before)] != before:
-            raise ModelError(
-                f"the tokenizer joins the label '{label}' with the end of the prompt ('...{prompt[-20:]}').",
-                where=where,
-                remedy="end the prompt with a colon or another sign, and without a space",
-            )
-        if len(whole) == len(before) or not label.strip():
-            raise ModelError(
-                f"the label '{label}' has no token: the model cannot say how likely it is.",
-                where=where,
-                remedy="check the label, and the tokenizer's files",
-            )
-        tokens.append(whole[len(before) :])
-    return tokens
-
-
 def require_end(prompt: Sequence[int], end: Sequence[int], where: str) -> None:
     """Raises ModelError unless a prompt's tokens end with those of its last text."""
     if end and list(prompt[-len(end) :]) != list(end):
@@ -157,8 +129,30 @@ class ContinuedPrompt:
     _seq2seq: bool
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:
-        """Tokens of each label as it follows the prompt."""
-        return label_tokens(self._read, "" if self._seq2seq else self._end, labels, self.where)
+        """The tokens that each label adds to the prompt, which it follows after a space.
+
+        Prompt and label are read together, as a text is. Raises ModelError for a label without tokens, and for one
+        whose beginning the tokenizer joins with the end of the prompt: it has no tokens of its own to be scored by.
+        """
+        prompt = "" if self._seq2seq else self._end
+        before, tokens = self._read(prompt), []
+        space = "" if not prompt or prompt[-1].isspace() else " "
+        for label in labels:
+            whole = self._read(f"{prompt}{space}{label.strip()}")
+            if whole[: len(before)] != before:
+                raise ModelError(
+                    f"the tokenizer joins the label '{label}' with the end of the prompt ('...{prompt[-20:]}').",
+                    where=self.where,
+                    remedy="end the prompt with a colon or another sign, and without a space",
+                )
+            if len(whole) == len(before) or not label.strip():
+                raise ModelError(
+                    f"the label '{label}' has no token: the model cannot say how likely it is.",
+                    where=self.where,
+                    remedy="check the label, and the tokenizer's files",
+                )
+            tokens.append(whole[len(before) :])
+        return tokens
 
     def _read(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
