@@ -43,11 +43,12 @@ from .embeddings import embed_texts as embed_texts
 from .family import FolderFamily as FolderFamily
 from .feature_heads import write_head as write_head
 from .features import fit_head as fit_head
-from .generated import GeneratedPictures as GeneratedPictures
-from .generated import PictureMaker as PictureMaker
-from .generated import generation_seed as generation_seed
 from .input_digests import preprocessing_digest as preprocessing_digest
 from .input_digests import tokenizer_digest as tokenizer_digest
+from .made_pictures import GeneratedPictures as GeneratedPictures
+from .made_pictures import PictureMaker as PictureMaker
+from .made_pictures import Views as Views
+from .made_pictures import generation_seed as generation_seed
 from .mitigations import AttributeData as AttributeData
 from .mitigations import fit_clip_clip as fit_clip_clip
 from .mitigations import fit_projection as fit_projection
@@ -69,4 +70,3 @@ from .shards import PartCache as PartCache
 from .shards import names_in as names_in
 from .shards import shard_of as shard_of
 from .shards import take as take
-from .views import Views as Views

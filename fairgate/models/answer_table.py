@@ -41,7 +41,7 @@ from fairgate.models.contract import (
 from fairgate.models.family import Precomputed, TableFamily, table_digest
 from fairgate.models.json_table import ID
 from fairgate.models.score_table import named_images, places_of_images, read_boxes
-from fairgate.models.table_files import AS_NAMED, opened_table, quoted
+from fairgate.models.table_files import opened_table, quoted
 
 _MOST_PROMPTS = 100
 _LONGEST = 20_000
@@ -61,8 +61,7 @@ class AnswerTables(TableFamily):
     def open(self, request: Request) -> PrecomputedAnswers:
         """Open a table. Raises ScoresError: unreadable, images foreign, a question answered twice."""
         path, columns = self.table(request, (ID, *_TEXTS))
-        read = read_answers(path, request.source.index, columns)
-        return PrecomputedAnswers(request.uri, table_digest(path, columns, kind="answers"), path, *read)
+        return read_answers(request.uri, path, request.source.index, columns)
 
 
 @dataclass(frozen=True)
@@ -115,12 +114,8 @@ class PrecomputedAnswers(Precomputed):
                 )
 
 
-_Read = tuple[list[str], bool, dict[tuple[int, str], str], Floats, dict[tuple[int, str], str]]
-
-
-def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_NAMED) -> _Read:
-    """The dataset's names of images, whether the table has prompts, and the answers by image and prompt ("" without);
-    of every image, how many rows have the same prompt and answer again; and the targets by image and prompt.
+def read_answers(uri: str, path: Path, index: ImageIndex, columns: Mapping[str, str]) -> PrecomputedAnswers:
+    """A table of answers, by image and prompt ("" in a table without prompts).
 
     Raises ScoresError: unreadable, without answers, images foreign, a question with two answers.
     """
@@ -146,7 +141,8 @@ def read_answers(path: Path, index: ImageIndex, columns: Mapping[str, str] = AS_
         repeats = np.zeros(len(keys))
         for ((row, _), _), count in Counter(given).items():
             repeats[row] += count - 1
-        return keys, prompted, dict(distinct), repeats, _targets(arrow, rows)
+        fingerprint, targets = table_digest(path, columns, kind="answers"), _targets(arrow, rows)
+        return PrecomputedAnswers(uri, fingerprint, path, keys, prompted, dict(distinct), repeats, targets)
 
 
 def _targets(arrow: Any, rows: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fairgate.models import Views
-from fairgate.models.views import SMALLEST_SIDE, view_of
+from fairgate.models.made_pictures import SMALLEST_SIDE, view_of
 
 
 def seen(source: Views, batch_size: int = 32) -> list[bytes]:

@@ -25,7 +25,6 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.contract import Capability, Generating, ImageSource, Request, register
 from fairgate.models.family import FolderFamily, JudgedModel
-from fairgate.models.generated import GeneratedPictures, PictureMaker
 from fairgate.models.generation.diffusion.files import (
     PIPELINES,
     TEXT_TOKENIZERS,
@@ -37,6 +36,7 @@ from fairgate.models.generation.diffusion.files import (
 from fairgate.models.generation.diffusion_classifier.sampling import tokenizers_digest
 from fairgate.models.input_digests import preprocessing_digest, read_by_library, tokenizer_digest
 from fairgate.models.isolated import IsolatedPainter
+from fairgate.models.made_pictures import GeneratedPictures, PictureMaker
 
 if TYPE_CHECKING:
     from fairgate.models.generation.plain_painting import FluxPainter

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KINDS = ("<f4", "<f8", "<i4", "<i8", "|u1", "|b1")
 _ARRAY = "@array"
 """The key of an object that stands for an array: its place among those that follow."""
-_LONGEST = 1 << 20  # bytes of the JSON
+_LONGEST = 1 << 24  # bytes of the JSON
 _LARGEST = 1 << 32  # bytes of all arrays
 
 

@@ -27,7 +27,6 @@ from fairgate.models.cache import EmbeddingCache
 from fairgate.models.checkpoints import Halving, naming
 from fairgate.models.contract import Editing, Floats, Generating, ImageSource
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.generated import CachedPictures
 from fairgate.models.generation.diffusion.paint import (
     at_size,
     generators_of,
@@ -41,6 +40,7 @@ from fairgate.models.generation.diffusion.paint import (
 from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion
 from fairgate.models.generation.diffusion_classifier.sampling import timesteps
 from fairgate.models.generation.roles import Sampling
+from fairgate.models.made_pictures import CachedPictures
 
 _DENOISED_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 20}
 """Numbers in the latents of one UNet batch: 512 of the embedded world's, 8 of SD 1.5's on a CPU, 64 on a GPU."""

@@ -33,7 +33,6 @@ from fairgate.models.contract import (
 )
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import FolderFamily, JudgedByText, Numbers, RowParts
-from fairgate.models.generated import GeneratedPictures
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
 from fairgate.models.generation.diffusion_classifier.sampling import (
     Classifying,
@@ -44,6 +43,7 @@ from fairgate.models.generation.diffusion_classifier.sampling import (
 )
 from fairgate.models.generation.painting_models import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
+from fairgate.models.made_pictures import GeneratedPictures
 
 if TYPE_CHECKING:
     from fairgate.models.generation.diffusion.pipeline import StableDiffusion
