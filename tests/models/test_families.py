@@ -99,7 +99,7 @@ for module in sorted(modules):
     if os.fork() == 0:
         importlib.import_module(module)
         own = {name for name, registers in registry._built_in.items() if registers == module}
-        os._exit(0 if own == registry._found.keys() and own else print(module, own, registry._found) or 1)
+        os._exit(0 if own and own <= registry._found.keys() else print(module, own, registry._found) or 1)
     assert os.wait()[1] == 0, module
 """
 
