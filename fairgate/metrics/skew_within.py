@@ -8,25 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.randomness import stream
-from fairgate.metrics import contract, galleries
-from fairgate.metrics.cell import Cell, Counts
+from fairgate.metrics.cell import Cell, Floats
+from fairgate.metrics.contract import Cut, FairRankings, MetricRequest, MetricSettings, register
 from fairgate.metrics.desired_shares import MaxSkew
-from fairgate.metrics.top_k import counted, ranked, spec_at_k, tied
+from fairgate.metrics.galleries import Gallery, Grouping, Query, galleries_of, require_told_apart
+from fairgate.metrics.top_k import ranked, spec_at_k
 from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
 
 
-class WithinCut(contract.Cut):
+class WithinCut(Cut):
     """The top k among the images of each group of one attribute."""
 
     within: str = Field(
@@ -56,19 +55,19 @@ class _Block:
     places: NDArray[np.int64]
 
     @property
-    def grouping(self) -> galleries.Grouping:
+    def grouping(self) -> Grouping:
         """The crossings, each a group."""
         every = np.arange(len(self.places))
-        return galleries.Grouping(every, len(every), every)
+        return Grouping(every, len(every), every)
 
-    def inside(self, whole: galleries.Query | galleries.Gallery) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def inside(self, whole: Query | Gallery) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Which images (images,) are of this group, and in which of its crossings each of those is."""
         group = whole.groupings[0].of[whole.joint]
         here = np.isin(group, self.places)
         return here, np.searchsorted(self.places, group[here])
 
 
-@contract.register
+@register
 class MarginalMaxSkew(MaxSkew):
     """The largest skew of a group among the images of one group of another attribute.
 
@@ -88,10 +87,10 @@ class MarginalMaxSkew(MaxSkew):
         display="marginal MaxSkew",
         alias="marginal_max_skew",
     )
-    Settings: ClassVar[type[contract.MetricSettings]] = WithinCut
+    Settings: ClassVar[type[MetricSettings]] = WithinCut
     cuts_galleries = False
 
-    def require(self, r: contract.MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """The attribute whose groups are held fixed is one of those that are crossed."""
         within = r.settings_of(WithinCut).within
         (crossing,) = r.crossings
@@ -104,73 +103,50 @@ class MarginalMaxSkew(MaxSkew):
                 ),
             )
 
-    def measure(self, r: contract.MetricRequest, cell: Cell, answers: contract.Answers) -> contract.Measure:
-        """The worst group's mean over queries of the largest skew among its images."""
-        k, blocks = r.cut.k, _blocks(r, cell)
-        whole = galleries.queries_of(r, cell, answers)
-        names = [gallery.name for gallery in galleries.galleries_of(r, cell)]
-        parts = [[_ranked(r, query, block, name) for block in blocks] for query, name in zip(whole, names, strict=True)]
+    def rankings(self, r: MetricRequest, cell: Cell, queries: Sequence[Query]) -> list[list[Query]]:
+        """The images of each group of `within` one by one: the value is the worst group's mean over queries of the
+        largest skew among its images."""
+        names = [gallery.name for gallery in galleries_of(r, cell)]
+        blocks = _blocks(r, cell)
+        return [
+            [_ranked(r, query, block, name) for block in blocks] for query, name in zip(queries, names, strict=True)
+        ]
 
-        def drawn(of_query: Sequence[galleries.Query], counts: Counts, unit: contract.Units) -> list[galleries.Answer]:
-            return [self.of_counts(r, *counted(part.drawn_by(unit), counts, k), part.groupings[0]) for part in of_query]
+    def places(self, r: MetricRequest, cell: Cell, groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:
+        """Of all blocks, the places of their crossings, and how many each has."""
+        places = [block.places for block in _blocks(r, cell)]
+        return np.concatenate(places).tolist(), tuple(map(len, places))
 
-        return galleries.measure_rankings(
-            cell,
-            whole,
-            [partial(drawn, of_query) for of_query in parts],
-            self.spec.extreme,
-            places=_places(blocks),
-            counted=_counted_once(parts, k),
-            ties=partial(self._ties_within, r, parts),
-        )
-
-    def fair_chance(self, r: contract.MetricRequest, cell: Cell, rankings: contract.FairRankings) -> NullSkew | None:
+    def fair_parts(
+        self, r: MetricRequest, cell: Cell, galleries: Sequence[Gallery], rankings: FairRankings
+    ) -> list[tuple[Floats, ...]]:
         """Of a fair ranker that draws every group's top k at random from that group's images."""
         blocks, rng = _blocks(r, cell), stream(0, "fair ranker within", r.cut.k)
-        drawn = []
-        for gallery in galleries.galleries_of(r, cell):
-            of_blocks = []
-            for block in blocks:
-                parts = self._fair_parts(r, _part(r, gallery, block), rankings)[0]
-                of_blocks.append(rng.permutation(parts))  # groups of one composition: the same draws, in another order
-            drawn.append(tuple(of_blocks))
-        return self._fair_value(r, cell, drawn, *_places(blocks))
-
-    def _ties_within(self, r: contract.MetricRequest, parts: Sequence[Sequence[galleries.Query]]) -> contract.Ties:
-        if not any(tied(of_query, r.cut.k) for of_query in parts):
-            return contract.Ties(decided=False)
-        ends = []
-        for of_block in zip(*parts, strict=True):
-            of_group = self._tie_ends(r, of_block, [query.groupings[0] for query in of_block])
-            assert of_group is not None  # a skew does not depend on the order above the cut
-            ends.append(of_group)
-        lowest, highest = np.max(ends, axis=0).tolist()
-        return contract.Ties(decided=True, lowest=lowest, highest=highest)
+        # groups of one composition: the same draws, in another order
+        return [
+            tuple(rng.permutation(self.drawn_once(r, _part(r, gallery, block), rankings)[0]) for block in blocks)
+            for gallery in galleries
+        ]
 
 
-def _blocks(r: contract.MetricRequest, cell: Cell) -> list[_Block]:
+def _blocks(r: MetricRequest, cell: Cell) -> list[_Block]:
     """The groups of `within`, in the order of the cell's crossings."""
     at = r.crossings[0].index(r.settings_of(WithinCut).within)
     fixed = np.array([name.split(CROSS)[at] for name in cell.groups[0]], dtype=object)
     return [_Block(name, np.flatnonzero(fixed == name)) for name in dict.fromkeys(fixed.tolist())]
 
 
-def _places(blocks: Sequence[_Block]) -> tuple[list[int], tuple[int, ...]]:
-    """Of all blocks, the places of their crossings, and how many each has."""
-    return np.concatenate([block.places for block in blocks]).tolist(), tuple(len(block.places) for block in blocks)
-
-
-def _ranked(r: contract.MetricRequest, query: galleries.Query, block: _Block, name: str) -> galleries.Query:
+def _ranked(r: MetricRequest, query: Query, block: _Block, name: str) -> Query:
     """The images of one group, best first."""
     here, joint = block.inside(query)
     part = replace(
         query, similarity=query.similarity[here], joint=joint, sets=query.sets[here], groupings=(block.grouping,)
     )
-    galleries.require_told_apart(r, part.similarity, name, whose=f"every {block.name}")
+    require_told_apart(r, part.similarity, name, whose=f"every {block.name}")
     return ranked(part, r.cut.k)
 
 
-def _part(r: contract.MetricRequest, gallery: galleries.Gallery, block: _Block) -> galleries.Gallery:
+def _part(r: MetricRequest, gallery: Gallery, block: _Block) -> Gallery:
     """The images of one group. Raises SuiteError where they are fewer than k."""
     here, joint = block.inside(gallery)
     if r.cut.k > len(joint):
@@ -180,15 +156,4 @@ def _part(r: contract.MetricRequest, gallery: galleries.Gallery, block: _Block) 
             where=r.at("k"),
             remedy=f"choose k below {len(joint)}: it cuts the images of one group of `within`",
         )
-    return galleries.Gallery(gallery.name, gallery.rows[here], joint, (block.grouping,))
-
-
-def _counted_once(parts: Sequence[Sequence[galleries.Query]], k: int) -> contract.Counted:
-    """What is in the top k of every query's every group, and what in its gallery."""
-    once = np.ones((1, parts[0][0].n_sets), dtype=np.int32)
-    both = [
-        [np.concatenate(of, axis=1)[0] for of in zip(*(counted(query, once, k) for query in row), strict=True)]
-        for row in parts
-    ]
-    shown, images = np.stack(both, axis=1)
-    return contract.Counted(shown, images)
+    return Gallery(gallery.name, gallery.rows[here], joint, (block.grouping,))

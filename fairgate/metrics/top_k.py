@@ -95,26 +95,37 @@ class TopK(Metric):
             for grouping in gallery.groupings
         )
 
+    def rankings(self, r: MetricRequest, cell: Cell, queries: Sequence[Query]) -> list[list[Query]]:
+        """What each query ranks, best first: its whole gallery, or parts of it one by one."""
+        return [[ranked(query, r.cut.k)] for query in queries]
+
+    def places(self, r: MetricRequest, cell: Cell, groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:
+        """Positions of the groups of all rankings of a query among the cell's, and how many each ranking has."""
+        return places_of_groups(groupings)
+
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The worst grouping's mean over queries of every query's extreme part."""
-        k = r.cut.k
-        queries = [ranked(query, k) for query in queries_of(r, cell, answers)]
+        k, queries = r.cut.k, queries_of(r, cell, answers)
+        rankings = self.rankings(r, cell, queries)
 
-        def drawn(of_sets: Query, counts: Counts, unit: Units) -> list[Answer]:
-            query = of_sets.drawn_by(unit)
-            shown, present = counted(query, counts, k)
-            return [
-                self.resampled(r, query, counts, grouping, grouping.fold(shown), grouping.fold(present))
-                for grouping in query.groupings
-            ]
+        def drawn(of_query: Sequence[Query], counts: Counts, unit: Units) -> list[Answer]:
+            drawn_answers = []
+            for query in (part.drawn_by(unit) for part in of_query):
+                shown, present = counted(query, counts, k)
+                drawn_answers += [
+                    self.resampled(r, query, counts, grouping, grouping.fold(shown), grouping.fold(present))
+                    for grouping in query.groupings
+                ]
+            return drawn_answers
 
         return measure_rankings(
             cell,
             queries,
-            [partial(drawn, query) for query in queries],
+            [partial(drawn, of_query) for of_query in rankings],
             self.spec.extreme,
-            counted=_counted_once(queries, k),
-            ties=partial(self._ties, r, queries),
+            places=self.places(r, cell, queries[0].groupings),
+            counted=_counted_once(rankings, k),
+            ties=partial(self._ties, r, rankings),
         )
 
     def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> formulas.NullSkew | None:
@@ -122,20 +133,9 @@ class TopK(Metric):
         without groups in fewer than `min_sets` sets: the top k of every query is a random draw from its gallery,
         independent of the others'."""
         galleries = galleries_of(r, cell)
-        drawn = [self._fair_parts(r, gallery, rankings) for gallery in galleries]
-        return self._fair_value(r, cell, drawn, *places_of_groups(galleries[0].groupings))
-
-    def _fair_value(
-        self,
-        r: MetricRequest,
-        cell: Cell,
-        drawn: Sequence[tuple[Floats, ...]],
-        included: list[int],
-        blocks: tuple[int, ...],
-    ) -> formulas.NullSkew:
-        """From every query's parts under a fair ranker, of the groups at the places `included` in `blocks`."""
-        name, cut = self.spec.name, r.cut
-        rng = stream(0, "fair ranker", name, cut.k, len(drawn))
+        drawn = self.fair_parts(r, cell, galleries, rankings)
+        included, blocks = self.places(r, cell, galleries[0].groupings)
+        rng = stream(0, "fair ranker", self.spec.name, r.cut.k, len(drawn))
         queries = []
         for of_query in drawn:
             order = rng.permutation(NULL_DRAWS)  # one composition, another query: the same draws, in another order
@@ -148,7 +148,14 @@ class TopK(Metric):
         median, worse = np.quantile(values, [0.5, far], method="inverted_cdf")
         return formulas.NullSkew(mean=float(values.mean()), median=float(median), p95=float(worse), draws=NULL_DRAWS)
 
-    def _fair_parts(self, r: MetricRequest, gallery: Gallery, rankings: FairRankings) -> tuple[Floats, ...]:
+    def fair_parts(
+        self, r: MetricRequest, cell: Cell, galleries: Sequence[Gallery], rankings: FairRankings
+    ) -> list[tuple[Floats, ...]]:
+        """By query, (draws, parts) of a fair ranker for every grouping."""
+        return [self.drawn_once(r, gallery, rankings) for gallery in galleries]
+
+    def drawn_once(self, r: MetricRequest, gallery: Gallery, rankings: FairRankings) -> tuple[Floats, ...]:
+        """`drawn_fairly`, once for all galleries of one composition."""
         name, cut = self.spec.name, r.cut
         folds = tuple(grouping.of.tobytes() + grouping.included.tobytes() for grouping in gallery.groupings)
         composition = (name, cut.k, cut.desired, np.bincount(gallery.joint).tobytes(), folds)
@@ -156,44 +163,35 @@ class TopK(Metric):
             rankings[composition] = self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k))
         return rankings[composition]
 
-    def _ties(self, r: MetricRequest, queries: Sequence[Query]) -> Ties:
-        """Ties at the cut of any of a check's rankings."""
-        if not tied(queries, r.cut.k):
+    def _ties(self, r: MetricRequest, rankings: Sequence[Sequence[Query]]) -> Ties:
+        """Ties at the cut of any of a check's rankings: the ends of the value over all orders of tied images."""
+        k, ends = r.cut.k, []
+        every = (query for of_query in rankings for query in of_query)
+        if not any((query.similarity[k - 1] == query.similarity[k : k + 1]).any() for query in every):
             return Ties(decided=False)
-        ends = []
-        for groupings in zip(*(query.groupings for query in queries), strict=True):
-            of_grouping = self._tie_ends(r, queries, groupings)
-            if of_grouping is None:
-                return Ties(decided=True)
-            ends.append(of_grouping)
+        by_query = [[(query, grouping) for query in of_query for grouping in query.groupings] for of_query in rankings]
+        for of_grouping in zip(*by_query, strict=True):
+            ranges = []
+            for query, grouping in of_grouping:
+                of_query = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
+                if of_query is None:  # the value depends on every place
+                    return Ties(decided=True)
+                ranges.append((of_query.lowest[0], of_query.highest[0]))
+            ends.append(np.mean(ranges, axis=0))
         lowest, highest = (np.max if self.spec.extreme == "max" else np.min)(ends, axis=0).tolist()
         return Ties(decided=True, lowest=lowest, highest=highest)
 
-    def _tie_ends(self, r: MetricRequest, queries: Sequence[Query], groupings: Sequence[Grouping]) -> Floats | None:
-        """The ends of one grouping's mean over queries, (2,), over all orders of tied images; None where the value
-        depends on every place. `groupings` are that grouping of each query."""
-        ranges = []
-        for query, grouping in zip(queries, groupings, strict=True):
-            of_query = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
-            if of_query is None:
-                return None
-            ranges.append((of_query.lowest[0], of_query.highest[0]))
-        return np.asarray(np.mean(ranges, axis=0))
 
-
-def tied(queries: Sequence[Query], k: int) -> bool:
-    """Whether equal scores are on both sides of the cut of any ranked query."""
-    return any((query.similarity[k - 1] == query.similarity[k : k + 1]).any() for query in queries)
-
-
-def _counted_once(queries: Sequence[Query], k: int) -> Counted:
-    """What is in the top k of every ranked query, and what in its gallery."""
-    once = np.ones((1, queries[0].n_sets), dtype=np.int32)
-    both = []
-    for query in queries:
-        joint = counted(query, once, k)
+def _counted_once(rankings: Sequence[Sequence[Query]], k: int) -> Counted:
+    """What is in the top k of every ranking, and what in its gallery."""
+    once, both = np.ones((1, rankings[0][0].n_sets), dtype=np.int32), []
+    for of_query in rankings:
+        joint = [(query.groupings, counted(query, once, k)) for query in of_query]
         both.append(
-            [np.concatenate([grouping.fold(of)[0][grouping.included] for grouping in query.groupings]) for of in joint]
+            [
+                np.concatenate([each.fold(of[at])[0][each.included] for groupings, of in joint for each in groupings])
+                for at in (0, 1)
+            ]
         )
     shown, images = np.stack(both, axis=1)
     return Counted(shown, images)
