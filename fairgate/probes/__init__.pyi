@@ -26,6 +26,7 @@ from .contract import RankingQuery as RankingQuery
 from .contract import dataset_has as dataset_has
 from .contract import register as register
 from .generation import GenerationProbe as GenerationProbe
+from .image_editing import cropped as cropped
 from .prediction import PredictionProbe as PredictionProbe
 from .question_items import Item as Item
 from .question_items import items_of as items_of

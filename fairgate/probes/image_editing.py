@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,21 @@ from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe
 from fairgate.probes.reader import Reader, WatchedPictures
 from fairgate.probes.settings import Text, by_category, every_text, filled, given_once, template_of
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 SkinRule = Literal["hue", "kolkur"]
 KEPT_SKIN = 0.5
 """Share of its picture's area of skin below which an edit has no angle. A face that is painted white leaves the mask,
 and the angle of what is left would be that of hair, shadow and lips, which reads darker."""
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def cropped(picture: Image, shares: Sequence[float]) -> Image:
+    """A part of a picture, at least a pixel: left, top, right, bottom as shares of its sides."""
+    sides = np.array([*picture.size, *picture.size])
+    left, top, right, bottom = np.round(sides * np.array(shares)).astype(int).tolist()
+    return picture.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
 
 
 class Pictures(WatchedPictures[tuple[float, float]]):
@@ -43,9 +53,7 @@ class Pictures(WatchedPictures[tuple[float, float]]):
         """The angle and the share of its skin."""
         picture = models.decode_rgb(data, self.source, row)
         if self.crop is not None:
-            sides = np.array([*picture.size, *picture.size])
-            left, top, right, bottom = np.round(sides * np.array(self.crop)).astype(int).tolist()
-            picture = picture.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+            picture = cropped(picture, self.crop)
         pixels = np.asarray(picture)
         angles = individual_typology_angle(pixels, skin_mask(pixels, rule=self.rule))
         return angles.degrees, angles.skin_fraction

@@ -18,7 +18,7 @@ from fairgate.ground.hashing import digest
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import ImageSource, decode_rgb
-from fairgate.probes import taken_rows
+from fairgate.probes import cropped, taken_rows
 from fairgate.studies.papers.contract import ResampledNumber
 
 SHOWN = 10
@@ -102,9 +102,7 @@ def faces_of(
         for row, data in zip(rows.tolist(), batch, strict=True):
             picture = decode_rgb(data, source, row)
             if crop is not None:
-                sides = np.array([*picture.size, *picture.size])
-                left, top, right, bottom = np.round(sides * np.array(crop)).astype(int).tolist()
-                picture = picture.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+                picture = cropped(picture, crop)
             pixels = np.asarray(picture)
             angles[row] = individual_typology_angle(pixels, skin_mask(pixels, rule=rule)).degrees
             scale = min(1.0, FACE / max(picture.size))
@@ -193,10 +191,10 @@ class FoundEdits:
     weights: Floats
     chosen: ChosenImages
     before: SeenPictures
-    edits: Mapping[tuple[str, float], SeenPictures]
+    edits: dict[tuple[str, float], SeenPictures] = field(default_factory=dict)
     """By word and strength."""
-    flips: Mapping[Key, ResampledNumber]
-    lighter: Mapping[Key, ResampledNumber]
-    originals: Mapping[int, ResampledNumber]
-    after: Mapping[Key, ResampledNumber]
-    faces: Mapping[tuple[str, float, int] | int, NDArray[np.uint8]]
+    flips: dict[Key, ResampledNumber] = field(default_factory=dict)
+    lighter: dict[Key, ResampledNumber] = field(default_factory=dict)
+    originals: dict[int, ResampledNumber] = field(default_factory=dict)
+    after: dict[Key, ResampledNumber] = field(default_factory=dict)
+    faces: dict[Key | int, NDArray[np.uint8]] = field(default_factory=dict)

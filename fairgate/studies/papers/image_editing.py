@@ -3,15 +3,17 @@ group, class of words and strength."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairgate.data import Dataset
 from fairgate.ground.errors import ModelError, SettingsError
 from fairgate.metrics import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, require_told_apart
@@ -102,16 +104,24 @@ class ImageEditingStudy(Study):
         and for texts that one cannot tell apart.
         """
         release = place.release(self.data)
+        return self._required(release)._run(place, release)
+
+    def _required(self, release: Dataset) -> Self:
+        """With labels by the names that the release gives its groups. Raises DatasetError or SettingsError."""
         labels = edited_faces.required_labels(release, self.attribute, self.label, "GROUP=PROMPT")
         words = [word for several in self.words.values() for word in several]
         if not words or len(set(words)) < len(words):
             raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
         required_template(self.template, "word")
+        return self.model_copy(update={"label": labels})
+
+    def _run(self, place: StudyPlace, release: Dataset) -> StudyContents:
         chosen = edited_faces.choose(release, self.images, self.seed)
         model: EditingModel = place.opened(self.model, self.model, chosen, "edit")
-        require_told_apart(model, "words", {word: self._prompt(word) for word in words}, f"--model {self.model}")
-        reader = self._reader(place, chosen, labels)
-        edits = self._measured(place, model, chosen, labels)
+        prompts = {word: self._prompt(word) for several in self.words.values() for word in several}
+        require_told_apart(model, "words", prompts, f"--model {self.model}")
+        reader = self._reader(place, chosen)
+        edits = self._measured(place, model, chosen)
         notes = [
             "Intervals are 95% percentile bootstraps of the original images, each with its edits; n counts images. "
             "Where every resample gives the same number there is no interval.",
@@ -128,7 +138,7 @@ class ImageEditingStudy(Study):
                 StudyModel(name="reader", uri=self.reader, fingerprint=reader.fingerprint),
             ],
             datasets=[release],
-            settings=self._recorded(chosen, labels),
+            settings=self._recorded(chosen),
             tables=[
                 editing_tables.reader_table(edits),
                 editing_tables.main_table(edits),
@@ -142,9 +152,7 @@ class ImageEditingStudy(Study):
             notes=notes,
         )
 
-    def _recorded(
-        self, chosen: edited_faces.ChosenImages, labels: Mapping[str, str]
-    ) -> dict[str, str | int | float | list[str]]:
+    def _recorded(self, chosen: edited_faces.ChosenImages) -> dict[str, str | int | float | list[str]]:
         return {
             "template": self.template,
             **{f"words, {name}": list(several) for name, several in self.words.items()},
@@ -152,7 +160,7 @@ class ImageEditingStudy(Study):
             "images of a group": [f"{name}: {n}" for name, n in _counts(chosen).items()],
             "steps": self.steps,
             "guidance": self.guidance,
-            **{f"reader's prompt, {group}": text for group, text in labels.items()},
+            **{f"reader's prompt, {group}": text for group, text in self.label.items()},
             "skin": self.skin,
             "crop": "none" if self.crop is None else " ".join(f"{share:g}" for share in self.crop),
             "aligned": "yes" if self.aligned else "no",
@@ -167,7 +175,7 @@ class ImageEditingStudy(Study):
         reader = place.opened(self.reader, self.reader, source, "log_probabilities", option="--reader")
         return cast(LabelModel, reader)
 
-    def _reader(self, place: StudyPlace, chosen: edited_faces.ChosenImages, labels: Mapping[str, str]) -> LabelModel:
+    def _reader(self, place: StudyPlace, chosen: edited_faces.ChosenImages) -> LabelModel:
         """The model that perceives, checked. Raises ModelError."""
         reader = self._opened_reader(place, chosen)
         if self.reader_fingerprint not in (None, reader.fingerprint):
@@ -177,66 +185,43 @@ class ImageEditingStudy(Study):
                 where=f"--reader {self.reader}",
                 remedy="put that checkpoint back, or give --reader-fingerprint of the one that is meant",
             )
-        texts = {f"{group}={text}": text for group, text in labels.items()}
+        texts = {f"{group}={text}": text for group, text in self.label.items()}
         require_told_apart(reader, "labels", texts, f"--reader {self.reader}")
         return reader
 
     def _measured(
-        self, place: StudyPlace, model: EditingModel, chosen: edited_faces.ChosenImages, labels: Mapping[str, str]
+        self, place: StudyPlace, model: EditingModel, chosen: edited_faces.ChosenImages
     ) -> edited_faces.FoundEdits:
-        before = self._seen(place, chosen, labels)
-        edits: dict[tuple[str, float], edited_faces.SeenPictures] = {}
-        flips, lighter, after = (
-            dict[edited_faces.Key, ResampledNumber](),
-            dict[edited_faces.Key, ResampledNumber](),
-            dict[edited_faces.Key, ResampledNumber](),
-        )
-        faces: dict[Any, NDArray[np.uint8]] = {}
-        originals = {}
-        weights = {}
-        for code, name in enumerate(chosen.names):
-            rows = np.flatnonzero(chosen.groups == code)
-            weights[code] = edited_faces.weights_of(len(rows), self.draws, self.seed, name)
-            originals[code], faces[code] = self._angles(before.faces[rows], weights[code], len(rows))
+        weights = edited_faces.weights_of(len(chosen), self.draws, self.seed, "all")
+        before = self._seen(place, chosen)
+        done = self.label, self.attribute, self.words, self.strength, self.aligned
+        edits = edited_faces.FoundEdits(*done, weights, chosen, before)
+        rows = [np.flatnonzero(chosen.groups == code) for code in range(len(chosen.names))]
+        drawn = [
+            edited_faces.weights_of(len(own), self.draws, self.seed, name)
+            for own, name in zip(rows, chosen.names, strict=True)
+        ]
+        for code, own in enumerate(rows):
+            edits.originals[code], edits.faces[code] = self._angles(before.faces[own], drawn[code], len(own))
         for (kind, words), strength in product(self.words.items(), self.strength):
-            for word in words:
-                how = Editing(strength, self.seed, self.steps, self.guidance)
-                edits[word, strength] = self._seen(place, model.edit(self._prompt(word), how), labels)
-            for code in range(len(chosen.names)):
-                rows, key = np.flatnonzero(chosen.groups == code), (kind, strength, code)
-                seen = [edits[word, strength] for word in words]
-                flipped = np.mean([pictures.perceived[rows] != before.perceived[rows] for pictures in seen], axis=0)
-                drawn = weights[code] @ flipped / len(rows)
-                flips[key] = ResampledNumber(float(flipped.mean()), drawn, len(rows))
-                every = np.concatenate([pictures.faces[rows] for pictures in seen])
-                after[key], faces[key] = self._angles(every, np.tile(weights[code], len(words)), len(rows))
-                lighter[key] = after[key].less(originals[code], after[key].n)
-            for word in words:  # of the edits themselves, only what sheets show is needed further on
-                pictures = edits[word, strength]
-                edits[word, strength] = edited_faces.SeenPictures(
-                    pictures.perceived, pictures.angles, pictures.faces[:0], _first(pictures.shown, chosen)
-                )
-        return edited_faces.FoundEdits(
-            labels=labels,
-            attribute=self.attribute,
-            words=self.words,
-            strengths=self.strength,
-            aligned=self.aligned,
-            weights=edited_faces.weights_of(len(chosen), self.draws, self.seed, "all"),
-            chosen=chosen,
-            before=before,
-            edits=edits,
-            flips=flips,
-            lighter=lighter,
-            originals=originals,
-            after=after,
-            faces=faces,
-        )
+            how = Editing(strength, self.seed, self.steps, self.guidance)
+            seen = [self._seen(place, model.edit(self._prompt(word), how)) for word in words]
+            for code, own in enumerate(rows):
+                key = (kind, strength, code)
+                flipped = np.mean([pictures.perceived[own] != before.perceived[own] for pictures in seen], axis=0)
+                edits.flips[key] = ResampledNumber(float(flipped.mean()), drawn[code] @ flipped / len(own), len(own))
+                every = np.concatenate([pictures.faces[own] for pictures in seen])
+                edits.after[key], edits.faces[key] = self._angles(every, np.tile(drawn[code], len(words)), len(own))
+                edits.lighter[key] = edits.after[key].less(edits.originals[code], edits.after[key].n)
+            for word, pictures in zip(words, seen, strict=True):  # only what sheets show is needed further on
+                shown = _first(pictures.shown, chosen)
+                edits.edits[word, strength] = replace(pictures, faces=pictures.faces[:0], shown=shown)
+        return edits
 
-    def _seen(self, place: StudyPlace, source: ImageSource, labels: Mapping[str, str]) -> edited_faces.SeenPictures:
+    def _seen(self, place: StudyPlace, source: ImageSource) -> edited_faces.SeenPictures:
         angles, faces, blobs = edited_faces.faces_of(source, self.crop, self.skin)
-        log_p = self._opened_reader(place, source).log_probabilities(list(labels.values()))
-        perceived = np.array(list(labels), dtype=object)[log_p.argmax(axis=1)]
+        log_p = self._opened_reader(place, source).log_probabilities(list(self.label.values()))
+        perceived = np.array(list(self.label), dtype=object)[log_p.argmax(axis=1)]
         return edited_faces.SeenPictures(perceived, angles, faces, blobs)
 
     def _angles(
