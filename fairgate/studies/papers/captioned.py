@@ -237,17 +237,8 @@ def pair_sheets(
     chosen = [shared[place] for place in np.sort(rng.permutation(len(shared))[:PHOTOGRAPHS])] if shared else []
     sheets = []
     if chosen:
-        rows = [
-            (
-                name,
-                [
-                    data
-                    for release in (original, genswap, gensynth)
-                    for _, data in release.dataset.images_of([name])[name]
-                ],
-            )
-            for name in chosen
-        ]
+        datasets = [release.dataset for release in (original, genswap, gensynth)]
+        rows = [(name, [data for each in datasets for _, data in each.images_of([name])[name]]) for name in chosen]
         photographs = StudyPicture(
             name="photographs",
             title="Photographs, swapped faces and edits; columns: original, two by GenSwap, two by GenSynth",

@@ -164,11 +164,9 @@ def _dataset_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
             model, others = inputs.open(name, release.dataset), inputs.open(name, inputs.gallery.dataset)
             hits = recall(model, release, others, inputs.gallery)
             cells = [_by_photograph(inputs, release, hits[k], f"{name} R@{k}") for k in RECALL_AT]
-            zero_shot = (
-                Estimate(value=None, why="no answer")
-                if isinstance(seen, str)
-                else _by_photograph(inputs, release, seen, f"{name} zero-shot")
-            )
+            zero_shot = Estimate(value=None, why="no answer")
+            if not isinstance(seen, str):
+                zero_shot = _by_photograph(inputs, release, seen, f"{name} zero-shot")
             pictures = f"{photographs:,} x {len(release.dataset) // photographs}"
             rows.append([release.name, name, pictures, zero_shot, *cells])
     return StudyTable(
@@ -198,17 +196,11 @@ def _context_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
             "pictures, the person in black": _embedded(inputs, PersonInBlack(release)),
             "pictures as they are": _embedded(inputs, release.dataset),
         }
-        rng = [stream(inputs.seed, "context", release.name, what) for what in vectors]
-        first = release.codes == 0
-        rows.append(
-            [
-                release.name,
-                *(
-                    Estimate(value=predictable_auc(one, first, each, release.owner), n=len(first))
-                    for one, each in zip(vectors.values(), rng, strict=True)
-                ),
-            ]
-        )
+        first, row = release.codes == 0, list[StudyCell]([release.name])
+        for what, seen in vectors.items():
+            auc = predictable_auc(seen, first, stream(inputs.seed, "context", release.name, what), release.owner)
+            row.append(Estimate(value=auc, n=len(first)))
+        rows.append(row)
     return StudyTable(
         name="context",
         title="How well is the gender of a picture predicted from what does not show it? (AUC, 0.5 is guessing)",

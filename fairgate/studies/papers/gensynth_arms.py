@@ -35,7 +35,7 @@ BALANCED_DRAWS = 5
 """Balanced parts of the originals, as published."""
 RANDOM, WORDS = "random", "TF-IDF"
 CONTROLS = (RANDOM, WORDS)
-METRICS = (*(f"Bias@{k}" for k in BIAS_AT), *(f"MaxSkew@{k}" for k in SKEW_AT))
+BIASES, SKEWS = [f"Bias@{k}" for k in BIAS_AT], [f"MaxSkew@{k}" for k in SKEW_AT]
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,8 @@ def arms_of(inputs: GenSynthInputs) -> list[Arm]:
         labels = first.codes[rows].astype(str).tolist()
         parts = [balanced(labels, stream(inputs.seed, "balanced", name, draw)) for draw in range(BALANCED_DRAWS)]
         arms += [Arm(name, first, (rows,)), Arm(f"{name}, balanced", first, tuple(rows[part] for part in parts))]
-    return [
-        *arms,
-        *(
-            Arm(release.name, release, (np.arange(len(release.dataset)),))
-            for release in (inputs.genswap, inputs.gensynth)
-        ),
-    ]
+    edited = (inputs.genswap, inputs.gensynth)
+    return arms + [Arm(release.name, release, (np.arange(len(release.dataset)),)) for release in edited]
 
 
 Measured = dict[str, list[Shown]]
@@ -126,12 +121,8 @@ def estimate(values: Matrix, inputs: GenSynthInputs, *names: str) -> Estimate:
     return mean_estimate(values, stream(inputs.seed, "interval", " ".join(names)))
 
 
-def _cells(inputs: GenSynthInputs, arm: Arm, ranker: str, runs: Sequence[Mapping[str, Matrix]]) -> list[Estimate]:
-    """A cell per metric: with its interval, or the mean of draws with their standard deviation."""
-    return [_cell(inputs, f"{arm.name} {ranker}", name, runs) for name in METRICS]
-
-
 def _cell(inputs: GenSynthInputs, what: str, name: str, runs: Sequence[Mapping[str, Matrix]]) -> Estimate:
+    """A metric of a ranker on an arm: with its interval, or the mean of draws with their standard deviation."""
     if any(name not in run for run in runs):
         return Estimate(value=None, why="there are too few pictures")
     if len(runs) == 1:
@@ -156,16 +147,17 @@ def bias_tables(
     bias: list[list[StudyCell]] = []
     for arm, measured in zip(arms, results, strict=True):
         for ranker, runs in measured.items():
-            cells = _cells(inputs, arm, ranker, runs)
-            bias.append([arm.name, ranker, *cells[: len(BIAS_AT)]])
-            skew.append([arm.name, ranker, *cells[len(BIAS_AT) :], useful.get(ranker, "")])
+            what = f"{arm.name} {ranker}"
+            bias.append([arm.name, ranker, *(_cell(inputs, what, name, runs) for name in BIASES)])
+            skews = (_cell(inputs, what, name, runs) for name in SKEWS)
+            skew.append([arm.name, ranker, *skews, useful.get(ranker, "")])
     about = f"random and TF-IDF have no bias of their own: what they show is the data's. {_MATCHED} {_LIMITS}"
     return [
         StudyTable(
             name="max-skew",
             title="Neutral captions as queries: how far is the most favoured gender favoured?",
             source="tables 1, 3, 8 and 9",
-            columns=["data", "ranker", *METRICS[len(BIAS_AT) :], "zero-shot accuracy"],
+            columns=["data", "ranker", *SKEWS, "zero-shot accuracy"],
             rows=skew,
             note=about,
         ),
@@ -173,7 +165,7 @@ def bias_tables(
             name="bias",
             title="Neutral captions as queries: which gender is shown more often?",
             source="table 1",
-            columns=["data", "ranker", *METRICS[: len(BIAS_AT)]],
+            columns=["data", "ranker", *BIASES],
             rows=bias,
             note=f"Above 0, more of the first group are shown. {about}",
         ),
@@ -191,15 +183,13 @@ def excess_table(inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[
             for control in CONTROLS:
                 pairs = list(zip(measured[ranker], measured[control], strict=True))
                 less = [{name: of[name] - than[name] for name in of} for of, than in pairs]
-                cells = _cells(inputs, arm, f"{ranker} less {control}", less)[len(BIAS_AT) :]
-                parts = [_part(pairs, f"MaxSkew@{k}") for k in SKEW_AT]
-                rows.append([arm.name, ranker, control, *cells, *parts])
-    names = [f"MaxSkew@{k}" for k in SKEW_AT]
+                cells = (_cell(inputs, f"{arm.name} {ranker} less {control}", name, less) for name in SKEWS)
+                rows.append([arm.name, ranker, control, *cells, *(_part(pairs, name) for name in SKEWS)])
     return StudyTable(
         name="excess",
         title="What is left of a model's MaxSkew once a control's is taken away",
         source="section 3.4",
-        columns=["data", "model", "less", *names, *(f"its part @{k}" for k in SKEW_AT)],
+        columns=["data", "model", "less", *SKEWS, *(f"its part @{k}" for k in SKEW_AT)],
         rows=rows,
         note="A control's part of 1: a ranker without a bias of its own shows as much on these data. "
         f"{_MATCHED} {_LIMITS}",
@@ -218,8 +208,10 @@ def skew_figures(inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[
     for k in SKEW_AT:
         series = []
         for ranker in (*CONTROLS, *inputs.models):
-            cells = [_cells(inputs, arm, ranker, of[ranker]) for arm, of in zip(arms, results, strict=True)]
-            skews = [cell[METRICS.index(f"MaxSkew@{k}")] for cell in cells]
+            skews = [
+                _cell(inputs, f"{arm.name} {ranker}", f"MaxSkew@{k}", of[ranker])
+                for arm, of in zip(arms, results, strict=True)
+            ]
             series.append(series_of(ranker, [arm.name for arm in arms], skews))
         figures.append(
             StudyFigure(

@@ -4,7 +4,7 @@ model gets the reference member right and another one wrong (appendix A9)."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -116,11 +116,9 @@ def strongest_labels(answers: Mapping[str, ProbeScores]) -> dict[str, int]:
         wrong = np.zeros(contests[0].log_p.shape[1])
         for contest in contests:
             taken = contest.log_p.argmax(axis=1)
-            wrong += np.bincount(taken[taken != contest.true], minlength=len(wrong)) + np.exp(contest.log_p).mean(
-                axis=0
-            ) / (
-                len(contests) + 1  # below 1 in all: it decides between equal counts alone
-            )
+            wrong += np.bincount(taken[taken != contest.true], minlength=len(wrong))
+            # below 1 in all: it decides between equal counts alone
+            wrong += np.exp(contest.log_p).mean(axis=0) / (len(contests) + 1)
         wrong[contests[0].true[0]] = -1
         hardest[contests[0].subject] = int(wrong.argmax())
     return hardest
@@ -178,19 +176,16 @@ def _order(by_model: Mapping[str, Estimate]) -> str:
     return " > ".join(sorted(there, key=lambda name: -there[name]))
 
 
+def _with_order(by_model: Mapping[str, Estimate], first: Mapping[str, Estimate]) -> list[StudyCell]:
+    """F_M of every model, and whether their order is the first one's."""
+    return [*by_model.values(), "yes" if _order(by_model) == _order(first) else _order(by_model)]
+
+
 def check_tables(
-    data: Dataset,
-    own: Mapping[str, ProbeScores],
-    checks: Mapping[str, Mapping[str, Estimate]],
-    labels: HardLabels,
+    data: Dataset, own: Mapping[str, ProbeScores], checks: Mapping[str, Mapping[str, Estimate]], labels: HardLabels
 ) -> list[StudyTable]:
     rows: list[list[StudyCell]] = [
-        [
-            check,
-            next(iter(by_model.values())).n,
-            *by_model.values(),
-            "yes" if _order(by_model) == _order(checks[_ALL]) else _order(by_model),
-        ]
+        [check, next(iter(by_model.values())).n, *_with_order(by_model, checks[_ALL])]
         for check, by_model in checks.items()
     ]
     columns = ["sets and labels", "sets", *own, "same order"]
@@ -227,42 +222,33 @@ def release_table(
     data: Sequence[Dataset], answers: Mapping[tuple[str, str], ProbeScores], names: Mapping[str, str]
 ) -> StudyTable:
     """Gender-balanced releases, and others."""
-    rows, first = list[list[StudyCell]](), ""
-    for release in data:
-        by_model = {name: _of(release, answers[name, release.manifest.ref]) for name in names}
-        first = first or _order(by_model)
-        rows.append(
-            [release.manifest.ref, *by_model.values(), "yes" if _order(by_model) == first else _order(by_model)]
-        )
+    by_release = {
+        release.manifest.ref: {name: _of(release, answers[name, release.manifest.ref]) for name in names}
+        for release in data
+    }
+    first = by_release[data[0].manifest.ref]
     return StudyTable(
         name="releases",
         title="F_M on other releases",
         source="robustness to gender bias in generation",
         columns=["release", *names, "same order"],
-        rows=rows,
-        note=f"Order on the first: {first}.",
+        rows=[[ref, *_with_order(by_model, first)] for ref, by_model in by_release.items()],
+        note=f"Order on the first: {_order(first)}.",
     )
 
 
-def size_figure(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[str, Estimate]) -> list[StudyFigure]:
-    series = []
-    for name, scores in own.items():
-        size, fairness = sizes[name].value, _of(data, scores)
-        if size is not None:
-            series.append(series_of(name, [size], [fairness]))
-    if not series:
-        return []
-    return [
-        StudyFigure(
+def size_figure(data: Dataset, own: Mapping[str, ProbeScores], sizes: Mapping[str, Estimate]) -> Iterator[StudyFigure]:
+    known = {name: size.value for name, size in sizes.items() if size.value is not None}
+    if known:
+        yield StudyFigure(
             name="size",
             title="Fairness metric by model size",
             source="table 6",
             kind="points",
             x_label="parameters (millions)",
             y_label="F_M",
-            series=series,
+            series=[series_of(name, [size], [_of(data, own[name])]) for name, size in known.items()],
         )
-    ]
 
 
 def check_figure(checks: Mapping[str, Mapping[str, Estimate]]) -> StudyFigure:

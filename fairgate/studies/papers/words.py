@@ -65,10 +65,8 @@ class WordsStudy(Study):
         there, ModelError for a model that compares no texts with pictures.
         """
         self._require_used()
-        words, vocabulary = (
-            self._words(),
-            () if self.vocabulary is None else word_associations.vocabulary_of(self.vocabulary),
-        )
+        words = self._words()
+        vocabulary = [] if self.vocabulary is None else word_associations.vocabulary_of(self.vocabulary)
         release = place.release(self.data)
         attributes = list(self.over) or list(release.manifest.attributes)
         crossings: list[Crossing] = [(name,) for name in attributes]
