@@ -33,6 +33,7 @@ PICTURES = 8
 LONGEST_CAPTION = 1 << 16
 """Characters; what is longer is a page of text, and left out. A few bytes of Parquet may hold one in every row."""
 _KEPT = 1 << 14
+_WRITE = "write --terms male=he,him,his --terms female=she,her,hers"
 
 
 @dataclass(slots=True)
@@ -53,8 +54,7 @@ def _terms(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for option in given:
         group, equals, terms = option.partition("=")
         if not equals or group in by_group:
-            remedy = "write --terms male=he,him,his --terms female=she,her,hers"
-            raise SettingsError(f"'{option[:80]}' gives no new group its terms.", where="--terms", remedy=remedy)
+            raise SettingsError(f"'{option[:80]}' gives no new group its terms.", where="--terms", remedy=_WRITE)
         by_group[group] = tuple(term.strip() for term in terms.split(","))
     return by_group
 
@@ -121,11 +121,8 @@ class CaptionWordsStudy(Study):
 
 def _require_terms(words: Sequence[str], terms: Mapping[str, Sequence[str]]) -> None:
     if len(terms) < 2 or not all(terms.values()):
-        raise SettingsError(
-            "captions are counted by at least two groups, each with a term.",
-            where="--terms",
-            remedy="write --terms male=he,him,his --terms female=she,her,hers",
-        )
+        problem = "captions are counted by at least two groups, each with a term."
+        raise SettingsError(problem, where="--terms", remedy=_WRITE)
     named = [term.lower() for own in terms.values() for term in own]
     for given, where in ((named, "--terms"), ([word.lower() for word in words], "--word")):
         if not all(text.strip() for text in given) or len(set(given)) < len(given):

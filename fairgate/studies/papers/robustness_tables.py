@@ -22,7 +22,7 @@ from fairgate.models import local_paths, log_softmax
 from fairgate.models.checkpoints import resolve
 from fairgate.probes import ProbeScores
 from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
-from fairgate.studies.papers.contract import series_of
+from fairgate.studies.papers.contract import pictures_of, series_of
 
 HardLabels = Mapping[str, Sequence[str]]
 """Labels that compete for the images of each subject."""
@@ -54,9 +54,9 @@ def parameters_of(uri: str, root: Path) -> Estimate:
     return Estimate(value=total / 1e6)
 
 
-def _spreads(data: Dataset, value: Floats) -> tuple[list[str], Floats, NDArray[np.intp]]:
-    """Names of the sets with several members, the spread inside each, and a row of each."""
-    names, first, code, count = np.unique(data.index.set_id, return_index=True, return_inverse=True, return_counts=True)
+def _spreads(data: Dataset, value: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """The spread inside every set with several members, and a row of each."""
+    _, first, code, count = np.unique(data.index.set_id, return_index=True, return_inverse=True, return_counts=True)
     mean = np.bincount(code, value) / count
     several = count > 1
     if not several.any():
@@ -66,8 +66,7 @@ def _spreads(data: Dataset, value: Floats) -> tuple[list[str], Floats, NDArray[n
             remedy="name a release of counterfactual sets",
         )
     squares = np.bincount(code, (value - mean[code]) ** 2)
-    spread = np.sqrt(squares[several] / (count[several] - 1))
-    return [str(name) for name in names[several]], spread, first[several]
+    return np.sqrt(squares[several] / (count[several] - 1)), first[several]
 
 
 def _fairness(spread: Floats) -> Estimate:
@@ -82,7 +81,7 @@ def _fairness(spread: Floats) -> Estimate:
 
 def _of(data: Dataset, scores: ProbeScores, chosen: NDArray[np.bool_] | None = None) -> Estimate:
     """F_M of all sets, or of those whose first row is chosen."""
-    _, spread, rows = _spreads(data, scores.value)
+    spread, rows = _spreads(data, scores.value)
     return _fairness(spread if chosen is None else spread[chosen[rows]])
 
 
@@ -94,7 +93,7 @@ def f_m_of_checks(data: Dataset, own: Mapping[str, ProbeScores], base: str | Non
         by_check[_BASE] = {name: _of(data, scores, base_is_right) for name, scores in own.items()}
     hardest = strongest_labels(own)
     by_check[_STRONGEST] = {
-        name: _fairness(_spreads(data, against(scores, hardest))[1]) for name, scores in own.items()
+        name: _fairness(_spreads(data, against(scores, hardest))[0]) for name, scores in own.items()
     }
     return by_check
 
@@ -279,7 +278,7 @@ def errors_of(
 ) -> tuple[StudyTable, list[tuple[StudyPicture, bytes]]]:
     """Of every model and member, the sets that it gets wrong while the reference is right; at most ten are drawn on
     the sheet, which is made if there are any."""
-    index, rows, drawn = data.index, list[list[StudyCell]](), list[tuple[str, list[str], str]]()
+    index, rows, shown = data.index, list[list[StudyCell]](), dict[str, list[int]]()
     sets: dict[str, dict[str, int]] = {}
     for place, (set_id, member) in enumerate(zip(index.set_id.tolist(), index.member.tolist(), strict=True)):
         sets.setdefault(set_id, {})[member] = place
@@ -292,8 +291,8 @@ def errors_of(
                 continue
             (label, count), *_ = Counter(str(taken[of[member]]) for of in wrong).most_common(1)
             rows.append([name, member, len(pairs), len(wrong), f"{label} ({count})"])
-            draws = stream(0, "errors", name, member).permutation(len(wrong))[:SHOWN]
-            drawn.append((name, [str(index.set_id[wrong[one][member]]) for one in sorted(draws)], member))
+            drawn = sorted(stream(0, "errors", name, member).permutation(len(wrong))[:SHOWN])
+            shown[f"{name}\n{member}"] = [wrong[at][who] for at in drawn for who in (reference, member)]
     table = StudyTable(
         name="errors",
         title=f"Sets in which {reference} is right and another member is not",
@@ -301,13 +300,8 @@ def errors_of(
         columns=["model", "member", "sets", "wrong", "most taken for"],
         rows=rows,
     )
-    if not drawn:
-        return table, []
-    pictures = data.images_of(sorted({one for _, chosen, _ in drawn for one in chosen}))
-    cells = []
-    for name, chosen, member in drawn:
-        shown = [dict(pictures[one]) for one in chosen]
-        cells.append((f"{name}\n{member}", [of[who] for of in shown for who in (reference, member)]))
+    pictures = pictures_of(data, (row for own_rows in shown.values() for row in own_rows))
+    cells = [(heading, [pictures[row] for row in own_rows]) for heading, own_rows in shown.items()]
     picture = StudyPicture(
         name="errors-sheet",
         title=f"Pairs of {reference} and a member that is taken for something else",
@@ -315,4 +309,4 @@ def errors_of(
         alt=f"Rows by model and member: in each pair the left picture, {reference}, is classified correctly, and the "
         "right one is not.",
     )
-    return table, [(picture, png_of(picture_rows(cells)))]
+    return table, [(picture, png_of(picture_rows(cells)))] if cells else []
