@@ -201,10 +201,10 @@ def outlook(simulation: Simulation, suite: Suite, *, choose: bool = True) -> Out
     ids = [check.id for check in suite.checks]
     passed = {id_: np.array([all(c.verdict == "pass" for c in run if c.id == id_) for run in runs]) for id_ in ids}
     chosen, together = set[str](), np.ones(RUNS, dtype=bool)
-    for id_ in sorted(ids, key=lambda id_: _first(suite, id_)):
-        if (together & passed[id_]).mean() >= WANTED_PASSES if choose else _check(suite, id_).tier == "gate":
-            chosen.add(id_)
-            together &= passed[id_]
+    for check in sorted(suite.checks, key=_first):
+        if (together & passed[check.id]).mean() >= WANTED_PASSES if choose else check.tier == "gate":
+            chosen.add(check.id)
+            together &= passed[check.id]
     checks = []
     for id_ in ids:
         passes, needed = float(passed[id_].mean()), _needed(runs, id_)
@@ -219,23 +219,12 @@ def _short(suite: Suite) -> Suite:
     return suite.model_copy(update={"decision": suite.decision.model_copy(update={"draws": _DRAWS})})
 
 
-def _check(suite: Suite, id_: str) -> Check:
-    return next(check for check in suite.checks if check.id == id_)
-
-
-def _first(suite: Suite, id_: str) -> int:
+def _first(check: Check) -> int:
     """Bounds come first, which every run meets alike; then groups against themselves, gaps, and the rest."""
-    check = _check(suite, id_)
     spec = METRICS[check.metric].spec
     if check.no_worse_than is None:
         return 0
     return 1 if spec.utility and check.over else 2 if spec.relative else 3
-
-
-def with_tiers(suite: Suite, deciding: set[str]) -> Suite:
-    """The suite in which these checks decide, and the others are watched."""
-    checks = [check.model_copy(update={"tier": "gate" if check.id in deciding else "watch"}) for check in suite.checks]
-    return suite.model_copy(update={"checks": checks})
 
 
 def _smallest(data: Dataset) -> tuple[tuple[str, str], ...]:
@@ -249,8 +238,9 @@ def with_losses(measured: Outlook, simulation: Simulation, suite: Suite) -> Outl
     """The outlook with the smallest loss at which each check that decides fails in nine runs of ten, whichever group
     loses it; a check over groups has to name that one."""
     deciding = {check.id for check in measured.checks if check.decides}
-    checks = [check for check in suite.checks if check.no_worse_than and check.id in deciding]
-    suite = with_tiers(_short(suite).model_copy(update={"checks": checks}), deciding)  # one family: bounds are none
+    compared = (check for check in suite.checks if check.no_worse_than and check.id in deciding)
+    checks = [check.model_copy(update={"tier": "gate"}) for check in compared]
+    suite = _short(suite).model_copy(update={"checks": checks})  # one family: bounds are none
     asked = {check.id for check in checks if simulation.loses and measured.groups}
     groups, losses = list(measured.groups), dict[str, float]()
     for loss in LOSSES:  # upwards: a loss that is not seen takes few runs

@@ -98,7 +98,10 @@ def measured_suite(
     views = _proposal(first, settings)
     if not draft.complete:
         raise _undecidable(name, draft, [*_remedies(draft, tried, margins), *views])
-    return _noted(draft, changes, [*left_out, *_narrower(draft, margins[0]), *_saturated(draft, base)], views)
+    lines = [*left_out, *_saturated(draft, base)]
+    if draft.margin > margins[0]:
+        lines.insert(len(left_out), f"margin {margins[0]:g} cannot be decided on these images")
+    return _noted(draft, changes, lines, views)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +128,6 @@ def _narrowest(tried: Callable[..., _Draft], margins: Sequence[float]) -> _Draft
         if not draft.complete and not _hopeless(draft, margin):
             draft = tried(margin)
     return draft
-
-
-def _narrower(draft: _Draft, first: float) -> list[str]:
-    return [f"margin {first:g} cannot be decided on these images"] if draft.margin > first else []
 
 
 def _saturated(draft: _Draft, base: Scores) -> list[str]:
