@@ -97,12 +97,8 @@ class Cell:
 
     def group_images(self) -> NDArray[np.int64]:
         """Number of images of every group."""
-        return np.concatenate(
-            [
-                np.bincount(codes, minlength=len(names))
-                for codes, names in zip(self.group_codes, self.groups, strict=True)
-            ]
-        )
+        codings = zip(self.group_codes, self.groups, strict=True)
+        return np.concatenate([np.bincount(codes, minlength=len(names)) for codes, names in codings])
 
     def group_sets(self) -> NDArray[np.int64]:
         """Number of sets that hold a member of every group."""

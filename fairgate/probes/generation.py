@@ -195,13 +195,8 @@ class GenerationProbe(Probe):
             more[REFUSAL] = refused.astype(np.float64)
         if pictures is not None:
             first: dict[str | int, int] = {}
-            more[PICTURE] = np.array(
-                [
-                    first.setdefault(row if refused[row] or not picture else picture, row)
-                    for row, picture in enumerate(pictures)
-                ],
-                dtype=np.float64,
-            )
+            keys = (row if refused[row] or not picture else picture for row, picture in enumerate(pictures))
+            more[PICTURE] = np.array([first.setdefault(key, row) for row, key in enumerate(keys)], dtype=np.float64)
         readable = (perceived != UNREADABLE).astype(np.float64)
         return {name: ProbeScores(readable, predicted=perceived, more=more, painted=small)}
 

@@ -5,14 +5,13 @@ Without pandas: what a file says of a number is the record's own formatting, and
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import ABSENT
+from fairgate.ground.text import csv_text
 from fairgate.records import (
     AuditRecord,
     ClassificationAudit,
@@ -45,17 +44,15 @@ def render_csv(*records: AuditRecord) -> str:
 
     Of several audits, a column names the suite. Every row repeats the dataset's notice: rows travel without their file.
     """
-    buffer = io.StringIO()
-    suite = ("suite",) if len(records) > 1 else ()
-    writer = csv.DictWriter(buffer, (*suite, *COLUMNS), restval="", lineterminator="\n")
-    writer.writeheader()
+    columns = ("suite", *COLUMNS) if len(records) > 1 else COLUMNS
+    lines = []
     for record in records:
-        of_record = {"notice": csv_cell(record.dataset.notice or ""), **dict.fromkeys(suite, csv_cell(record.suite))}
         for probe in (*record.probes, *record.metrics):
+            whole = {"suite": record.suite, "notice": record.dataset.notice, "probe": probe.name}
             for row in _rows(probe):
-                filled = {key: csv_cell(value) for key, value in row.items() if value is not None}
-                writer.writerow({"probe": csv_cell(probe.name), **of_record} | filled)
-    return buffer.getvalue()
+                cells = whole | {name: value for name, value in row.items() if value is not None}
+                lines.append([csv_cell(cells.get(name)) for name in columns])
+    return csv_text(columns, lines)
 
 
 def _rows(probe: ProbeAudit | MetricsAudit) -> Iterator[dict[str, object]]:

@@ -185,11 +185,7 @@ def history_table(history: History, width: int) -> Table:
         where = "" if last is None else named(last.before if last is series.drift else last.after)
         rows.append(
             [
-                *(
-                    ("\n".join([fold_name(series.item, 18), metric]),)
-                    if narrow
-                    else (fold_name(series.item, 40), metric)
-                ),
+                *((f"{fold_name(series.item, 18)}\n{metric}",) if narrow else (fold_name(series.item, 40), metric)),
                 *(str(len(series.points)), number(series.points[0].value)),
                 *(sparkline(series, bars), _newest(series.points[-1], narrow)),
                 *((_since_anchor(series),) if anchored else ()),

@@ -162,24 +162,19 @@ def sheets(edits: FoundEdits) -> Iterator[tuple[StudyPicture, bytes]]:
     from PIL import Image
 
     names = edits.chosen.names
-    columns = [None, *product(edits.words, edits.strengths)]
-    rows = [
-        (
-            name,
-            [png_of(Image.fromarray(edits.faces[code if column is None else (*column, code)])) for column in columns],
-        )
-        for code, name in enumerate(names)
-    ]
-    order = ", ".join(
-        ["original", *(f"{kind} {strength:g}" for kind, strength in product(edits.words, edits.strengths))]
-    )
-    faces = StudyPicture(
+    columns = list(product(edits.words, edits.strengths))
+    rows = []
+    for code, name in enumerate(names):
+        faces = [edits.faces[code], *(edits.faces[*column, code] for column in columns)]
+        rows.append((name, [png_of(Image.fromarray(face)) for face in faces]))
+    order = ", ".join(["original", *(f"{kind} {strength:g}" for kind, strength in columns)])
+    averages = StudyPicture(
         name="average-faces",
         title=f"Average faces; columns: {order}",
         source="figures 12 to 15",
         alt="A row of average faces for every group, the originals first",
     )
-    yield faces, png_of(picture_rows(rows), optimize=True)
+    yield averages, png_of(picture_rows(rows), optimize=True)
     for code, name in enumerate(names):
         own = np.flatnonzero(edits.chosen.groups == code)[:SHOWN]
         shown = [("original", [edits.before.shown[at] for at in own])]
