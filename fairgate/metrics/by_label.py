@@ -40,7 +40,6 @@ class OfLabel(MetricSettings):
 
     @property
     def counted(self) -> str | None:
-        """The label, where one is looked for."""
         return None if self.label is None else f"'{self.label}'"
 
 

@@ -59,7 +59,6 @@ class _Skew(TopK):
     def tie_range(
         self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
     ) -> formulas.TieRange | None:
-        """Over all orders of tied images."""
         k, desired, extreme = r.cut.k, r.cut.desired, self.spec.extreme
         return formulas.skew_tie_range(similarity, labels, k, groups=grouping.size, extreme=extreme, desired=desired)
 
@@ -127,7 +126,6 @@ class NDKL(TopK):
     def resampled(
         self, r: MetricRequest, query: Query, counts: Counts, grouping: Grouping, shown: Floats, present: Floats
     ) -> Answer:
-        """NDKL of every resampled ranking."""
         _, skew = self.of_counts(r, shown, present, grouping)
         ndkl = formulas.ndkl_at_k_weighted(
             grouping.of[query.joint],
@@ -141,7 +139,6 @@ class NDKL(TopK):
         return ndkl[:, None], skew
 
     def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
-        """NDKL of the order that a fair ranker draws."""
         present = np.bincount(gallery.joint)
         ranked = formulas.fair_rankings(formulas.fair_counts(present, r.cut.k, NULL_DRAWS, rng), rng)
         divergences = []
@@ -172,7 +169,6 @@ class NormalizedEntropy(TopK):
     )
 
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
-        """Of what is shown."""
         return formulas.entropy_of_counts(shown)[:, None], formulas.skew_of_counts(
             shown, present, desired=r.cut.desired
         )
@@ -189,7 +185,6 @@ class NormalizedEntropy(TopK):
     def tie_range(
         self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
     ) -> formulas.TieRange | None:
-        """Over all orders of tied images."""
         return formulas.entropy_tie_range(similarity, labels, r.cut.k, groups=grouping.size)
 
 
@@ -216,11 +211,9 @@ class TwoGroups(Cut):
 
     @property
     def named(self) -> tuple[str, str] | None:
-        """Both, where they are named."""
         return None if self.first is None or self.second is None else (self.first, self.second)
 
     def compared(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """The two."""
         return np.array([0, 1] if self.named is None else [names.index(name) for name in self.named])
 
     def refusal(self, over: str | Sequence[str] | None) -> tuple[str, str, str] | None:

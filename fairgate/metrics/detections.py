@@ -29,7 +29,6 @@ class DetectionRecall(Right):
     )
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
-        """1 where somebody is found."""
         return answers[0].value[cell.rows]
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:

@@ -188,12 +188,10 @@ class OfShares(OfPictures):
         """The value of shares (draws, groups)."""
 
     def kinds(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
-        """The group that is perceived."""
         predicted = np.asarray(answers[0].predicted, dtype=object)[cell.rows]
         return np.stack([predicted == group for group in generation_probe(r).groups], axis=1).astype(np.float64)
 
     def number(self, r: MetricRequest, seen: Floats, confusion: Floats | None) -> Floats:
-        """Of corrected shares."""
         shares = seen / seen.sum(axis=1, keepdims=True)
         return self.of(r, shares if confusion is None else corrected_shares(seen, confusion).shares)
 

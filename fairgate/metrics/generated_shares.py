@@ -26,7 +26,6 @@ class PerceivedGroup(MetricSettings):
 
     @property
     def counted(self) -> str:
-        """The group."""
         return self.group
 
 
@@ -53,7 +52,6 @@ class PerceivedShare(OfShares):
             )
 
     def of(self, r: MetricRequest, shares: Floats) -> Floats:
-        """Its column."""
         return shares[:, generation_probe(r).groups.index(r.settings_of(PerceivedGroup).group)]
 
 
@@ -110,7 +108,6 @@ class _FromDeclared(_FromTarget):
             )
 
     def target(self, r: MetricRequest) -> Floats:
-        """Wanted shares, (groups,)."""
         wanted = r.settings_of(ShareTarget).target
         return (
             super().target(r)
@@ -219,12 +216,10 @@ class _ShareOfAll(OfPictures):
         """Whether a picture counts, (dataset's images,) of 0 and 1."""
 
     def kinds(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
-        """Yes, and no."""
         yes, counted = self.holds(r, answers)[cell.rows], self.counted(answers)[cell.rows]
         return np.where(counted[:, None], np.stack([yes, 1 - yes], axis=1), 0.0)
 
     def number(self, r: MetricRequest, seen: Floats, confusion: Floats | None) -> Floats:
-        """The share of those that do."""
         share: Floats = seen[:, 0] / seen.sum(axis=1)
         return share
 
@@ -253,7 +248,6 @@ class Readable(_ShareOfAll):
     )
 
     def holds(self, r: MetricRequest, answers: Answers) -> Floats:
-        """Somebody is perceived."""
         return np.where(absent_rows(answers), 0.0, answers[0].value)
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
@@ -289,7 +283,6 @@ class SubjectShown(_ShareOfAll):
             )
 
     def holds(self, r: MetricRequest, answers: Answers) -> Floats:
-        """It is taken for its subject."""
         return answers[0].more[SHOWN]
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
@@ -309,5 +302,4 @@ class RefusalRate(_ShareOfAll):
     )
 
     def holds(self, r: MetricRequest, answers: Answers) -> Floats:
-        """It is refused."""
         return np.where(absent_rows(answers), 1.0, answers[0].more.get(REFUSAL, np.zeros(len(answers[0].value))))

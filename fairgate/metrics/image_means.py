@@ -55,7 +55,6 @@ class Right(OfWorstGroup):
         """How right the model is about every image of the cell, (images,)."""
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """The mean, or the worst group's."""
         return shares(cell, self.right(r, cell, answers))
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
@@ -99,7 +98,6 @@ class PTrue(Right):
     )
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
-        """P(true label)."""
         return answers[0].value[cell.rows]
 
 

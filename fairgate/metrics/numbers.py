@@ -62,7 +62,6 @@ class MeanNumber(KnownMean):
     Settings = WantedNumbers
 
     def spec_for(self, settings: MetricSettings) -> MetricSpec:
-        """As `wanted` turns it."""
         assert isinstance(settings, WantedNumbers)
         return replace(self.spec, better=settings.wanted)
 

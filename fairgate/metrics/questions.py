@@ -29,7 +29,6 @@ class AnswerSettings(MetricSettings):
 
     @property
     def counted(self) -> str:
-        """The answer."""
         return f"'{self.answer}'"
 
 
@@ -126,7 +125,6 @@ class AnswerAgreement(KnownMean):
         return _agreeing(now, before), _agreeing(before, before)
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """1 where both answer the same."""
         return further(r, answer if self.column in answer.more else _agreeing([answer], [answer])[0], self.column)
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:

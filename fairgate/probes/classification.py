@@ -88,11 +88,9 @@ class ZeroShotProbe(Probe):
 
     @property
     def positive_label(self) -> str | None:
-        """`positive`."""
         return self.positive
 
     def prompt(self, label: str) -> str:
-        """The text that the model sees for a label."""
         return filled(self.template, "label", label)
 
     def labels_of(self, subject: str) -> list[str]:
@@ -100,11 +98,9 @@ class ZeroShotProbe(Probe):
         return self.labels if isinstance(self.labels, list) else self.labels[subject]
 
     def word(self, name: str) -> str:
-        """How a subject or group is written."""
         return in_words(name, self.words)
 
     def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
-        """By value of the truth."""
         return self.words, dataset.subjects if self.truth == "subject" else dataset.attributes[self.truth]
 
     def _lists(self) -> list[list[str]]:
@@ -152,7 +148,6 @@ class ZeroShotProbe(Probe):
         return tuple(dict.fromkeys(label for labels in self._lists() for label in labels)) if attribute else ()
 
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
-        """The labels of each subject."""
         return [
             Choice(subject, {label: self.prompt(label) for label in self.labels_of(subject)}) for subject in subjects
         ]

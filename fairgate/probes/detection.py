@@ -56,7 +56,6 @@ class DetectionProbe(Probe):
         return None if self.place == "anywhere" else "the recorded box is not where a view shows the person"
 
     def texts(self, subjects: Sequence[str]) -> list[str]:
-        """What is looked for."""
         return [self.what]
 
     def blind_labels(self, dataset: DatasetFacts | None) -> int:

@@ -154,16 +154,13 @@ class GenerationProbe(Probe):
 
     @property
     def how(self) -> models.Generating:
-        """How pictures are made."""
         return models.Generating(self.seed, self.steps, self.guidance)
 
     @property
     def instruments(self) -> tuple[str, ...]:
-        """The reader."""
         return () if self.reader is None else (self.reader.model,)
 
     def given(self, rows: Rows, answers: ProbeScores) -> Mapping[str, models.Floats]:
-        """The groups."""
         return {group: np.asarray(answers.predicted == group, dtype=np.float64) for group in self.groups}
 
     def utility_check(self, name: str) -> str | None:

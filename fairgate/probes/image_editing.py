@@ -119,7 +119,6 @@ class ImageEditingProbe(Probe):
 
     @property
     def word_categories(self) -> Mapping[str, tuple[str, ...]]:
-        """Words by category, at all strengths."""
         return {
             category: tuple(self._name(word, strength) for word in words for strength in self.strengths)
             for category, words in by_category(self.words).items()
@@ -130,11 +129,9 @@ class ImageEditingProbe(Probe):
 
     @property
     def instruments(self) -> tuple[str, ...]:
-        """The reader."""
         return (self.reader.model,)
 
     def prompt(self, word: str) -> str:
-        """The text that the model sees for a word."""
         return filled(self.template, "word", word)
 
     def choices(self, subjects: Sequence[str]) -> list[Choice]:

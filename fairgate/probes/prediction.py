@@ -43,12 +43,10 @@ class PredictionProbe(Probe):
 
     @property
     def named_answers(self) -> tuple[str, ...]:
-        """The model's labels."""
         return (*self.words.values(), *self.others)
 
     @property
     def truth_of(self) -> str | None:
-        """The attribute."""
         return self.attribute
 
     def word(self, name: str) -> str:
@@ -56,11 +54,9 @@ class PredictionProbe(Probe):
         return in_words(name, self.words)
 
     def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
-        """By value of the truth."""
         return self.words, dataset.subjects if self.attribute == "subject" else dataset.attributes[self.attribute]
 
     def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
-        """The dataset records the attribute."""
         if self.attribute != "subject":
             dataset_has(self.attribute, f"probe '{name}' predicts", dataset, at("attribute"))
 
@@ -83,12 +79,10 @@ class PredictionProbe(Probe):
         return len({self.word(group) for group in groups})
 
     def blind_share(self, rows: Rows) -> float | None:
-        """Of the commonest group."""
         truth = self.truths(rows)
         return max(Counter(truth.tolist()).values()) / len(truth)
 
     def utility_check(self, name: str) -> str | None:
-        """Accuracy."""
         return f"id: still-useful, probe: {name}, metric: accuracy"
 
     def run(
@@ -135,5 +129,4 @@ class NumberProbe(Probe):
     def run(
         self, name: str, model: MeasuringModel, rows: Rows, open_instrument: OpenInstrument
     ) -> dict[str, ProbeScores]:
-        """The column."""
         return {name: ProbeScores(model.measure(self.column))}

@@ -137,7 +137,6 @@ class QuestionProbe(Probe):
 
     @property
     def ranked_words(self) -> tuple[str, ...]:
-        """The names of the questions."""
         return tuple(self.questions or ())
 
     @property
@@ -158,7 +157,6 @@ class QuestionProbe(Probe):
 
     @property
     def needed(self) -> Capability:
-        """By `how`."""
         return self.needs if self.how == "answer" else self.needs_where[f"how: {self.how}"]
 
     def _matcher(self, question: QuestionSettings) -> AnswerMatcher:

@@ -47,11 +47,9 @@ class RetrievalProbe(Probe):
     )
 
     def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
-        """By subject."""
         return self.words, dataset.subjects
 
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
-        """One per subject."""
         return [
             RankingQuery(
                 subject_name,
@@ -79,7 +77,6 @@ class RetrievalProbe(Probe):
         return {name: ProbeScores(value, rank=rank)}
 
     def utility_check(self, name: str) -> str | None:
-        """Recall."""
         return f"id: finds-its-subject, probe: {name}, metric: recall_at_k, k: 1"
 
 
@@ -95,7 +92,6 @@ class RankedByWords(Probe):
         """The text that the model sees for a word."""
 
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
-        """One per word."""
         return [RankingQuery(word, (self.prompt(word),)) for word in self.ranked_words]
 
     def run(
@@ -211,16 +207,13 @@ class CaptionRetrievalProbe(RankedByWords):
 
     @property
     def ranked_words(self) -> tuple[str, ...]:
-        """Every caption."""
         return every_text(self.captions)
 
     @property
     def word_categories(self) -> Mapping[str, tuple[str, ...]]:
-        """Captions by category, where they have any."""
         return by_category(self.captions)
 
     def prompt(self, word: str) -> str:
-        """A caption is its own."""
         return word
 
 

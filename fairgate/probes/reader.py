@@ -33,11 +33,9 @@ class WatchedPictures(models.SourceLike, Generic[T]):
 
     @property
     def fingerprint(self) -> str:
-        """The source's."""
         return self.source.fingerprint
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
-        """The source's."""
         for rows, blobs in self.source.image_batches(batch_size):
             for row, data in zip(rows, blobs, strict=True):
                 if int(row) not in self._seen:
