@@ -37,8 +37,6 @@ from .outputs import Occasion as Occasion
 from .outputs import Output as Output
 from .outputs import OutputContext as OutputContext
 from .outputs import Painted as Painted
-from .power_text import power_lines as power_lines
-from .power_text import power_table as power_table
 from .results import flat_metrics as flat_metrics
 from .results import read_results as read_results
 from .results import render_metrics as render_metrics
@@ -65,5 +63,7 @@ from .short_forms import badge_json as badge_json
 from .short_forms import badge_svg as badge_svg
 from .standalone_page import Page as Page
 from .standalone_page import render_review as render_review
+from .study_page import power_lines as power_lines
+from .study_page import power_table as power_table
 from .study_page import study_files as study_files
 from .study_page import study_tables as study_tables

@@ -43,9 +43,7 @@ def unpack_report(archive: Path, folder: Path) -> list[str]:
             if any(folder.iterdir()):
                 raise _refused("the folder to unpack into is not empty", folder, "name a new folder")
             for entry in entries:
-                if (
-                    entry.filename in TAKEN
-                ):  # zipfile reads no more than the header declares, and fails on anything else
+                if entry.filename in TAKEN:  # zipfile reads what the header declares, and fails on anything else
                     with opened.open(entry) as source, (folder / entry.filename).open("xb") as target:
                         shutil.copyfileobj(source, target)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:

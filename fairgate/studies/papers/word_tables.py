@@ -170,22 +170,17 @@ def moved_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
     """What the other models changed against the first: positive and negative words by group, and single words."""
     gallery, first = models[0].gallery, models[0]
     by_valence, by_word = list[list[records.StudyCell]](), list[list[records.StudyCell]]()
+    valences = [gallery.words.valence.get(word) for word in gallery.words.words]
+    places_of = {label: [place for place, own in enumerate(valences) if own == label] for label in VALENCES}
     for crossing in gallery.crossings:
-        for label in VALENCES:
-            places = gallery.words.places(
-                [word for word in gallery.words.words if gallery.words.valence.get(word) == label]
-            )
-            if not places:
-                continue
-            for at, group in enumerate(first.associations[crossing].groups):
-                row: list[records.StudyCell] = [f"{label}: {group}", len(places)]
-                row.append(first.associations[crossing].mean(places, at))
-                for model in models[1:]:
-                    row.append(model.associations[crossing].change(first.associations[crossing], places, at))
-                by_valence.append(row)
+        before = first.associations[crossing]
+        for label in (each for each in VALENCES if places_of[each]):
+            places = places_of[label]
+            for at, group in enumerate(before.groups):
+                changes = [model.associations[crossing].change(before, places, at) for model in models[1:]]
+                by_valence.append([f"{label}: {group}", len(places), before.mean(places, at), *changes])
         for model in models[1:]:
             by_word += _moved_words(model, first, crossing)
-    changes = [f"{model.name}: change" for model in models[1:]]
     tables = []
     if by_valence:
         tables.append(
@@ -193,7 +188,7 @@ def moved_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
                 name="moved-valence",
                 title=f"Mean C-ASC of positive and negative words by group: {first.name}, and its change",
                 source="figures 5 and 6",
-                columns=["words: group", "words", first.name, *changes],
+                columns=["words: group", "words", first.name, *(f"{model.name}: change" for model in models[1:])],
                 rows=by_valence,
                 note=f"Above 0: the words moved towards the group. {_interval(first)}",
             )

@@ -163,9 +163,8 @@ def with_noise(uri: str, root: Path, folder: Path, size: float, seed: int) -> st
         for file in _files(copy):
             if file.suffix == ".safetensors":
                 _shake(file, size, seed)
-        named = (
-            rf"(?<![\w./-])(?:\./)?{re.escape(path.as_posix())}/?(?![\w:/.-])"  # of classifier:classifier the second
-        )
+        # of classifier:classifier the second
+        named = rf"(?<![\w./-])(?:\./)?{re.escape(path.as_posix())}/?(?![\w:/.-])"
         uri = re.sub(named, copy.as_posix(), uri)
     return uri
 
