@@ -61,6 +61,56 @@ class TableLabels(SuiteSection):
         data: dict[str, Any] = dump(self)
         return {key: value for key, value in data.items() if key != "repeat" or value is not None}
 
+    def read(self, model: models.PredictingModel) -> tuple[NDArray[Any], NDArray[np.bool_], list[str] | None]:
+        """The group of every picture, whether there is none, and what tells pictures apart."""
+        given = self._cells(model, self.attribute)
+        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE, REFUSED, *self.absent}):
+            raise ModelError(
+                f"the labels of '{self.attribute}' hold {listed(unknown)}, which are no groups of the probe.",
+                where=model.uri,
+                remedy=f"name them in `groups`, or leave the cell empty where nobody is perceived ({UNREADABLE}), and "
+                f"write `{REFUSED}` where the generator made no picture",
+            )
+        perceived: NDArray[Any] = np.array([label or UNREADABLE for label in given], dtype=object)
+        refused = (perceived == REFUSED) & (REFUSED not in self.groups)
+        someone = ~np.isin(perceived.astype(str), (UNREADABLE, *self.absent))
+        if self.picture is None:
+            return perceived, refused, None
+        pictures = self._filled(model, "picture", self.picture, ~refused & someone)
+        return perceived, refused, ["" if picture in self.absent else picture for picture in pictures]
+
+    def _cells(self, model: models.PredictingModel, column: str) -> list[str]:
+        """A column's cells, (rows,). A row that the table lacks is an error, unless samples are independent."""
+        if self.independent and hasattr(model, "labels"):
+            return [str(label) for label in model.labels(column, ABSENT)]
+        return [str(label) for label in model.predict(column).labels]
+
+    def _filled(self, model: models.PredictingModel, key: str, column: str, needed: NDArray[np.bool_]) -> list[str]:
+        """A column without an empty cell in the rows that are `needed`, (rows,). Raises ModelError."""
+        cells = self._cells(model, column)
+        if empty := [row for row in np.flatnonzero(needed).tolist() if not cells[row]]:
+            raise ModelError(
+                f"row {empty[0] + 1:,} has no '{column}'.",
+                where=model.uri,
+                remedy=f"fill the column in every row, or leave `{key}` out of the probe",
+            )
+        return cells
+
+    def repeats(self, model: models.PredictingModel, column: str, rows: Rows, perceived: NDArray[Any]) -> models.Floats:
+        """Whether each row lists a picture again by the column `repeat`, (images,). Raises ModelError if it has another
+        label then."""
+        first: dict[tuple[str, str], int] = {}
+        everywhere = np.ones(len(perceived), dtype=bool)
+        made = zip(map(str, rows.subject), self._filled(model, "repeat", column, everywhere), strict=True)
+        of = [row if key[1] in self.absent else first.setdefault(key, row) for row, key in enumerate(made)]
+        if odd := [row for row, before in enumerate(of) if perceived[row] != perceived[before]]:
+            raise ModelError(
+                f"rows {of[odd[0]] + 1:,} and {odd[0] + 1:,} are one picture by '{column}', and have different labels.",
+                where=model.uri,
+                remedy="keep one row a picture, or name a column that tells pictures apart in `repeat`",
+            )
+        return np.array([before < row for row, before in enumerate(of)], dtype=np.float64)
+
 
 MOST_SMALL = 600
 """Pictures of a probe that are kept small, spread over its rows, for the contact sheet of a report."""
@@ -180,13 +230,15 @@ class GenerationProbe(Probe):
             if shown is not None:
                 more[SHOWN] = np.where(refused, 0.0, shown)
         else:
-            perceived, refused, pictures = self._labelled(cast(models.PredictingModel, model))
-            absent = np.isin(perceived.astype(str), self.labels.absent if self.labels else ())
+            assert self.labels is not None
+            table = cast(models.PredictingModel, model)
+            perceived, refused, pictures = self.labels.read(table)
+            absent = np.isin(perceived.astype(str), self.labels.absent)
             if absent.any():
                 _require_last(absent, rows, model.uri)
                 more[ABSENT] = absent.astype(np.float64)
-            if self.labels is not None and self.labels.repeat is not None:
-                more[REPEAT] = self._repeats(cast(models.PredictingModel, model), self.labels.repeat, rows, perceived)
+            if self.labels.repeat is not None:
+                more[REPEAT] = self.labels.repeats(table, self.labels.repeat, rows, perceived)
         if refused.any():
             perceived = np.where(refused, UNREADABLE, perceived)
             more[REFUSAL] = refused.astype(np.float64)
@@ -222,60 +274,6 @@ class GenerationProbe(Probe):
         names: NDArray[Any] = np.array(list(every), dtype=object)
         taken = names[reader.log_probabilities(list(every.values())).argmax(axis=1)]
         return np.asarray(taken == np.array(subjects, dtype=object), dtype=np.float64)
-
-    def _labelled(self, model: models.PredictingModel) -> tuple[NDArray[Any], NDArray[np.bool_], list[str] | None]:
-        """The group of every picture, whether there is none, and what tells pictures apart."""
-        assert self.labels is not None
-        given = self._cells(model, self.labels.attribute)
-        if unknown := sorted(set(given) - {*self.groups, "", UNREADABLE, REFUSED, *self.labels.absent}):
-            raise ModelError(
-                f"the labels of '{self.labels.attribute}' hold {listed(unknown)}, which are no groups of the probe.",
-                where=model.uri,
-                remedy=f"name them in `groups`, or leave the cell empty where nobody is perceived ({UNREADABLE}), and "
-                f"write `{REFUSED}` where the generator made no picture",
-            )
-        perceived: NDArray[Any] = np.array([label or UNREADABLE for label in given], dtype=object)
-        refused = (perceived == REFUSED) & (REFUSED not in self.groups)
-        column, absent = self.labels.picture, self.labels.absent
-        someone = ~np.isin(perceived.astype(str), (UNREADABLE, *absent))
-        if column is None:
-            return perceived, refused, None
-        pictures = self._filled(model, "picture", column, ~refused & someone)
-        return perceived, refused, ["" if picture in absent else picture for picture in pictures]
-
-    def _cells(self, model: models.PredictingModel, column: str) -> list[str]:
-        """A column's cells, (rows,). A row that the table lacks is an error, unless samples are independent."""
-        if self.labels is not None and self.labels.independent and hasattr(model, "labels"):
-            return [str(label) for label in model.labels(column, ABSENT)]
-        return [str(label) for label in model.predict(column).labels]
-
-    def _filled(self, model: models.PredictingModel, key: str, column: str, needed: NDArray[np.bool_]) -> list[str]:
-        """A column without an empty cell in the rows that are `needed`, (rows,). Raises ModelError."""
-        cells = self._cells(model, column)
-        if empty := [row for row in np.flatnonzero(needed).tolist() if not cells[row]]:
-            raise ModelError(
-                f"row {empty[0] + 1:,} has no '{column}'.",
-                where=model.uri,
-                remedy=f"fill the column in every row, or leave `{key}` out of the probe",
-            )
-        return cells
-
-    def _repeats(
-        self, model: models.PredictingModel, column: str, rows: Rows, perceived: NDArray[Any]
-    ) -> models.Floats:
-        """Whether each row lists a picture again, (images,). Raises ModelError if it has another label then."""
-        first: dict[tuple[str, str], int] = {}
-        everywhere = np.ones(len(perceived), dtype=bool)
-        made = zip(map(str, rows.subject), self._filled(model, "repeat", column, everywhere), strict=True)
-        absent = self.labels.absent if self.labels else ()
-        of = [row if key[1] in absent else first.setdefault(key, row) for row, key in enumerate(made)]
-        if odd := [row for row, before in enumerate(of) if perceived[row] != perceived[before]]:
-            raise ModelError(
-                f"rows {of[odd[0]] + 1:,} and {odd[0] + 1:,} are one picture by '{column}', and have different labels.",
-                where=model.uri,
-                remedy="keep one row a picture, or name a column that tells pictures apart in `repeat`",
-            )
-        return np.array([before < row for row, before in enumerate(of)], dtype=np.float64)
 
 
 def _require_last(absent: NDArray[np.bool_], rows: Rows, where: str) -> None:
