@@ -66,10 +66,9 @@ class _FromTarget(OfShares):
         groups = len(generation_probe(r).groups)
         return np.full(groups, 1 / groups)
 
+    @abstractmethod
     def bounds(self, r: MetricRequest, shares: Floats, alpha: float) -> tuple[float, float]:
         """Limits from drawn shares (draws, groups)."""
-        lo, hi = np.quantile(self.of(r, shares), [alpha / 2, 1 - alpha / 2])
-        return float(lo), float(hi)
 
     def limits(self, r: MetricRequest, seen: Floats, readers: Floats | None, alpha: float) -> tuple[float, float]:
         """Those bounds; with the target's own value among them where the draws do not exclude the target: chance alone

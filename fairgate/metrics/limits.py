@@ -25,7 +25,6 @@ from fairgate.metrics.contract import (
     Parts,
     Units,
     limits_of,
-    percentiles,
 )
 from fairgate.records import Extreme, MetricSpec
 
@@ -231,19 +230,6 @@ def worst_group(
     return from_parts(find, r, cell, now, drawn, alpha)
 
 
-def limits_of_share(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-    """Limits of a share of answers, or of the worst group's: binomial ones, of groups at the sample size that the
-    spread of their resamples implies. Without groups percentiles are enough, but where all answers agree."""
-    if now.extreme is not None:
-        return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.judged_or_all])
-    if np.ptp(drawn.value) > 0:
-        lo, hi = (float(limit) for limit in percentiles(drawn.value, alpha))
-        return limits_of(Interval(now.value, lo, hi, "percentile", len(drawn.value)), cell, drawn, alpha)
-    answered = int((~np.isnan(now.badness)).sum())
-    interval = extreme_interval([now.value], drawn.value[:, None], n_sets=answered, alpha=alpha, trials=[answered])
-    return limits_of(interval, cell, drawn, alpha, how=f"{1 - alpha:.0%} binomial limits: all {cell.unit} agree")
-
-
 class OfWorstGroup(Metric):
     """A metric with limits of its worst group, or, without groups, percentiles."""
 
@@ -251,11 +237,20 @@ class OfWorstGroup(Metric):
     """Whether Student's t takes the sets of the smallest group, and not all."""
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the worst group; of a share of answers, binomial ones."""
-        if self.spec.turns:
-            return limits_of_share(r, cell, now, drawn, alpha)
+        """Limits of the worst group; of a share of answers, binomial ones.
+
+        Of groups at the sample size that the spread of their resamples implies. Without groups percentiles are enough,
+        but where all answers agree.
+        """
+        if now.extreme is None and self.spec.turns and not np.ptp(drawn.value) > 0:
+            answered = int((~np.isnan(now.badness)).sum())
+            shares, how = drawn.value[:, None], f"{1 - alpha:.0%} binomial limits: all {cell.unit} agree"
+            interval = extreme_interval([now.value], shares, n_sets=answered, alpha=alpha, trials=[answered])
+            return limits_of(interval, cell, drawn, alpha, how=how)
         if now.extreme is None:
             return super().interval(r, cell, now, drawn, alpha)
+        if self.spec.turns:
+            return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.judged_or_all])
         degrees = int(now.group_sets[now.judged_or_all].min()) if self.counts_sets else None
         return worst_group(r, cell, now, drawn, alpha, degrees=degrees)
 
