@@ -96,7 +96,10 @@ class LocalEngine:
         """Run tasks until they are used up or `done` returns False; whatever went wrong in a worker is raised here."""
         one_thread_each()
         if len(self.devices) > 1:
-            _run_in_threads(self.devices, iter(tasks), bench, done)
+            waiting = iter(tasks)
+            first = list(islice(waiting, len(self.devices)))
+            works = [opened(bench, device) for device in self.devices[: len(first)]]
+            run_in_threads([_alone(work) for work in works], chain(first, waiting), done)
             return
         work: Work | None = None
         for task in tasks:
@@ -116,36 +119,47 @@ def opened(bench: Bench, device: str) -> Work:
     return work
 
 
-def _run_in_threads(
-    devices: Sequence[str], tasks: Iterator[Task], bench: Bench, done: Callable[[Task, Any], bool]
+def _alone(work: Work) -> Callable[[Task], Any]:
+    """The work of a thread: torch counts threads by the one that calls it."""
+
+    def make(task: Task) -> Any:
+        one_thread_each()
+        return work(task.payload)
+
+    return make
+
+
+def run_in_threads(
+    workers: Sequence[Callable[[Task], Any]],
+    tasks: Iterator[Task],
+    done: Callable[[Task, Any], bool],
+    leave: Callable[[], None] = lambda: None,
 ) -> None:
-    """Threads work off a queue and report to the calling thread, which alone takes tasks and calls `done`."""
-    first = list(islice(tasks, len(devices)))
+    """A thread for each worker: they work off a queue and report to the calling thread, which alone takes tasks and
+    calls `done`. `leave` is called when no further result is wanted, before the threads are waited for."""
     stop = threading.Event()
     given: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
     outcomes: queue.SimpleQueue[tuple[Task, Future[Any]]] = queue.SimpleQueue()
 
-    def labour(work: Work) -> None:
-        one_thread_each()
+    def labour(worker: Callable[[Task], Any]) -> None:
         while (task := given.get()) is not None and not stop.is_set():
             outcome: Future[Any] = Future()
             try:
-                outcome.set_result(work(task.payload))
+                outcome.set_result(worker(task))
             except BaseException as error:  # raised again in the calling thread
                 outcome.set_exception(error)
             outcomes.put((task, outcome))
 
-    works = [opened(bench, device) for device in devices[: len(first)]]
     threads = [
-        threading.Thread(target=labour, args=(work,), name=f"fairgate-{number}", daemon=True)
-        for number, work in enumerate(works)
+        threading.Thread(target=labour, args=(worker,), name=f"fairgate-{number}", daemon=True)
+        for number, worker in enumerate(workers)
     ]
     for thread in threads:
         thread.start()
-    waiting, waited_for, hurried, more = chain(first, tasks), 0, True, True
+    waited_for, hurried, more = 0, True, True
     try:
         while more:
-            while waited_for <= len(threads) and (task := next(waiting, None)) is not None:
+            while waited_for <= len(threads) and (task := next(tasks, None)) is not None:
                 given.put(task)  # one more than there are workers: none waits while a result is stored
                 waited_for += 1
             if not waited_for:
@@ -156,6 +170,7 @@ def _run_in_threads(
         hurried = False  # the next run finds memory free
     finally:
         stop.set()
+        leave()
         for _ in threads:
             given.put(None)
         end = time.monotonic() + GRACE

@@ -10,14 +10,13 @@ import gc
 import os
 import socket
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fairgate.engines.local import Bench, Task, Work, opened
+from fairgate.engines.local import Bench, Task, Work, opened, run_in_threads
 from fairgate.ground.errors import DeviceError, RecipeError, SettingsError, harmless
 from fairgate.version import __version__
 
@@ -64,12 +63,18 @@ class RayEngine:
 
     def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
         """Run tasks until they are used up or `done` returns False; what went wrong in a worker is raised here."""
-        room, ray = self.room(), _ray()
-        crew = _Crew(ray, bench, _room(ray, self.device)[0], room, self._free)
+        room, ray, waiting = self.room(), _ray(), iter(tasks)
+        on_gpu, first = _room(ray, self.device)[0], list(islice(waiting, room))
+        hands = [_Hand(ray, bench, on_gpu, self._free.pop() if self._free else None) for _ in first]
+
+        def leave() -> None:
+            for hand in hands:
+                hand.leave()
+
         try:
-            crew.run(iter(tasks), done)
+            run_in_threads(hands, chain(first, waiting), done, leave)
         finally:
-            self._free = crew.part()
+            self._free += [hand.worker for hand in hands if not hand.busy]
 
     def close(self) -> None:
         """Let the workers go, and leave the cluster; end it where this engine started it."""
@@ -111,70 +116,50 @@ class _Worker:
         return self._work(payload)
 
 
-@dataclass
-class _Crew:
-    """Workers and what each is at; `_running` maps the answer that is awaited to (worker, task or None: set-up).
+class _Hand:
+    """A worker of the cluster, set up for a run with its first task. One that is lost is replaced, and its task made
+    again; one that is still `busy` when the run ends is ended with it."""
 
-    `free` are workers of an earlier run: they are set up again before others are hired.
-    """
+    def __init__(self, ray: ModuleType, bench: Bench, on_gpu: bool, worker: Any = None) -> None:
+        self._ray, self._bench, self._on_gpu = ray, bench, on_gpu
+        self.worker = worker or self._hired()
+        self.busy = self._ready = self._left = False
 
-    ray: ModuleType
-    bench: Bench
-    on_gpu: bool
-    most: int
-    free: list[Any]
-    _running: dict[Any, tuple[Any, Task | None]] = field(default_factory=dict)
-    _idle: list[Any] = field(default_factory=list)
-    _waiting: deque[Task] = field(default_factory=deque)
-    _lost: dict[int | None, int] = field(default_factory=dict)
-
-    def run(self, tasks: Iterator[Task], done: Callable[[Task, Any], bool]) -> None:
-        """Give out tasks in order; a lost worker's goes first."""
-        while True:
-            self._hand_out(tasks)
-            if not self._waiting and not any(task for _, task in self._running.values()):
-                return
-            answers, _ = self.ray.wait(list(self._running), num_returns=1)
-            if not self._take(answers[0], *self._running.pop(answers[0]), done):
-                return
-
-    def _hand_out(self, tasks: Iterator[Task]) -> None:
-        at_work = sum(task is not None for _, task in self._running.values())
-        while at_work + len(self._waiting) <= self.most and (task := next(tasks, None)) is not None:
-            self._waiting.append(task)  # one more than there are workers: none waits while a result is stored
-        while self._waiting and self._idle:
-            worker, task = self._idle.pop(), self._waiting.popleft()
-            self._running[worker.work.remote(task.payload)] = (worker, task)
-        busy = len(self._running)
-        setting_up = sum(task is None for _, task in self._running.values())
-        for _ in range(min(self.most - busy - len(self._idle), len(self._waiting) - setting_up)):
-            worker = self.free.pop() if self.free else self._hire()
-            self._running[worker.set_up.remote(self.bench)] = (worker, None)
-
-    def _hire(self) -> Any:
-        resources = {"num_gpus": 1, "num_cpus": 0} if self.on_gpu else {"num_cpus": 1}
-        device = "cuda" if self.on_gpu else "cpu"
-        actor = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(_Worker)
-        return actor.remote(device, str(Path.cwd()), __version__)
-
-    def _take(self, answer: Any, worker: Any, task: Task | None, done: Callable[[Task, Any], bool]) -> bool:
-        """Whether more tasks are to follow what a worker said; the task of one that is lost waits again."""
-        errors = self.ray.exceptions
+    def __call__(self, task: Task) -> Any:
+        """What the worker makes of a task. Raises RecipeError where it cannot begin, or is lost again and again."""
+        errors = self._ray.exceptions
         lost = (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
-        try:
-            result = self.ray.get(answer)
-        except errors.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, Exception) else error from error
-        except lost as error:
-            self._mourn(worker, task, error)
-            return True
-        self._idle.append(worker)
-        return task is None or done(task, result)
+        self.busy, lives = True, LIVES
+        while not self._left:
+            try:
+                if not self._ready:
+                    self._ray.get(self.worker.set_up.remote(self._bench))
+                    self._ready = True
+                result = self._ray.get(self.worker.work.remote(task.payload))
+            except errors.RayTaskError as error:
+                raise error.cause if isinstance(error.cause, Exception) else error from error
+            except lost as error:
+                lives -= 1
+                if not self._left:
+                    self._replace(task, error, last=not lives)
+            else:
+                self.busy = False
+                return result
+        return None  # the run has ended, and nobody waits
 
-    def _mourn(self, worker: Any, task: Task | None, error: Exception) -> None:
-        key = None if task is None else task.index
-        self._lost[key] = self._lost.get(key, 0) + 1
-        self.ray.kill(worker)
+    def leave(self) -> None:
+        """End the worker, if it is still at something."""
+        self._left = True
+        if self.busy:
+            self._ray.kill(self.worker)
+
+    def _hired(self) -> Any:
+        resources = {"num_gpus": 1, "num_cpus": 0} if self._on_gpu else {"num_cpus": 1}
+        actor = self._ray.remote(max_restarts=0, max_task_retries=0, **resources)(_Worker)
+        return actor.remote("cuda" if self._on_gpu else "cpu", str(Path.cwd()), __version__)
+
+    def _replace(self, task: Task, error: Exception, *, last: bool) -> None:
+        self._ray.kill(self.worker)
         why = _last_line(error)
         if "creation task" in str(error):
             raise RecipeError(
@@ -182,21 +167,14 @@ class _Crew:
                 where="Ray: the worker's start",
                 remedy="install the same fairgate, with what it needs, on all machines of the cluster",
             ) from error
-        if self._lost[key] >= LIVES:
-            what = "while it set up its models" if task is None else f"at the same piece of work (shard {task.index})"
+        if last:
+            what = f"at the same piece of work (shard {task.index})" if self._ready else "while it set up its models"
             raise RecipeError(
                 f"{LIVES} workers were lost {what}.",
                 where=f"Ray: {type(error).__name__}: {why}",
                 remedy="see Ray's logs; often memory ran out: use fewer --workers, or a smaller `shard_sets` of builds",
             ) from error
-        if task is not None:
-            self._waiting.appendleft(task)
-
-    def part(self) -> list[Any]:
-        """End the workers that are still at something; the others are free for another run."""
-        for worker, _ in self._running.values():
-            self.ray.kill(worker)
-        return [*self.free, *self._idle]
+        self.worker, self._ready = self._hired(), False
 
 
 def _last_line(error: Exception) -> str:
