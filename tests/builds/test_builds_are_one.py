@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -118,7 +119,8 @@ def test_a_build_that_is_interrupted_says_so_and_goes_on_where_it_was(
 def test_without_an_address_ray_is_started_and_ended_on_this_machine(
     forge: Forge, folder: Path, undisturbed: str
 ) -> None:
-    ended = forge.run([*RAY, "2"], folder)
+    here = Path(__file__).parent  # its workers are processes of their own, which import the toy's recipe
+    ended = forge.run([*RAY, "2"], folder, environment={"PYTHONPATH": f"{here}{os.pathsep}{here.parent}"})
     assert ended.code == 0, ended.output
     assert ended.fingerprint == undisturbed
 
