@@ -258,10 +258,10 @@ class BuildProgress:
         self._console.print(escape(harmless(text)))
 
     def _end(self) -> None:
-        if self._task is not None:
-            self._bar.remove_task(self._task)  # of many bars a terminal shows the first ones alone
+        task, self._task = self._task, None  # an interrupt right after it ends no bar twice
+        if task is not None:
+            self._bar.remove_task(task)  # of many bars a terminal shows the first ones alone
             self._print(self._line.summary(ended=True))
-        self._task = None
 
     def _print(self, summary: str) -> None:
         self._console.print(escape(f"{self._line.name}: {summary}"))
