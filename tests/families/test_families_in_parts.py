@@ -29,7 +29,7 @@ BATCHES = [
     "embeddings.BATCH_CPU",
     "vlm.judged._READ",
     "vlm.family._AT_ONCE",
-    "detection.judged._BATCH",
+    "detection.family._BATCH",
     "generation.diffusion_classifier.family._BATCH",
 ]
 

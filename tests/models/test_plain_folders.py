@@ -26,7 +26,7 @@ from fairgate.models import isolated, open_scorer
 from fairgate.models.checkpoints import Device, find_plain, scoring
 from fairgate.models.classifiers import transformers_classifier
 from fairgate.models.input_digests import folder_tokenizer
-from fairgate.models.isolated import child, loaded, messages
+from fairgate.models.isolated import child, messages
 from fairgate.models.isolated.host import load_towers
 from fairgate.models.vlm import plain
 from fairgate.models.vlm.plain import PlainVisionLanguage
@@ -671,7 +671,7 @@ def test_numbers_of_one_picture_are_not_taken_for_those_of_two(answering: Callab
     one = (
         framed("{'answer': {'@array': 0}}", "[['<f4', [1, 3]]]") + "out.write(b'\\0' * 12); out.flush(); time.sleep(60)"
     )
-    prepare, outputs = loaded._of(answering(OPENED + one))
+    prepare, outputs = child._of(answering(OPENED + one))
     with pytest.raises(ModelError, match="answered 2 questions with numbers of shape"):
         outputs([prepare(Image.new("RGB", (2, 2))), prepare(Image.new("RGB", (2, 2)))])
 

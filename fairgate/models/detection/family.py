@@ -1,31 +1,110 @@
-"""`detector:FOLDER`: a detector that transformers saved. Local files, safetensors, no code from the folder."""
+"""Judged detectors: boxes by label, computed once and cached; and `detector:FOLDER`, one that transformers saved. Local
+files, safetensors, no code from the folder."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
 
 from fairgate.ground.errors import ModelError
+from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
     DETECTORS,
     READ_TEXTS,
     Device,
     TransformersFolder,
     code_of,
+    naming,
     plain_note,
     split_options,
 )
-from fairgate.models.classifiers.label_names import class_names
-from fairgate.models.contract import Capability, Request, register
-from fairgate.models.detection.judged import DetectorFiles, DetectorModel, FindsBoxes, names_digest
-from fairgate.models.family import FolderFamily
+from fairgate.models.classifiers.label_names import class_names, class_number
+from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
+from fairgate.models.decoding import decode_rgb
+from fairgate.models.family import FolderFamily, JudgedModel, Numbers, RowParts
 from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer
 from fairgate.models.isolated import IsolatedDetector
 
 if TYPE_CHECKING:
-    pass
+    from PIL.Image import Image
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other boxes for the same files
+_BATCH = 8  # pictures read at once
+
+
+class FindsBoxes(Protocol):
+    """A loaded detector: `boxes` returns rows (MOST_BOXES, 5) of each picture, as `DetectorEngine`'s."""
+
+    def boxes(self, pictures: Sequence[Image], what: str) -> Sequence[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorFiles:
+    """A detector that is known by content and not loaded yet. `names` are its classes by number, which `where` says;
+    None if it looks for what a text names. `tokenizer` and `preprocessing` are digests of how texts and pictures are
+    read, `packages` those whose versions decide its numbers too."""
+
+    fingerprint: str
+    preparation: str
+    names: Mapping[int, str] | None
+    where: str
+    tokenizer: str
+    preprocessing: str
+    load: Callable[[Device], FindsBoxes]
+    packages: tuple[str, ...] = ("torchvision",)
+
+
+class DetectorModel(JudgedModel[FindsBoxes]):
+    """A judged detector. Boxes are computed once a picture and label, cached, and an interrupted run goes on.
+
+    `tokenizer` is a digest of how a label is read: of the names of the classes, or of the tokenizer. A branch that
+    renames classes, so that another one is looked for, is seen by it.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
+
+    def __init__(self, files: DetectorFiles, request: Request, note: str | None = None) -> None:
+        super().__init__(request, "fp32", note)
+        self.fingerprint, self.preparation = files.fingerprint, files.preparation
+        self.tokenizer, self.preprocessing, self._files = files.tokenizer, files.preprocessing, files
+
+    def _load(self) -> FindsBoxes:
+        return self._files.load(self._device)
+
+    def detect(self, what: str) -> Detections:
+        """Boxes of a class by its name, or, of a model that reads texts, of what a text names.
+
+        Raises DatasetError for an unreadable picture, ModelError for a class that the model does not have.
+        """
+        if self._files.names is not None:
+            class_number(self._files.names, what, self._files.where)
+        table = self._table(what).reshape(-1, MOST_BOXES, 5).astype(np.float64)
+        row, place = np.nonzero(table[:, :, 4] > 0)
+        return Detections(row.astype(np.int64), table[row, place, 4], table[row, place, :4])
+
+    def _table(self, what: str) -> Numbers:
+        """Boxes by image, (images, MOST_BOXES * 5): the rows of the engine."""
+        identity = {**self._ways(*self._files.packages), "dataset": self._request.source.fingerprint, "what": what}
+        with RowParts(self._request, f"detections/{digest(identity)}") as work:
+            if not work.has.all():
+                from fairgate.models.checkpoints import scoring
+
+                source, engine = self._request.source, self._engine()
+                for todo in work.batches(_BATCH):
+                    pictures = [decode_rgb(data, source, row) for row, data in todo]
+                    with scoring(self._device), naming(self.uri, "detect"):
+                        found = engine.boxes(pictures, what)
+                    work.add(np.array([row for row, _ in todo]), np.stack(found).reshape(len(found), -1))
+        return work.merged()
+
+
+def names_digest(names: Mapping[int, str]) -> str:
+    """Digest of how a detector with classes reads a label: by their names."""
+    return digest({str(number): name for number, name in sorted(names.items())})
 
 
 @register

@@ -1,5 +1,5 @@
-from .loaded import IsolatedDetector as IsolatedDetector
-from .loaded import IsolatedPainter as IsolatedPainter
-from .loaded import IsolatedSeeing as IsolatedSeeing
-from .loaded import isolated_classifier as isolated_classifier
-from .loaded import isolated_towers as isolated_towers
+from .child import IsolatedDetector as IsolatedDetector
+from .child import IsolatedPainter as IsolatedPainter
+from .child import IsolatedSeeing as IsolatedSeeing
+from .child import isolated_classifier as isolated_classifier
+from .child import isolated_towers as isolated_towers

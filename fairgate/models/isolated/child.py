@@ -1,4 +1,5 @@
-"""The process that opens a stranger's model: started for it alone, asked by messages, ended with it."""
+"""The process that opens a stranger's model: started for it alone, asked by messages, ended with it; and models in such a
+process, called as loaded ones are."""
 
 from __future__ import annotations
 
@@ -14,13 +15,23 @@ import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.ground.ci import in_ci
 from fairgate.ground.errors import DeviceError, ModelError, clean
-from fairgate.models.isolated.messages import receive, send
+from fairgate.models.checkpoints import Device, Embeddings, Encoder, HashedFiles, TransformersFolder
+from fairgate.models.classifiers.fixed_labels import Loaded
+from fairgate.models.contract import MOST_BOXES, Generating
+from fairgate.models.isolated.messages import files_as_data, folder_as_data, receive, send
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _SCRIPT = Path(__file__).with_name("sandbox.py")
 _PASSED_ON = (
@@ -173,3 +184,135 @@ def _ended(process: subprocess.Popen[bytes], home: Path, errors: IO[bytes]) -> N
     process.wait()
     with contextlib.suppress(RecursionError):  # folders in folders without end stay
         shutil.rmtree(home, ignore_errors=True)  # changes no file's mode, as TemporaryDirectory does
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnpreparedPicture:
+    """A picture that a process will prepare: its levels, (height, width, 3) uint8, and whose it is."""
+
+    levels: Any
+    by: IsolatedModel
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what the process makes of it, if that is one array."""
+        (made,) = prepared([self])
+        return () if isinstance(made, Mapping) else tuple(made.shape)
+
+
+def _of(
+    model: IsolatedModel,
+) -> tuple[Callable[[Any], UnpreparedPicture], Callable[[Sequence[UnpreparedPicture]], Embeddings]]:
+    """What prepares a picture, and what makes outputs of pictures that this or another process prepares."""
+
+    def outputs(pictures: Sequence[UnpreparedPicture]) -> Embeddings:
+        if all(picture.by is model for picture in pictures):
+            return _rows(model.ask("pictures", [picture.levels for picture in pictures]), len(pictures))
+        return _rows(model.ask("prepared", prepared(pictures)), len(pictures))
+
+    return lambda image: UnpreparedPicture(np.asarray(image, dtype=np.uint8), model), outputs
+
+
+def prepared(pictures: Sequence[UnpreparedPicture]) -> list[Any]:
+    """What their own process makes of pictures: an array of each, or arrays by name."""
+    return list(pictures[0].by.ask("prepare", [picture.levels for picture in pictures]))
+
+
+def _rows(answer: Any, count: int) -> Embeddings:
+    """Outputs of so many pictures or texts, (count, width) float32. Raises ModelError for other ones."""
+    outputs = np.asarray(answer, dtype=np.float32)
+    if outputs.ndim != 2 or len(outputs) != count:  # a single row would be taken for every picture's
+        raise ModelError(f"the model answered {count:,} questions with numbers of shape {outputs.shape}.")
+    return outputs
+
+
+def _opened(found: TransformersFolder, scheme: str, device: Device, **options: Any) -> IsolatedModel:
+    """A process in which the folder's model is loaded. Raises ModelError or DeviceError."""
+    found.files.require_unchanged()
+    named = {"name": device.name, "precision": device.precision}
+    task = {"scheme": scheme, "device": named, "folder": folder_as_data(found), "options": options}
+    return IsolatedModel(str(found.path), task, found.files.paths.values())
+
+
+def isolated_classifier(found: TransformersFolder, device: Device) -> Loaded:
+    """A plain folder's classifier."""
+    return Loaded(*_of(_opened(found, "classifier", device)))
+
+
+def isolated_towers(found: TransformersFolder, device: Device) -> Encoder:
+    """A plain folder's two towers."""
+    model = _opened(found, "hf", device)
+    prepare, outputs = _of(model)
+
+    def encode_tokens(tokens: Mapping[str, Any]) -> Embeddings:
+        return _rows(model.ask("texts", tokens), len(tokens["ids"]))
+
+    def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
+        return {name: np.asarray(ids) for name, ids in model.ask("tokens", list(prompts)).items()}
+
+    facts = model.facts
+    return Encoder(
+        float(facts["scale"]), float(facts["bias"]), int(facts["vocabulary"]), prepare, outputs, tokens, encode_tokens
+    )
+
+
+class IsolatedDetector:
+    """A plain folder's detector."""
+
+    def __init__(self, found: TransformersFolder, device: Device) -> None:
+        self._model = _opened(found, "detector", device)
+
+    def boxes(self, pictures: Sequence[Any], what: str) -> list[NDArray[np.float32]]:
+        """As of the detectors that fairgate runs itself: (MOST_BOXES, 5) of each picture."""
+        answer = self._model.ask("boxes", [np.asarray(picture) for picture in pictures], what)
+        boxes = np.asarray(answer, dtype=np.float32)
+        if boxes.shape != (len(pictures), MOST_BOXES, 5) or not np.isfinite(boxes).all():
+            raise ModelError(f"the model answered with numbers of shape {boxes.shape}, or NaN: no boxes.")
+        return list(boxes)
+
+
+class IsolatedSeeing:
+    """A plain folder's model of pictures and text."""
+
+    def __init__(self, found: TransformersFolder, prompt: str, device: Device) -> None:
+        self._model = _opened(found, "vlm", device, prompt=prompt)
+
+    def tokens(self, labels: Sequence[str]) -> list[list[int]]:
+        """The tokens of each label."""
+        found = self._model.ask("tokens", list(labels))
+        return [[int(token) for token in found[place]] for place in range(len(labels))]
+
+    def inputs(self, shown: Any, message: str = "") -> tuple[Any, str]:
+        """A picture's levels, and a message."""
+        return np.asarray(shown), message
+
+    def log_likelihoods(self, shown: Sequence[tuple[Any, str]], labels: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """Summed log-probabilities of labels, given by their tokens, on pictures, given as `inputs`: (pictures,
+        labels)."""
+        texts = [list(ids) for ids in labels]
+        sums = [self._model.ask("likelihoods", levels, texts) for levels, _ in shown]
+        return np.stack([np.asarray(each, dtype=np.float64).reshape(len(labels)) for each in sums])
+
+    def answers(self, shown: Sequence[tuple[Any, str]], longest: int) -> list[str]:
+        """What is answered to each picture and message, given as `inputs`."""
+        levels, messages = zip(*shown, strict=True)
+        found = self._model.ask("answers", levels, messages, longest)
+        return [clean(str(found[place])) for place in range(len(shown))]
+
+
+class IsolatedPainter:
+    """A plain pipeline, which paints. `settings` are those of `PlainPainter`."""
+
+    def __init__(self, settings: Mapping[str, Any], files: HashedFiles, device: Device) -> None:
+        files.require_unchanged()
+        named = {"name": device.name, "precision": device.precision}
+        task = {"scheme": "diffusion", "device": named, "settings": dict(settings), "files": files_as_data(files)}
+        self._model = IsolatedModel(str(settings["path"]), task, files.paths.values())
+        self.rows = 4 if device.is_cuda else 1
+
+    def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> list[Image]:
+        """A picture of each prompt and seed. Raises as the process does."""
+        from PIL import Image
+
+        found = self._model.ask("paint", list(prompts), list(seeds), how.steps, how.guidance)
+        return [Image.fromarray(found[place]) for place in range(len(prompts))]

@@ -31,7 +31,7 @@ from fairgate.models.checkpoints import (
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.detection.judged import DetectorFiles, DetectorModel, names_digest
+from fairgate.models.detection.family import DetectorFiles, DetectorModel, names_digest
 from fairgate.models.family import FileFamily, option_paths
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
 from fairgate.models.onnx.boxes import BOXES, OVERLAP, DetectorOptions, OnnxDetector
