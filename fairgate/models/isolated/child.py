@@ -1,5 +1,5 @@
-"""The process that opens a stranger's model: started for it alone, asked by messages, ended with it; and models in such a
-process, called as loaded ones are."""
+"""The process that opens a stranger's model: started for it alone, asked by messages, ended with it. Models in such a
+process are called as loaded ones are."""
 
 from __future__ import annotations
 
