@@ -24,6 +24,7 @@ from .publishing import publish as publish
 from .publishing import refuse_update as refuse_update
 from .reading import needs_entropy as needs_entropy
 from .reproduction import verify_record as verify_record
+from .saved_run import compared_probes as compared_probes
 from .saved_run import saved_record as saved_record
 from .scoring import Scored as Scored
 from .scoring import decide_one as decide_one

@@ -73,7 +73,7 @@ class SavedRun:
         data = dataset_info(prepared.dataset)
         baselines.require_nothing_vanished(record, data, prepared.dataset.manifest.subjects, self.where)
         baselines.require_same_declaration(record, data, self.where)
-        probes = [_compared_probes(definition) for definition in prepared.definitions]
+        probes = [compared_probes(definition) for definition in prepared.definitions]
         differs = baselines.mismatch(record, data, probes, preparation=candidate.preparation, name=self.against)
         info = BaselineInfo(
             source=self.source,
@@ -206,7 +206,7 @@ def bring_back(paths: Sequence[Path], repository: baselines.Repository, commit: 
             baselines.check_out(repository, commit, path.as_posix(), into)
 
 
-def _compared_probes(definition: Definition) -> dict[str, str]:
+def compared_probes(definition: Definition) -> dict[str, str]:
     """Probes that a check compares with another checkpoint, and the digests of their settings."""
     names = {planned.check.probe for planned in definition.planned if planned.against is not None}
     return {name: key for name, key in probe_digests(definition.loaded.suite).items() if name in names}

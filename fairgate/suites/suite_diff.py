@@ -13,6 +13,8 @@ from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Suite
 
 _LONGEST = 300
+_WEIGHED_APART = ("dataset", "anchor", "approvals")
+"""Keys of which each change is weighed by itself."""
 _FIRST: tuple[Decider, ...] = ("merge base", "base tip", "default branch", "this change")
 
 
@@ -28,25 +30,21 @@ def changes_between(before: Suite, now: Suite) -> list[DefinitionChange]:
 def weaker(before: Suite, now: Suite) -> list[DefinitionChange]:
     """Those changes of the gate that are not known to be stricter: a check may pass by them that failed before.
 
-    The dataset, the anchor and approvals are left out: each of them is weighed by itself.
+    The dataset, the anchor and approvals are left out.
     """
-    differences = _differences((), _deciding(before), _deciding(now))
+    differences = _differences((), _plain(before, *_WEIGHED_APART), _plain(now, *_WEIGHED_APART))
     return [_described(*difference) for difference in differences if not _tightens(*difference)]
 
 
 def definition_digest(suite: Suite) -> str:
     """Hex SHA-256 of what `weaker` compares: an approval of a weaker definition binds it."""
-    return digest(_deciding(suite))
+    return digest(_plain(suite, *_WEIGHED_APART))
 
 
 def same_verdicts(before: Suite, now: Suite) -> bool:
     """Whether two suites give the same verdicts on the same scores. Where the baseline is found does not count."""
-    then, other = (_plain(suite) for suite in (before, now))
-    for plain in (then, other):
-        for name in ("baseline", "approval", "approvals"):
-            plain.pop(name, None)
-        plain.pop("dataset", None)  # both are planned on this change's dataset
-    return then == other
+    left_out = ("baseline", "approval", "approvals", "dataset")  # both are planned on this change's dataset
+    return _plain(before, *left_out) == _plain(now, *left_out)
 
 
 def with_subjects_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
@@ -149,8 +147,8 @@ def _same(own: CheckResult, other: CheckResult) -> bool:
     return groups[0] == groups[1] and all(getattr(own, name) == getattr(other, name) for name in fields)
 
 
-def _plain(suite: Suite) -> dict[str, Any]:
-    """A suite as nested mappings, with checks and waivers by name and without keys that are not set."""
+def _plain(suite: Suite, *left_out: str) -> dict[str, Any]:
+    """A suite as nested mappings, with checks and waivers by name and without keys that are not set, or left out."""
     data = suite.model_dump(mode="json", by_alias=True, exclude_none=True)
     data["checks"] = {check.pop("id"): check for check in data["checks"]}
     waivers = data.pop("waivers", [])
@@ -164,12 +162,8 @@ def _plain(suite: Suite) -> dict[str, Any]:
         }
         for approval in data.pop("approvals", [])
     }
-    data.pop("model", None)  # the checkpoint is what is judged: a change may edit it without editing the gate
-    return data
-
-
-def _deciding(suite: Suite) -> dict[str, Any]:
-    return {name: value for name, value in _plain(suite).items() if name not in ("dataset", "anchor", "approvals")}
+    # the checkpoint is what is judged: a change may edit it without editing the gate
+    return {name: value for name, value in data.items() if name not in ("model", *left_out)}
 
 
 def _differences(path: tuple[str, ...], before: Any, now: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

@@ -14,7 +14,7 @@ from fairgate.gate.selftest.finding import Finding, of_error, ok, trouble, warni
 from fairgate.ground.errors import BaselineError, FairgateError
 from fairgate.probes import read_scores, scores_digest
 from fairgate.records import Against, CheckResult, GroupResult, RunRecord, item_name
-from fairgate.suites import LoadedSuite, Settings, advice, blind_spots, probe_digests
+from fairgate.suites import LoadedSuite, Settings, advice, blind_spots
 
 SOON: Final = timedelta(days=14)
 """A waiver that ends within these is worth a word."""
@@ -124,12 +124,8 @@ def _record(
     """A saved record: its own scores, the same data and probes; else whether its checkpoint can be scored again."""
     record = reports.read_results(files.results)
     where = files.origin or str(spec)
-    digests = probe_digests(prepared.loaded.suite)
-    compared = {
-        planned.check.probe: digests[planned.check.probe] for planned in prepared.planned if planned.check.no_worse_than
-    }
     gate.require_intact(prepared.dataset, settings, prepared.root, None)
-    differs = mismatch(record, gate.dataset_info(prepared.dataset), [compared])
+    differs = mismatch(record, gate.dataset_info(prepared.dataset), [gate.compared_probes(prepared)])
     if differs is None:
         scores = read_scores(files.scores, prepared.dataset.index)
         require_own_scores(record, scores_digest(scores), where)
