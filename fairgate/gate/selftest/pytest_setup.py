@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import configparser
 import importlib.util
 import os
 import re
 import shlex
 import sys
 import tempfile
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fairgate.gate.selftest.finding import TOOK_TOO_LONG, Finding, ok, run, trouble, warning
 from fairgate.ground.errors import suggestion
@@ -23,14 +21,6 @@ from fairgate.suites import OPTIONS
 AREA: Final = "pytest"
 _COLLECT_SECONDS: Final = 300
 _SELECTING: Final = ("-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--last-failed", "--sw")
-
-_FILES: Final = (
-    ("pytest.ini", "pytest"),
-    (".pytest.ini", "pytest"),
-    ("pyproject.toml", "tool.pytest.ini_options"),
-    ("tox.ini", "pytest"),
-    ("setup.cfg", "tool:pytest"),
-)
 
 
 def look_at_pytest(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
@@ -162,30 +152,16 @@ class Ini:
 
 
 def read_ini(root: Path) -> Ini:
-    """The first file that has a section for pytest, as pytest chooses it."""
-    for name, section in _FILES:
-        path = root / name
-        if not path.is_file():
-            continue
-        try:
-            options = _options(path, section)
-        except (OSError, ValueError, configparser.Error) as error:
-            return Ini(path, broken=str(error).splitlines()[0])
-        if options is not None:
-            return Ini(path, options)
-    return Ini()
+    """What pytest takes as its configuration in a repository, by its own reader."""
+    from _pytest.config import UsageError
+    from _pytest.config.findpaths import locate_config
+    from _pytest.outcomes import Failed
 
-
-def _options(path: Path, section: str) -> dict[str, str] | None:
-    """The options of a file's section for pytest, None where it has none."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".toml":
-        tool: Any = tomllib.loads(text).get("tool", {})
-        own = tool.get("pytest", {})
-        options = own.get("ini_options", own)
-        return {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in options.items()} or None
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(text)
-    if parser.has_section(section):
-        return dict(parser.items(section))
-    return {} if path.name in ("pytest.ini", ".pytest.ini") else None
+    try:
+        _, path, options, *_ = locate_config(root, [root])
+    except (UsageError, Failed, OSError, ValueError) as error:
+        text = str(error).splitlines()[0]
+        named = Path(text.partition(":")[0])  # most of pytest's errors start with the file
+        return Ini(named if named.is_file() else root, broken=text)
+    values = {name: getattr(option, "value", option) for name, option in options.items()}  # before pytest 9, plain ones
+    return Ini(path, {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in values.items()})
