@@ -20,7 +20,11 @@ from fairgate.suites import OPTIONS
 
 AREA: Final = "pytest"
 _COLLECT_SECONDS: Final = 300
-_SELECTING: Final = ("-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--last-failed", "--sw")
+_DROPPING: Final = re.compile(
+    r"""(?<!\S)(?:-p\s*no:fairgate|--(?:lf|last-failed|sw)(?!\S)|"""
+    r"""(?:-[km]|--deselect|--ignore|--ignore-glob)[\s=]*(?:'[^']*'|"[^"]*"|\S+))"""
+)
+"""Options of pytest that leave out items, or the plugin, with their values."""
 
 
 def look_at_pytest(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
@@ -87,25 +91,10 @@ def _suspects(ini: Ini) -> list[str]:
 def _dropping(text: str) -> list[str]:
     """The options in a line of `addopts` that deselect items or block the plugin.
 
-    >>> _dropping("-q -k 'not slow' -p no:fairgate --ignore=docs")
+    >>> _dropping("-q -k 'not slow' -p no:fairgate --ignore=docs --maxfail=1")
     ["-k 'not slow'", '-p no:fairgate', '--ignore=docs']
     """
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return [text]
-    findings = []
-    for place, word in enumerate(words):
-        following = words[place + 1] if place + 1 < len(words) else ""
-        name = word.partition("=")[0]
-        if (word == "-p" and following == "no:fairgate") or word == "-pno:fairgate":
-            findings.append("-p no:fairgate")
-        elif name in _SELECTING:
-            takes = "=" not in word and name not in ("--lf", "--last-failed", "--sw")
-            findings.append(shlex.join([word, following] if takes else [word]))
-        elif re.match(r"-[km].", word):
-            findings.append(shlex.quote(word))
-    return findings
+    return [option[0] for option in _DROPPING.finditer(text)]
 
 
 def has_xdist(ini: Ini) -> bool:
