@@ -1,5 +1,5 @@
 """Run what `mutmut run` runs, without starting pytest again for every mutant: tests are collected once, and a fork runs
-those that reach the mutated function, the quickest first.
+those that reach the mutated function: first the ones that killed its other mutants, then the quickest.
 
     mutmut run NAME_OF_ONE_MUTANT && python -m benchmarks.run_mutants 'fairgate.suites.*'
 
@@ -8,11 +8,13 @@ mutmut makes the mutants and notes which tests reach what; the results stand in 
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import os
 import resource
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -29,11 +31,13 @@ SAVED_AFTER = 50
 class Loop:
     """Takes the place of pytest's own loop over the tests that were collected."""
 
-    def __init__(self, patterns: list[str], again: bool) -> None:
+    def __init__(self, patterns: list[str], again: bool, longest: float) -> None:
         self.patterns, self.again = patterns, again
         stats = json.loads(Path("mutmut-stats.json").read_text())
         self.tests: dict[str, list[str]] = stats["tests_by_mangled_function_name"]
-        self.seconds: dict[str, float] = stats["duration_by_test"]
+        seconds = stats["duration_by_test"].items()
+        self.seconds: dict[str, float] = {test: number for test, number in seconds if number <= longest}
+        self.folder, self.kills = Path.cwd(), Counter[tuple[str, str]]()
         self.metas = {path: json.loads(path.read_text()) for path in sorted(Path().rglob("*.py.meta"))}
 
     def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
@@ -41,6 +45,7 @@ class Loop:
         if call.excinfo is not None and call.excinfo.typename != "Skipped" and not item.get_closest_marker("xfail"):
             if not os.environ["MUTANT_UNDER_TEST"]:
                 print(item.nodeid, call.excinfo.exconly(), file=sys.stderr)
+            (self.folder / f"{os.getpid()}.killer").write_text(item.nodeid)
             os._exit(1)
 
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -50,14 +55,14 @@ class Loop:
         waiting: dict[int, tuple[Path, str]] = {}
         for done, (path, name) in enumerate(self._chosen()):
             function = name.rsplit("__mutmut_", 1)[0]
-            reaching = [items[test] for test in self.tests.get(function, []) if test in items]
+            reaching = [items[test] for test in self.tests.get(function, []) if test in items and test in self.seconds]
             if not reaching:
                 self.metas[path]["exit_code_by_key"][name] = 33
                 continue
             if len(waiting) == CHILDREN:
                 self._wait(waiting)
             if not (child := os.fork()):
-                _run(name, sorted(reaching, key=lambda item: self.seconds[item.nodeid]), self.seconds)
+                _run(name, sorted(reaching, key=lambda item: self._order(function, item.nodeid)), self.seconds)
             waiting[child] = path, name
             if done % SAVED_AFTER == 0:
                 self._save()
@@ -87,10 +92,20 @@ class Loop:
                 if open_ and any(fnmatch(name, pattern) for pattern in self.patterns):
                     yield path, name
 
+    def _order(self, function: str, test: str) -> tuple[float, ...]:
+        """First what killed other mutants of the function, or else of its module; then the quickest."""
+        module = function.rpartition(".")[0]
+        return -self.kills[function, test], -self.kills[module, test], self.seconds[test]
+
     def _wait(self, waiting: dict[int, tuple[Path, str]]) -> None:
         child, status = os.wait()
         path, name = waiting.pop(child)
         self.metas[path]["exit_code_by_key"][name] = os.waitstatus_to_exitcode(status)
+        killer = self.folder / f"{child}.killer"
+        if killer.exists():
+            function = name.rsplit("__mutmut_", 1)[0]
+            self.kills.update([(part, killer.read_text()) for part in (function, function.rpartition(".")[0])])
+            killer.unlink()
 
     def _save(self) -> None:
         for path, meta in self.metas.items():
@@ -114,8 +129,13 @@ def _run(mutant: str, items: list[Any], seconds: dict[str, float]) -> None:
 
 
 def main() -> None:
-    again = "--again" in sys.argv
-    patterns = [each for each in sys.argv[1:] if each != "--again"] or ["*"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("patterns", nargs="*", default=["*"], help="of mutants")
+    parser.add_argument("--again", action="store_true", help="those, too, that survived before")
+    parser.add_argument(
+        "--longest", type=float, default=float("inf"), help="seconds of a test; longer ones are left out"
+    )
+    given = parser.parse_args()
     settings = config()
     root = str(Path.cwd())
     os.chdir("mutants")
@@ -123,7 +143,7 @@ def main() -> None:
     set_mutant_under_test("")
     args = ["--rootdir=.", "-q", "-s", "--assert=plain", *settings.pytest_add_cli_args]
     args += settings.pytest_add_cli_args_test_selection
-    sys.exit(int(pytest.main(args, plugins=[Loop(patterns, again)])))
+    sys.exit(int(pytest.main(args, plugins=[Loop(given.patterns, given.again, given.longest)])))
 
 
 if __name__ == "__main__":
