@@ -35,8 +35,8 @@ class Loop:
         self.patterns, self.again = patterns, again
         stats = json.loads(Path("mutmut-stats.json").read_text())
         self.tests: dict[str, list[str]] = stats["tests_by_mangled_function_name"]
-        seconds = stats["duration_by_test"].items()
-        self.seconds: dict[str, float] = {test: number for test, number in seconds if number <= longest}
+        self.known: dict[str, float] = stats["duration_by_test"]
+        self.seconds = {test: number for test, number in self.known.items() if number <= longest}
         self.folder, self.kills = Path.cwd(), Counter[tuple[str, str]]()
         self.metas = {path: json.loads(path.read_text()) for path in sorted(Path().rglob("*.py.meta"))}
 
@@ -51,11 +51,13 @@ class Loop:
     def pytest_runtestloop(self, session: Any) -> bool:
         items = {item.nodeid: item for item in session.items}
         self._clean_run(list(items.values()))
+        unknown = items.keys() - self.known  # newer than mutmut's notes: they may reach anything
         gc.freeze()
         waiting: dict[int, tuple[Path, str]] = {}
         for done, (path, name) in enumerate(self._chosen()):
             function = name.rsplit("__mutmut_", 1)[0]
-            reaching = [items[test] for test in self.tests.get(function, []) if test in items and test in self.seconds]
+            tests = [test for test in self.tests.get(function, []) if test in items and test in self.seconds]
+            reaching = [items[test] for test in (*tests, *unknown)]
             if not reaching:
                 self.metas[path]["exit_code_by_key"][name] = 33
                 continue
@@ -95,7 +97,7 @@ class Loop:
     def _order(self, function: str, test: str) -> tuple[float, ...]:
         """First what killed other mutants of the function, or else of its module; then the quickest."""
         module = function.rpartition(".")[0]
-        return -self.kills[function, test], -self.kills[module, test], self.seconds[test]
+        return -self.kills[function, test], -self.kills[module, test], self.seconds.get(test, 0.0)
 
     def _wait(self, waiting: dict[int, tuple[Path, str]]) -> None:
         child, status = os.wait()
@@ -117,7 +119,7 @@ def _run(mutant: str, items: list[Any], seconds: dict[str, float]) -> None:
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    limit = int(30 + 10 * sum(seconds[item.nodeid] for item in items))
+    limit = int(30 + 10 * sum(seconds.get(item.nodeid, 1.0) for item in items))
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     set_mutant_under_test(mutant)
     try:
