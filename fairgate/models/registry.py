@@ -24,9 +24,10 @@ FAMILIES = REGISTERED.with_modules(
     {
         **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased", "peft")},
         **dict.fromkeys(("embeddings", "labels", "numbers"), "fairgate.models.scores"),
-        **dict.fromkeys(("answers", "detections"), "fairgate.models.answer_table"),
+        "answers": "fairgate.models.answer_table",
         **dict.fromkeys(("vlm", "captions"), "fairgate.models.vlm.family"),
         "detector": "fairgate.models.detection.family",
+        "detections": "fairgate.models.answer_table",
         "classifier": "fairgate.models.classifiers.transformers_classifier",
         "fairface": "fairgate.models.classifiers.fairface_classifier",
         "features": "fairgate.models.features",
