@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fairgate.formulas.statistics import Design, compare_draws, compare_images
+from fairgate.formulas.statistics import Design, compare_draws, compare_images, image_changes
 from fairgate.formulas.statistics._limits import mean_evidence
 from fairgate.formulas.statistics.answers import chance_given_turned
 from fairgate.formulas.statistics.family import Evidence
@@ -108,3 +108,40 @@ def test_groups_of_answers_on_images_of_their_own_are_held_against_the_chance_of
         assert side.rival(0.0, 0.03).tolist() == [chance_given_turned(4, 30, 0.03), chance_given_turned(3, 40, 0.03)]
         assert side.rival(0.1, 0.03).tolist() == [0.03, 0.03]
     assert of_means(pair(few([-1.0] * 4), few([-1.0] * 4))).under.rival is None
+
+
+def test_the_gap_of_images_in_sets_is_that_of_all_images_however_large_the_sets_are() -> None:
+    sizes = np.array([1, 3, 2, 5, 1, 4, 2, 2])
+    units = np.repeat(np.arange(8), sizes)
+    labels = np.repeat([0, 1, 0, 1, 0, 1, 0, 1], sizes)
+    before, after = rng(1).normal(0.5, 0.1, (2, 20))
+    got = compare_images(after, before, labels, groups=2, design=DESIGN, rng=rng(), draws=50, units=units)
+    assert got.gap is not None
+    for of, values in ((got.gap, after), (got.evidence, after - before)):
+        means = np.array([values[labels == group].mean() for group in range(2)])
+        assert of.mean.tolist() == pytest.approx((means - means.mean()).tolist())
+
+
+def test_changes_of_images_that_are_rounding_are_exactly_0_and_larger_ones_are_kept() -> None:
+    before = np.array([0.1, 0.2, 0.3, 0.7])
+    after = before + np.array([1e-16, -1e-16, 1e-9, 0.0])
+    changes = image_changes(after, before, np.array([0, 0, 1, 1]), groups=2)
+    assert changes[0].tolist() == [0.0, 0.0]
+    assert changes[1].tolist() == pytest.approx([1e-9, 0.0])
+    opposite = image_changes(-before, before, np.array([0, 0, 1, 1]), groups=2)
+    assert opposite[0].tolist() == [-0.2, -0.4]
+
+
+@pytest.mark.parametrize(
+    ("departing", "images", "resampled"), [(7, 20, False), (8, 20, True), (6, 7, True), (5, 7, False)]
+)
+def test_a_group_is_resampled_if_8_images_depart_or_all_differ(departing: int, images: int, resampled: bool) -> None:
+    """Of `images`, so many changed, each by an amount of its own; the other group is resampled either way."""
+    changes = np.append(rng(1).uniform(0.1, 0.2, departing), np.zeros(images - departing))
+    after = np.append(changes, rng(2).normal(0, 0.1, 30))
+    labels = np.repeat([0, 1], [images, 30])
+    got = compare_images(after, np.zeros(len(after)), labels, groups=2, design=DESIGN, rng=rng(), draws=50)
+    assert got.evidence.under.columns.tolist() == ([0, 1] if resampled else [])
+    table = np.full((max(images, 30), 2), np.nan)
+    table[:images, 0], table[:30, 1] = changes, after[images:]
+    assert of_means(table).under.columns.tolist() == ([0, 1] if resampled else [1])
