@@ -15,6 +15,7 @@ NEVER = "no number that occurs lies exactly on the limit"
 SPARE = "only work on values of no weight is spared"
 COPY = "a copy more or less"
 OVERLAP = "pieces overlap: the same numbers, in more time"
+SIDES = "a direction is 1 or -1"
 ALIKE = "two runs of one metric are measured in the same way"
 CHOICE = "more or fewer candidates than were meant: the sort that follows decides"
 
@@ -39,6 +40,7 @@ PATTERNS: list[tuple[str, str]] = [
     (r"np.sort\(.*axis=1\).* => ", DEFAULT),
     (r"cast\(", "a cast does nothing at run time"),
     (r"copy=False.* => ", COPY),
+    (r"out=(score|out|np\.).* => .*(out=None|, \))", "what lies where nothing is written is not read"),
     (r"assume_unique=.* => ", "places are unique: the same answer by a longer way"),
     (r"reshape\(-1, .* => .*reshape\(-2, ", "NumPy takes any negative length for the one that is left"),
 ]
@@ -126,6 +128,42 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("_share_limits", "out=size"): "where every answer was right, or wrong, draws do not vary",
     ("_share_limits", "some = "): "the limit is not read there: it is 0 or 1",
     ("Power.at", "XXiuXX"): "no NumPy type has the kind X",
+    ("mean_evidence", "= None"): "None is as false as False",
+    ("mean_evidence", ">= _SILENT"): NEVER,
+    ("mean_evidence", "< _SILENT"): NEVER,
+    ("mean_evidence", "direction >= 0"): SIDES,
+    ("mean_evidence", "sparse | judged"): "resampled groups are set next, and groups that are not judged left out",
+    ("mean_evidence", "(draws, 1)"): "no group has the column",
+    ("_Hidden.reach", "far, 1.0)"): "resampled groups are set next, and groups that are not judged left out",
+    ("_Answers.z", "direction <"): SIDES,
+    ("_Answers.reach", "direction <"): SIDES,
+    ("are_answers", "lowest, highest = "): "any sample is lower and higher",
+    ("signs", "-1001.0"): NEVER,
+    ("_drawn", "* error"): "the unit cancels in t",
+    ("_drawn", "complete = "): "counted either way: the same numbers, in more time",
+    ("_drawn", "if (complete) and False"): "counted either way: the same numbers, in more time",
+    ("_drawn", "] = None"): "NumPy turns None into NaN, which is no finite t either",
+    ("_drawn", "variance < squares"): NEVER,
+    ("adjusted", ", None, MOST_CERTAIN"): "a score that low has a p of 1 either way",
+    ("adjusted", "-MOST_CERTAIN, None"): "no p is under the least that so many sets can show",
+    ("differences", "same = "): "a shortcut: what differs is looked for otherwise, too",
+    ("_decided", "< design.alpha"): NEVER,
+    ("_decided", "clear = high <= -margin"): NEVER,
+    ("_decided", "own.above <= -margin"): NEVER,
+    ("_decided", "low >= margin"): NEVER,
+    ("_decided", "interval.mean >= 0"): NEVER,
+    ("_decided", "interval.mean <= 0"): NEVER,
+    ("_decided", "own.mean - 0.0"): "only the sign of a zero",
+    ("_sets_needed", "<= -margin"): NEVER,
+    ("_margin_decided", "< comparison.design.alpha"): NEVER,
+    ("_margin_decided", "margin <= margin"): NEVER,
+    ("_in_family", "needed < "): NEVER,
+    ("_settles", "needed < "): NEVER,
+    ("_settles", "<= np.abs(distance)"): NEVER,
+    ("_in_family", "p_worse, 2.0"): "no p alone is above the one in the family",
+    ("compare_means", "4001"): "the count of draws is the caller's",
+    ("PairedResult.sets_to_settle", ">= self.margin"): NEVER,
+    ("PairedResult.margin_to_settle", ">= self.margin"): NEVER,
     ("_side", "lo <= 0"): "an end at 0 is among the ends already",
     ("_side", "0 <= hi"): "an end at 0 is among the ends already",
     ("_settling", "XXfailXX"): "where a group fails, those that fail are all that is chosen from next",

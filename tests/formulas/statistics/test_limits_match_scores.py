@@ -105,7 +105,8 @@ def test_groups_of_answers_on_images_of_their_own_are_held_against_the_chance_of
     evidence = of_means(table)
     for side in (evidence.under, evidence.over):
         assert side.rival is not None
-        assert side.rival(0.0, 0.03).tolist() == [chance_given_turned(4, 30, 0.03), chance_given_turned(3, 40, 0.03)]
+        for p in (0.03, 0.3):
+            assert side.rival(0.0, p).tolist() == [chance_given_turned(4, 30, p), chance_given_turned(3, 40, p)]
         assert side.rival(0.1, 0.03).tolist() == [0.03, 0.03]
     assert of_means(pair(few([-1.0] * 4), few([-1.0] * 4))).under.rival is None
 
@@ -145,3 +146,17 @@ def test_a_group_is_resampled_if_8_images_depart_or_all_differ(departing: int, i
     table = np.full((max(images, 30), 2), np.nan)
     table[:images, 0], table[:30, 1] = changes, after[images:]
     assert of_means(table).under.columns.tolist() == ([0, 1] if resampled else [1])
+
+
+def test_a_resample_that_lacks_a_group_says_that_anything_is_possible_and_too_many_of_them_nothing() -> None:
+    """7 of 20 sets hold the second group: 0.2% of the resamples have no two of them; of 5 sets, 2.4%."""
+    table = rng(1).normal(0, 0.1, (20, 2))
+    for sets, judged in ((7, True), (5, False)):
+        table[:, 1] = np.append(rng(2).normal(0, 0.1, sets), np.full(20 - sets, np.nan))
+        evidence = mean_evidence(table, alpha=0.2, draws=4000, rng=rng(3))
+        assert evidence.judged.tolist() == [True, judged]
+        for side in (evidence.under, evidence.over):
+            assert side.columns.tolist() == ([0, 1] if judged else [0])
+            assert not np.isnan(side.drawn).any()
+            assert (np.isinf(side.drawn).mean(axis=0) > 0).tolist() == ([False, True] if judged else [False])
+            assert (side.drawn[np.isinf(side.drawn)] > 0).all()
