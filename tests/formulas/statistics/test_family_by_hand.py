@@ -60,18 +60,17 @@ def test_a_bound_just_beyond_a_limit_is_refuted_at_alpha_in_a_single_step_and_on
 
 
 def test_the_p_of_answers_is_its_own_and_the_chance_that_each_rival_reaches_it() -> None:
-    """Groups of two comparisons on images of their own, at a margin of 0: rivals of the same comparison count by how
-    many of their answers turned, those of the other by the p itself."""
-    sizes = ((30, 8, 0), (40, 6, 1), (50, 3, 1)), ((45, 12, 0), (35, 4, 0))
+    """Groups of three comparisons on images of their own, at a margin of 0: rivals of the same comparison count by how
+    many of their answers turned, those of the others by the p itself."""
+    sizes = ((40, 6, 1), (30, 8, 0), (50, 3, 1)), ((35, 4, 0), (45, 12, 0)), ((40, 5, 1),)
     parts = [of_means(alone(groups)) for groups in sizes]
     p = adjusted([(part, part.under, 0.0) for part in parts])
-    z = [part.under.z(0.0) for part in parts]
-    first, turned = float(ndtr(-z[1][0])), [[(lost + won, n) for n, lost, won in groups] for groups in sizes]
-    assert first < float(ndtr(-max(z[0].max(), z[1][1])))
-    assert p[1][0] == pytest.approx(first + 3 * first + chance_given_turned(4, 35, first))
-    second = float(ndtr(-z[0][0]))
-    rivals = [chance_given_turned(count, n, second) for count, n in turned[0][1:]]
-    assert p[0][0] == pytest.approx(second + sum(rivals) + second)
+    z = np.concatenate([part.under.z(0.0) for part in parts])
+    assert np.argsort(-z)[:2].tolist() == [4, 1]
+    first, second = float(ndtr(-z[4])), float(ndtr(-z[1]))
+    assert p[1][1] == pytest.approx(first + 4 * first + chance_given_turned(4, 35, first))
+    rivals = [chance_given_turned(lost + won, n, second) for n, lost, won in (sizes[0][0], sizes[0][2])]
+    assert p[0][1] == pytest.approx(second + sum(rivals) + 2 * second)
     assert sum(rivals) < 2 * second
 
 
