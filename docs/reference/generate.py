@@ -1,7 +1,8 @@
 """Write the reference pages that follow from the code: `make generate`.
 
 suite.md comes from the JSON schema of suites and the pytest fixture, metrics.md and probes.md from their registries,
-commands.md from the commands' own help. In other pages it fills in the code that a comment names:
+commands.md from the commands' own help, files.md from the modules' docstrings. In other pages it fills in the code that
+a comment names:
 `<!-- source: FILE CLASS, to METHOD -->`. tests/docs/test_reference.py fails on a stale page.
 """
 
@@ -136,6 +137,29 @@ def commands_page() -> str:
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="fairgate", title="Commands")
     head, _, rest = text.partition("\n")
     return f"{head}\n\n{_WRITTEN}{rest.rstrip()}\n"
+
+
+def files_page() -> str:
+    """Every module of the package by room: the first sentence of its docstring, and its public names."""
+    package = ROOT / "fairgate"
+    sections = [
+        f"# Files\n\n{_WRITTEN}",
+        "What each file of the package is for, by room ([architecture](../architecture.md)).",
+    ]
+    for room in sorted(path for path in package.iterdir() if (path / "__init__.py").is_file()):
+        rows = [_file(path) for path in sorted(room.rglob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
+        sections += [f"## {room.name}", _table(("file", "for", "public names"), rows)]
+    return "\n\n".join(section.strip("\n") for section in sections) + "\n"
+
+
+def _file(path: Path) -> tuple[str, str, str]:
+    tree = ast.parse(path.read_bytes())
+    first = re.split(r"(?<=\.) ", " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split()))
+    purpose = first[0].rstrip(".").replace("|", "/")
+    public = [
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"
+    ]
+    return f"`{path.relative_to(ROOT).as_posix()}`", purpose, " ".join(f"`{name}`" for name in public)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -354,6 +378,7 @@ def pages() -> dict[Path, str]:
         HERE / "metrics.md": metrics_page(),
         HERE / "probes.md": probes_page(),
         HERE / "commands.md": commands_page(),
+        HERE / "files.md": files_page(),
     }
     others = {
         page: page.read_text(encoding="utf-8") for page in sorted(HERE.parent.rglob("*.md")) if page not in written

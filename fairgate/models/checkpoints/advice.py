@@ -211,11 +211,13 @@ def no_weights(folder: Path, name: str, remedy: str, scheme: str | None = None) 
 def other_type(folder: Path, scheme: str, kinds: Sequence[str], use: str = "score") -> ModelError:
     """The error for a model of a type that is none of the `kinds` that an adapter knows."""
     kind = str((read_small_config(folder / "config.json") or {}).get("model_type"))
-    judged = right_uri(folder, scheme) if use in JUDGING else None
+    listed = f"types it knows: {', '.join(kinds)}"
+    if use in JUDGING:
+        listed += f"; of others, config.json has to name a class for this task (`architectures`){table_instead(scheme)}"
     return ModelError(
         f"the model is of type '{kind[:80]}', which the {scheme}: adapter does not {use}.",
         where=str(folder / "config.json"),
-        remedy=judged or f"types it knows: {', '.join(kinds)}",
+        remedy=(right_uri(folder, scheme) if use in JUDGING else None) or listed,
     )
 
 
@@ -284,7 +286,7 @@ def converted(path: Path, scheme: str | None = None) -> str | None:
     """A remedy for a file, or a folder's files, that no family reads: what they are, and how to convert them; None for
     others. With the table of answers that a `scheme` can be judged by instead."""
     names = [path] if path.is_file() else sorted(path.iterdir())
-    forms = [*_FORMATS, *([("*.safetensors", _ONE_FILE)] if path.is_file() or scheme == "diffusion" else [])]
+    forms = [*_FORMATS, *([("*.safetensors", _ONE_FILE)] if scheme == "diffusion" else [])]
     told = next((words for form, words in forms if any(each.match(form) for each in names)), None)
     return None if told is None else f"this holds {told}{table_instead(scheme)}"
 

@@ -106,11 +106,14 @@ def require_no_code(config: Any, where: str, _: Collection[str] = ()) -> None:
             raise _quantized(where)
 
 
+_A_TABLE = "a table of its answers always works: answers:, labels:, detections: or scores:FILE"
+
+
 def _quantized(where: str) -> ModelError:
     return ModelError(
         "the weights are quantized ('quantization_config'), and the code for that may come from a hub.",
         where=where,
-        remedy="save the model dequantized, without the key",
+        remedy=f"save the model dequantized, without the key; {_A_TABLE}",
     )
 
 
@@ -118,8 +121,7 @@ def _own_code(key: str, where: str) -> ModelError:
     return ModelError(
         f"the config names code of its own ('{key}'), which fairgate does not run.",
         where=where,
-        remedy="use a checkpoint whose architecture the library knows, and remove the key; a table of its answers "
-        "always works: answers:, labels:, detections: or scores:FILE",
+        remedy=f"use a checkpoint whose architecture the library knows, and remove the key; {_A_TABLE}",
     )
 
 

@@ -194,9 +194,10 @@ def require_folder(path: Path, within: Path | None = None) -> None:
             "the path is a file, and a model's folder is expected.",
             where=str(path),
             remedy=converted(path)
-            or "name the folder that the model was saved into; weights alone are named with "
-            "their architecture: open_clip:ARCH@FILE, torchvision:ARCH@FILE?labels=FILE; a table always works, such as "
-            "labels:FILE or detections:FILE",
+            or "name the folder that the model was saved into; weights alone are named with their architecture: "
+            "open_clip:ARCH@FILE, torchvision:ARCH@FILE?labels=FILE; those of a diffusion model are loaded by "
+            "PIPELINE.from_single_file(FILE), and saved by save_pretrained; a table always works: labels:FILE, "
+            "detections:FILE",
         )
     if not path.is_dir():
         raise ModelError("the model folder does not exist.", where=str(path), remedy=where_it_may_be(path))

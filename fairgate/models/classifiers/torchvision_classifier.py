@@ -8,6 +8,7 @@ architecture's published weights are evaluated (`Weights.transforms()`). If two 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -143,11 +144,16 @@ def _load(
     key: str | None,
     device: checkpoints.Device,
 ) -> Loaded:
+    import torch
     from torchvision import models
     from torchvision.transforms import InterpolationMode
     from torchvision.transforms._presets import ImageClassification
 
-    build = partial(models.get_model, architecture, weights=None, num_classes=outputs)
+    def build() -> Any:
+        # a RegNet computes its widths with tensors, which the meta device does not have
+        with torch.device("cpu") if architecture.startswith("regnet") else contextlib.nullcontext():
+            return models.get_model(architecture, weights=None, num_classes=outputs)
+
     interpolation = InterpolationMode(pictures["interpolation"])
     transform = ImageClassification(**{**pictures, "interpolation": interpolation})
     what = f"torchvision's {architecture} with {outputs} outputs"

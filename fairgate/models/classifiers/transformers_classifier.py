@@ -6,6 +6,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
@@ -105,6 +107,8 @@ def load(folder: TransformersFolder, device: Device) -> Loaded:
         return {name: made[name][0] for name in made}
 
     def outputs(prepared: Any) -> Any:
+        if len({tuple(value.shape for value in one.values()) for one in prepared}) > 1:  # pictures keep their sides
+            return np.concatenate([outputs([one]) for one in prepared])
         given = {name: torch.stack([one[name] for one in prepared]).to(device.name) for name in prepared[0]}
         return model(**given).logits.float().cpu().numpy()
 

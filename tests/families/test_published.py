@@ -1,0 +1,32 @@
+"""Published layouts are judged as their libraries compute, or refused with the conversion or table to use."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from differential import Compared
+from nightly import some
+from published import TABLE, judge, rows
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn of random weights
+ROWS = rows()
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    return Compared(tmp_path_factory.mktemp("published"))
+
+
+@pytest.mark.parametrize("name", some(list(ROWS), 6))
+def test_a_published_layout_is_judged_as_its_library_computes_or_refused(name: str, compared: Compared) -> None:
+    found = judge(compared, name, ROWS[name])
+    assert found.kind in ("equal", "refused"), found.said
+
+
+def test_the_table_of_published_layouts_has_every_row_and_no_other_outcome() -> None:
+    with TABLE.open(encoding="utf-8", newline="") as handle:
+        table = list(csv.DictReader(handle))
+    assert [row["published"] for row in table] == list(ROWS)
+    assert {row["outcome"] for row in table} <= {"equal", "refused"}
+    assert len(ROWS) >= 190
