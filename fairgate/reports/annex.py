@@ -104,7 +104,7 @@ def _facts(facts: dict[str, str | None]) -> list[str]:
 
 def _by_group(record: RunRecord) -> list[str]:
     unit = words.unit_of(record)
-    checks = markdown_table(checks_table(record.checks, unit), _CLIP) if record.checks else "No check was run."
+    checks = markdown_table(checks_table(record.checks, record), _CLIP) if record.checks else "No check was run."
     verdict = words.verdict_words(record)
     blocks = [f"{escape(verdict[:1].upper() + verdict[1:])}: {words.totals(record)}.", checks]
     for check in record.checks:

@@ -69,8 +69,8 @@ class TableCell:
 @dataclass(frozen=True, slots=True)
 class Line:
     """A row: `name` in full, and as `shown` where that differs. `mark` is the class of the sign of a clear effect;
-    rows of one `heading` are together under it. `verdict` is of what the row is about, `look` a class of the row, and
-    `note` is under the name."""
+    rows of one `heading` are together under it. `verdict` is of what the row is about, and `verdict_name` that verdict
+    in words, if others than its own; `look` is a class of the row, and `note` is under the name."""
 
     name: str
     cells: Sequence[TableCell]
@@ -78,6 +78,7 @@ class Line:
     mark: str | None = None
     heading: str = ""
     verdict: Verdict | None = None
+    verdict_name: str = ""
     look: str = ""
     note: str = ""
 
@@ -222,7 +223,7 @@ def markdown_table(source: Table, clip: int, most: int | None = None) -> str:
     for line in source.rows[:most]:
         name = escape(f"{line.heading}: {line.name}" if line.heading else line.name, clip)
         cells = (escape(f"{line.cells[at].text} {line.cells[at].under}") for at, _ in source.printed)
-        verdict = f"{SYMBOL[line.verdict]} {line.verdict}" if line.verdict else ""
+        verdict = f"{SYMBOL[line.verdict]} {line.verdict_name or line.verdict}" if line.verdict else ""
         rows.append([verdict, f"{name} ({line.note})" if line.note else name, *cells])
     return table(["", source.first, *(escape(column.shown) for _, column in source.printed)], rows)
 

@@ -21,7 +21,7 @@ from fairgate.reports.member_words import taken_words
 from fairgate.reports.next_steps import NextStep, in_artifact, next_steps
 from fairgate.reports.outputs import Output, register
 from fairgate.reports.run_tables import checks_table, groups_table, own_intervals
-from fairgate.reports.sentences import compared_with_nothing, sentence
+from fairgate.reports.sentences import compared_with_nothing, sentence, verdict_name
 
 LEAST_CHARS: Final = 2_000
 
@@ -187,7 +187,7 @@ def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detai
 def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     """Every check that is waived (until when, and why) or watched and did not pass; the numbers of all on demand."""
     lines = [
-        f"- {words.SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {check.verdict}, "
+        f"- {words.SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {verdict_name(check, record)}, "
         f"{escape(run_remarks.excuse_words(check, record), 3 * detail.clip)}"
         for check in waived
         if check.verdict != "pass"
@@ -202,7 +202,7 @@ def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -
 def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
     if not checks or limit == 0:
         return ""
-    text = markdown_table(checks_table(checks, words.unit_of(record)), detail.clip, limit)
+    text = markdown_table(checks_table(checks, record), detail.clip, limit)
     legend = " “–”: not measured, or not tested against a baseline." if "| – |" in text else ""
     more = f" results.json has {len(checks) - limit:,} more." if len(checks) > limit else ""
     notes = "".join(f" {escape(text, detail.clip)}." for text in run_remarks.table_notes(checks[:limit]))

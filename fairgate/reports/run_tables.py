@@ -10,12 +10,12 @@ from typing import Final, TypeVar
 
 from fairgate.ground.errors import clean
 from fairgate.ground.number_format import interval, number, signed
-from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification
+from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification, RunRecord
 from fairgate.reports import charts
 from fairgate.reports import formatting as words
 from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell, number_cell, p_cell
 from fairgate.reports.run_remarks import DECIDERS
-from fairgate.reports.sentences import by_attribute
+from fairgate.reports.sentences import by_attribute, verdict_name
 
 GroupKey = Callable[[str], tuple[int, ...]]
 T = TypeVar("T")
@@ -108,7 +108,7 @@ def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: flo
     return TableCell(text, shade=round(strength * SHADES), better=better, verdict=group.verdict)
 
 
-def checks_table(checks: Sequence[CheckResult], unit: str) -> Table:
+def checks_table(checks: Sequence[CheckResult], record: RunRecord) -> Table:
     """Checks with their numbers; a bound with whose it is, and what a fair ranker has, which puts it in proportion."""
     lines = []
     for check in checks:
@@ -123,8 +123,9 @@ def checks_table(checks: Sequence[CheckResult], unit: str) -> Table:
             TableCell(f"{check.units:,}"),
         )
         name = f"{check.item} of {group}" if group else check.item
-        lines.append(Line(name, cells, verdict=check.verdict, note=check.excuse or ""))
-    columns = [*map(Column, ("baseline", "now", "change", "bound", "adj. p", f"{unit}s"))]
+        verdict_words = verdict_name(check, record)
+        lines.append(Line(name, cells, verdict=check.verdict, verdict_name=verdict_words, note=check.excuse or ""))
+    columns = [*map(Column, ("baseline", "now", "change", "bound", "adj. p", f"{words.unit_of(record)}s"))]
     return Table((), "Checks", "check", columns, lines)
 
 

@@ -18,7 +18,7 @@ from fairgate.reports.ci import inert
 from fairgate.reports.data_table import fold_name, text_table
 from fairgate.reports.member_words import answer_words, value_words
 from fairgate.reports.next_steps import next_steps
-from fairgate.reports.sentences import compared_with_nothing, lacks_baseline
+from fairgate.reports.sentences import compared_with_nothing, lacks_baseline, verdict_name
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,7 +67,7 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
             numbers = [_stacked(ends, reach, anchored), _stacked(change, tested), _bound(check)]
         else:
             numbers = [_stacked(before, anchored), _stacked(now, reach), change, _bound(check), p]
-        verdict = "no baseline yet" if lacks_baseline(check, record) else check.verdict
+        verdict = verdict_name(check, record)
         rows.append(
             [
                 (_named(check, names), "bold" if check.verdict == "fail" else ""),
@@ -95,7 +95,7 @@ def terminal_summary(
     lines = _surroundings(record)
     told = None if first_baseline else record
     excused = [
-        f"{words.SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, "
+        f"{words.SYMBOL[check.verdict]} {clean(check.item, 120)}: {verdict_name(check, record)}, "
         f"{run_remarks.excuse_words(check, told)}"
         for check in waived
         if check.verdict != "pass" and not (first_baseline and lacks_baseline(check, record))
@@ -259,7 +259,7 @@ def baseline_table(record: RunRecord) -> Table:
             clean(check.item, 80),
             with_interval(number(check.value, check.status), check.lo, check.hi),
             words.bound_words(check),
-            f"{words.SYMBOL[check.verdict]} {check.verdict}{', ' if check.excused else ''}{check.excuse or ''}",
+            ", ".join(filter(None, [f"{words.SYMBOL[check.verdict]} {verdict_name(check, record)}", check.excuse])),
         ]
         for check in record.checks
     ]

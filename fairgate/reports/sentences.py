@@ -83,6 +83,11 @@ def lacks_baseline(check: CheckResult, record: RunRecord) -> bool:
     return record.baseline is None and facts == ("no_worse_than", "inconclusive", None, "baseline")
 
 
+def verdict_name(check: CheckResult, record: RunRecord) -> str:
+    """The verdict as a table has it: `no baseline yet` where that is all that is missing."""
+    return "no baseline yet" if lacks_baseline(check, record) else check.verdict
+
+
 def by_attribute(check: CheckResult) -> list[tuple[str | None, list[GroupResult]]]:
     """The groups of a check by what they are groups of, in the order of attributes, the worst first in each."""
     only = check.over if check.over and "; " not in check.over else None  # one attribute, or one crossing

@@ -145,12 +145,13 @@ def _bad_ends(result: CheckResult, check: Check) -> Sequence[float | None]:
 
 
 def proposal_lines(bounds: Mapping[str, float], suite: Suite, *, written: bool) -> list[str]:
-    """What is proposed, a line a check, with the bound that it replaces."""
+    """What is proposed, a line a check, with the bound that it replaces; nothing for a suite without bounds."""
+    checks = {check.id: check for check in suite.checks if check.rule != "no_worse_than"}
     if not bounds:
-        return ["no bound of the suite can be tightened to what was measured here"]
-    head = "bounds written into the suite" if written else "bounds that this checkpoint meets (`--propose` writes them)"
-    checks = {check.id: check for check in suite.checks}
+        return ["no bound of the suite can be tightened to what was measured here"] if checks else []
+    head = "bounds written into the suite" if written else "stricter bounds that are met (`--propose` writes them)"
+    old = "was" if written else "in the suite"
     return [
         f"{head}, from the worst group's interval:",
-        *(f"  {id_}: {checks[id_].rule}: {bound:.2f}  (now {checks[id_].bound:g})" for id_, bound in bounds.items()),
+        *(f"  {id_}: {checks[id_].rule}: {bound:.2f}  ({old} {checks[id_].bound:g})" for id_, bound in bounds.items()),
     ]

@@ -77,6 +77,10 @@ def test_a_check_that_only_lacks_a_baseline_says_so_in_its_row(record: RunRecord
     assert "? no baseline yet" in _printed(first, 80)
     assert "inconclusive" not in _printed(first)
     assert "without a baseline yet" in terminal_summary(first, first_baseline=True)[-1]
+    for page in (render_comment(first), render_html(first, None)):
+        text = re.sub(r"<[^>]+>", "", page)
+        assert "? no baseline yet" in text
+        assert "? inconclusive" not in text
 
 
 def test_long_names_of_checks_break_at_hyphens_and_before_the_subject() -> None:

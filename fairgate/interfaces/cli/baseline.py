@@ -86,7 +86,7 @@ def update(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         bounds = suites.proposed_bounds(evaluation.record, loaded.suite)
         if propose:
             suites.write_bounds(loaded.path, bounds)
-        typer.echo("\n".join(suites.proposal_lines(bounds, loaded.suite, written=propose)))
+        echo_prose(suites.proposal_lines(bounds, loaded.suite, written=propose))
 
 
 @baseline_app.command()

@@ -66,7 +66,7 @@ def test_a_first_baseline_proposes_the_bad_end_of_the_worst_interval(toy: Toy) -
     by_job = [check.lo for check in record.checks if check.id == "fairness-by-job"]
     worst = min(lo for lo in by_job if lo is not None)
     assert len(by_job) == 2
-    assert f"fairness-by-job: at_least: {math.floor(worst * 100) / 100:.2f} (now 0.85)" in output
+    assert f"fairness-by-job: at_least: {math.floor(worst * 100) / 100:.2f} (in the suite 0.85)" in output
     assert "no-regression: at" not in output
     assert toy.suite.read_bytes() == before, "without --propose, nothing is written"
     assert "bounds" not in run(toy, "update", "--reason", "again", "--baseline", "none")[1]
