@@ -331,7 +331,7 @@ def _same_file_names(foreign: list[str], keys: list[str]) -> str:
     end = foreign[0].rpartition("/")[2]
     return (
         f"; or, since the file names are the same, import the labels again with {quoted([end])} in the column of "
-        "files, its folder as `--images`, and `--version v2`: then the ends of the paths match"
+        "files, `--version v2` and, for pictures, their folder as `--images`: then the ends of the paths match"
     )
 
 

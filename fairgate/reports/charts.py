@@ -146,6 +146,12 @@ class Scale:
     high: float
     ticks: tuple[Tick, ...]
 
+    @property
+    def few_ticks(self) -> tuple[Tick, ...]:
+        """Every second one, 0 among them, if there are more than a narrow axis has room for."""
+        zero = next((at for at, tick in enumerate(self.ticks) if tick.label == "0"), 0)
+        return self.ticks[zero % 2 :: 2] if len(self.ticks) > 4 else self.ticks
+
     def place(self, value: float) -> float:
         """Position of a value in percent; values beyond the ends, infinite ones too, are at the ends."""
         share = (value - self.low) / (self.high - self.low) if math.isfinite(value) else float(value > 0)

@@ -294,10 +294,10 @@ def regroupings(history: History) -> list[str]:
     for series in history.series:
         points = [point for point in series.points if point.regrouped]
         if points:
-            groups = ", ".join(f"{clean(point.group or '', 60)} at {named(point)}" for point in points[-_MOVES:])
-            before = next((point.group for point in series.points if point.group), None) or ""
-            start = f"of {clean(before, 60)}" if len(points) <= _MOVES else "of several groups"
-            lines.append(f"{clean(series.item, 120)} is {start}, then of {groups}")
+            later = ", ".join(f"from {named(point)} of {clean(point.group or '', 60)}" for point in points[-_MOVES:])
+            first = next((point.group for point in series.points if point.group), None) or ""
+            start = clean(first, 60) if len(points) <= _MOVES else "several groups"
+            lines.append(f"{clean(series.item, 120)}: the number of {start}, {later}")
     return lines
 
 

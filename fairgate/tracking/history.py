@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fairgate.ground.errors import SettingsError, did_you_mean
 from fairgate.ground.number_format import number
-from fairgate.records import History, Move, PastRun, Point, Question, Series, item_name, same_architecture, steps
+from fairgate.records import CROSS, History, Move, PastRun, Point, Question, Series, item_name, same_architecture, steps
 from fairgate.tracking.content import WHOLE, safe_part
 
 
@@ -158,9 +158,9 @@ def _of_its_group(before: Point, now: Point, stem: str) -> Point:
     """`now`, which says so if the number before is another group's, with both groups' numbers at both runs."""
     if before.group is None or now.group is None or before.group == now.group:
         return now
-    start = f"{stem}/group/{now.group}"
+    start = f"{stem}/group/{safe_part(now.group)}"
     was, lo, hi = (before.run.metrics.get(f"{start}{suffix}") for suffix in ("", "/lo", "/hi"))
-    left = now.run.metrics.get(f"{stem}/group/{before.group}")
+    left = now.run.metrics.get(f"{stem}/group/{safe_part(before.group)}")
     regrouped = (
         f"now of {now.group} ({number(was)} → {number(now.value)}), "
         f"before of {before.group} ({number(before.value)} → {number(left)})"
@@ -192,17 +192,18 @@ def _cut(before: PastRun, run: PastRun, part: str) -> str | None:
 
 
 def group_of(metrics: Mapping[str, float], stem: str) -> str | None:
-    """The group whose number is an item's, as MLflow names it; None if it has no groups, or several have this number.
+    """The group whose number is an item's; None if it has no groups, or several have this number.
 
     The number of a comparison in groups is that of the group which settled it: of two runs, perhaps of two groups.
+    MLflow's names have no cross: if all groups are called as `female - dark` there, they are crossed.
     """
     start, value = f"{stem}/group/", metrics.get(stem)
-    names = [
-        name.removeprefix(start)
-        for name, number in metrics.items()
-        if name.startswith(start) and "/" not in name.removeprefix(start) and number == value
-    ]
-    return names[0] if len(names) == 1 else None
+    groups = {name.removeprefix(start): number for name, number in metrics.items() if name.startswith(start)}
+    names = [name for name in groups if "/" not in name]
+    own = [name for name in names if groups[name] == value]
+    if len(own) != 1:
+        return None
+    return own[0].replace(" - ", CROSS) if all(" - " in name for name in names) else own[0]
 
 
 _LEAST = 5e-5

@@ -259,3 +259,12 @@ def test_equal_numbers_still_have_a_line_to_stand_on() -> None:
         line = scale_for([value, value])
         assert line.low < value < line.high
         assert len(line.ticks) >= 2
+
+
+@pytest.mark.parametrize(("ends", "labels"), [((-0.25, 0.0), ["−0.20", "−0.10", "0"]), ((0.0, 0.8), None)])
+def test_a_narrow_axis_labels_every_second_tick_and_zero(ends: tuple[float, float], labels: list[str] | None) -> None:
+    scale = scale_for(ends)
+    few = [tick.label for tick in scale.few_ticks]
+    assert "0" in few
+    assert len(few) <= 4
+    assert labels is None or few == labels

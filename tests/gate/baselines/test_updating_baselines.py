@@ -14,7 +14,7 @@ from fairgate.ground.errors import ScoresError
 from fairgate.interfaces.cli.main import app
 from fairgate.records import GroupResult, RunRecord
 from fairgate.reports import read_results
-from fairgate.suites import changes_between, load_suite, proposed_bounds, weaker, write_bounds
+from fairgate.suites import changes_between, load_suite, proposal_lines, proposed_bounds, weaker, write_bounds
 from fairgate.suites.result import undecided
 
 REASON = "the first one"
@@ -70,6 +70,13 @@ def test_a_first_baseline_proposes_the_bad_end_of_the_worst_interval(toy: Toy) -
     assert "no-regression: at" not in output
     assert toy.suite.read_bytes() == before, "without --propose, nothing is written"
     assert "bounds" not in run(toy, "update", "--reason", "again", "--baseline", "none")[1]
+
+
+def test_a_suite_without_bounds_hears_nothing_of_bounds(toy: Toy) -> None:
+    suite = load_suite(toy.suite, toy.root).suite
+    compared = [check for check in suite.checks if check.rule == "no_worse_than"]
+    assert "no bound" in proposal_lines({}, suite, written=False)[0]
+    assert proposal_lines({}, suite.model_copy(update={"checks": compared}), written=False) == []
 
 
 def test_a_first_baseline_may_name_the_branch_that_has_none_yet(toy: Toy) -> None:

@@ -272,6 +272,29 @@ def test_a_move_is_worse_only_if_the_size_grew_or_a_group_is_behind(
     assert side(series, move) == expected
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "shown"),
+    [
+        ("male - dark", "female - dark", ("male × dark", "female × dark")),
+        ("White", "Asian - Indian", ("White", "Asian - Indian")),
+    ],
+)
+def test_crossed_groups_have_their_cross_again_and_their_numbers_are_found(
+    was: str, now: str, shown: tuple[str, str]
+) -> None:
+    asked = {"gap": Question("group_gap", "higher", "no_worse_than", "baseline", "q")}
+    runs = []
+    for at, worst, numbers in ((1, was, {was: -0.02, now: -0.01}), (2, now, {was: -0.02, now: -0.3})):
+        named = {f"gap/all/group/{name}": number for name, number in numbers.items()} | {"gap/all": numbers[worst]}
+        limits = (("", 0.0), ("/lo", -0.02), ("/hi", 0.02))
+        more = {f"{name}{end}": x + add for name, x in named.items() for end, add in limits}
+        runs.append(a_run(at, more=more, asked=asked))
+    found = history(*runs, check="gap")
+    moved, regrouped = terminal_lines(found)[1:3]
+    assert moved.startswith(f"  gap of {shown[1]} −0.010 → −0.300")
+    assert regrouped == f"gap: the number of {shown[0]}, from 0000002 of {shown[1]}"
+
+
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_reader_sees_that_the_group_changed_and_how_its_number_moved(width: int) -> None:
     asked = {"nobody-falls-behind": Question("group_gap", "higher", "no_worse_than", "baseline", "q")}
@@ -286,7 +309,7 @@ def test_the_reader_sees_that_the_group_changed_and_how_its_number_moved(width: 
     moved, regrouped = terminal_lines(found)[1:3]
     item = "nobody-falls-behind[flight attendant]"
     assert moved == f"  {item} of dark −0.010 → −0.300, −0.290 where the intervals allow 0.028: worse"
-    assert regrouped == f"{item} is of light, then of dark at 0000002"
+    assert regrouped == f"{item}: the number of light, from 0000002 of dark"
     assert regrouped in history_html(found)
     assert "╎" not in sparkline(found.series[0])
     shown = table_text(found, width)
