@@ -138,22 +138,6 @@ def _reads_as_number(value: object) -> bool:
         return False
 
 
-def declared_logit_scale(options: Mapping[str, str], uri: str) -> float | None:
-    """What multiplies cosines, from a URI's options; None where it is not there. Raises ScoresError."""
-    scale = options.get("logit_scale")
-    try:
-        number = None if scale is None else float(scale)
-    except ValueError:
-        number = float("nan")
-    if number is not None and not (np.isfinite(number) and number > 0):
-        raise ScoresError(
-            f"logit_scale is '{scale}', not a positive number.",
-            where=uri,
-            remedy="use logit_scale=100 (usual for CLIP)",
-        )
-    return number
-
-
 def read_table(
     path: Path,
     index: ImageIndex,

@@ -28,7 +28,7 @@ from fairgate.models.checkpoints import read_options, require_file, resolve, spl
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Predicted, Request, log_softmax, register
 from fairgate.models.distinct import equal_columns
 from fairgate.models.family import Precomputed, TableFamily, table_digest
-from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table, read_texts
+from fairgate.models.score_table import ScoreTable, read_table, read_texts
 from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
 
 CONFIDENCE = "_confidence"
@@ -66,7 +66,23 @@ def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float
             remedy="append ?values=cosine, ?values=probability, ?values=frequency (shares of sampled answers) or "
             "?values=logit (100 x cosine is a logit)",
         )
-    return cast(Values, values), declared_logit_scale(options, uri)
+    return cast(Values, values), _declared_logit_scale(options, uri)
+
+
+def _declared_logit_scale(options: Mapping[str, str], uri: str) -> float | None:
+    """What multiplies cosines, from a URI's options; None where it is not there. Raises ScoresError."""
+    scale = options.get("logit_scale")
+    try:
+        number = None if scale is None else float(scale)
+    except ValueError:
+        number = float("nan")
+    if number is not None and not (np.isfinite(number) and number > 0):
+        raise ScoresError(
+            f"logit_scale is '{scale}', not a positive number.",
+            where=uri,
+            remedy="use logit_scale=100 (usual for CLIP)",
+        )
+    return number
 
 
 class _OneTable:
@@ -232,7 +248,7 @@ class EmbeddingTables(TableFamily):
     def open(self, request: Request) -> PrecomputedEmbeddings:
         """Open both tables. Raises ScoresError: unreadable, images missing or foreign, dimensions that differ."""
         address, options = split_options(request.uri, request.address, ("logit_scale",), ScoresError)
-        scale = declared_logit_scale(options, request.uri)
+        scale = _declared_logit_scale(options, request.uri)
         folder = resolve(address, request.base)
         files = {name: _file(folder, name) for name in ("images", "texts")}
         fingerprint = digest({name: sha256_file(path) for name, path in files.items()} | {"logit_scale": scale})
