@@ -110,9 +110,12 @@ def _untracked(move: Move) -> str:
 def move_words(series: Series, move: Move) -> str:
     """`fairness 0.912 → 0.861, −0.051 where the intervals allow 0.021: worse`, with the group that it is of."""
     judged = f": {verdict}" if (verdict := side(series, move)) else ""
+    change, allowed = signed(move.delta), number(move.allowed)
+    if change[1:] == allowed:  # a fourth decimal tells them apart
+        change, allowed = f"{move.delta:+.4f}".replace("-", "−"), f"{move.allowed:.4f}"
     return (
         f"{clean(series.item, 120)}{_of(move.after)} {number(move.before.value)} → {number(move.after.value)}, "
-        f"{signed(move.delta)} where the intervals allow {number(move.allowed)}{judged}"
+        f"{change} where the intervals allow {allowed}{judged}"
     )
 
 

@@ -256,14 +256,14 @@ def baseline_table(record: RunRecord) -> Table:
     """Every check's value in a baseline's record."""
     rows = [
         [
-            clean(check.item, 80),
+            fold_name(check.item, _NARROW_CHECK),
             with_interval(number(check.value, check.status), check.lo, check.hi),
             words.bound_words(check),
             ", ".join(filter(None, [f"{words.SYMBOL[check.verdict]} {verdict_name(check, record)}", check.excuse])),
         ]
         for check in record.checks
     ]
-    return text_table(("~check", ">value", ">bound", ">verdict"), rows, padding=(0, 1))
+    return text_table(("check", ">value", ">bound", "verdict"), rows, padding=(0, 1, 0, 0))
 
 
 def difference_lines(before: RunRecord, now: RunRecord) -> list[str]:

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from fairgate.records import Coverage, MemberResult, RunRecord
 from fairgate.reports import (
+    baseline_table,
     fitted,
     github_annotations,
     junit_properties,
@@ -81,6 +82,15 @@ def test_a_check_that_only_lacks_a_baseline_says_so_in_its_row(record: RunRecord
         text = re.sub(r"<[^>]+>", "", page)
         assert "? no baseline yet" in text
         assert "? inconclusive" not in text
+
+
+def test_a_baselines_table_fits_eighty_columns_too(record: RunRecord) -> None:
+    console = Console(width=80, file=io.StringIO(), force_terminal=False)
+    console.print(baseline_table(record))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "…" not in shown
+    assert [line for line in shown.splitlines() if len(line.split()) == 1 and len(line.strip()) < 4] == []
 
 
 def test_long_names_of_checks_break_at_hyphens_and_before_the_subject() -> None:

@@ -9,7 +9,7 @@ from PIL import Image
 
 from fairgate.records.history import History, PastRun, Question
 from fairgate.reports.history_page import draw, history_html
-from fairgate.reports.history_text import history_table, side, sparkline, terminal_lines
+from fairgate.reports.history_text import history_table, move_words, side, sparkline, terminal_lines
 from fairgate.tracking import suite_history
 
 
@@ -270,6 +270,18 @@ def test_a_move_is_worse_only_if_the_size_grew_or_a_group_is_behind(
     (series,) = history(*runs, check="gap").series
     (move,) = series.moves
     assert side(series, move) == expected
+
+
+def test_a_change_that_rounds_to_what_is_allowed_has_a_fourth_decimal() -> None:
+    asked = {"gap": Question("group_gap", "higher", "no_worse_than", "baseline", "q")}
+    limits = (("", 0.0), ("/lo", -0.0005), ("/hi", 0.0005))
+    runs = [
+        a_run(at, more={f"gap/all{end}": value + add for end, add in limits}, asked=asked)
+        for at, value in ((1, 0.001), (2, 0.002))
+    ]
+    (series,) = history(*runs, check="gap").series
+    words = [move_words(series, move) for move in series.moves]
+    assert words == ["gap 0.001 → 0.002, +0.0010 where the intervals allow 0.0007: better"]
 
 
 @pytest.mark.parametrize(
