@@ -201,6 +201,7 @@ def test_what_harms_is_the_other_way_than_the_metric_is_good(better: str, harm: 
     part = compare(LOADED, check, cell(2), *sides, None, sets)
     (result,) = decide_family([part], LOADED.decision)
     assert (result.harm, part.blank.harm) == (harm, harm)
+    assert part.span == check.spec.highest - check.spec.lowest
     assert result.verdict.tolist() == (["pass", "fail"] if harm == "lower" else ["fail", "pass"])
 
 
