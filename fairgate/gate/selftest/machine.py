@@ -20,6 +20,7 @@ from fairgate.gate.baselines import Repository
 from fairgate.gate.selftest.finding import TOOK_TOO_LONG, Finding, of_error, ok, run, trouble, warning
 from fairgate.ground.errors import BaselineError, DatasetError, DeviceError, SettingsError, TrackingError
 from fairgate.ground.git import git_output
+from fairgate.ground.number_format import share_words
 from fairgate.models import KEY_VARIABLE, CacheWarning, cache_key, require_cache_outside
 from fairgate.tracking import redact, session, sqlite_path, waiting
 from fairgate.version import __version__
@@ -149,7 +150,8 @@ def look_at_git(root: Path, refs: list[str]) -> list[Finding]:
             return [trouble("git", what, where=str(root), remedy=remedy)]
         remedy = "runs are recorded without a commit; `git init` to have one"
         return [warning("git", what, where=str(root), remedy=remedy)]
-    findings = [ok("git", f"whole history, {git_output(root, 'rev-list', '--count', 'HEAD') or 'no'} commits")]
+    commits = int(git_output(root, "rev-list", "--count", "HEAD") or 0)
+    findings = [ok("git", f"whole history, {share_words(commits, 'commit')}")]
     if shallow == "true":
         remedy = "fetch all of it: `git fetch --unshallow`, in GitHub Actions `fetch-depth: 0` for actions/checkout"
         what = "the clone is shallow: merge bases and the steps of history are missing."
