@@ -229,9 +229,13 @@ def markdown_table(source: Table, clip: int, most: int | None = None) -> str:
 
 
 def fold_name(item: str, width: int) -> str:
-    """Lines of at most a column's `width`, broken after a hyphen or a space or before a bracket where there is one."""
+    """Lines of at most a column's `width`, broken after a hyphen or a space or before a bracket or an @ if possible.
+
+    >>> fold_name("no-group-loses@anchor", 16)
+    'no-group-loses\\n@anchor'
+    """
     lines = [""]
-    for piece in re.split(r"(?<=[- ])|(?=\[)", clean(item, 90)):
+    for piece in re.split(r"(?<=[- ])|(?=[\[@])", clean(item, 90)):
         if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
             lines.append("")
         whole = lines.pop() + piece
