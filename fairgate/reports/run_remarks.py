@@ -137,7 +137,7 @@ def _sizes_compared(checks: Sequence[CheckResult]) -> Iterator[Remark]:
 def saturated(checks: Sequence[CheckResult]) -> list[Remark]:
     """Of checks that compare a share with a baseline, or the anchor, that is at an end of its scale, in every group:
     what they cannot see. A run that is compared with nothing is taken for the baseline that it may become."""
-    ends: dict[tuple[str, bool, bool, float], dict[str, bool]] = {}
+    compared: dict[tuple[str, bool, bool, float, bool], list[str]] = {}
     for check in checks:
         spec = own_metrics().get(check.metric)
         parts: list[CheckResult | GroupResult] = [*check.groups] or [check]
@@ -147,7 +147,11 @@ def saturated(checks: Sequence[CheckResult]) -> list[Remark]:
         if len(values) == 1 and (end := values.pop()) in (0.0, 1.0):
             best = (end == 1) == (check.better == "higher")
             whose = "this run" if check.baseline is None else f"the {check.against or 'baseline'}"
-            ends.setdefault((whose, best, spec.turns, end), {})[check.item] = bool(check.groups)
+            name = item_name(check.id, check.about)
+            compared.setdefault((name, best, spec.turns, end, bool(check.groups)), []).append(whose)
+    ends: dict[tuple[str, bool, bool, float], dict[str, bool]] = {}
+    for (name, best, turns, end, grouped), both in compared.items():
+        ends.setdefault((" and ".join(dict.fromkeys(both)), best, turns, end), {})[name] = grouped
     noted = []
     for (whose, best, turns, end), items in ends.items():
         named = listed([clean(item, 120) for item in items], 3)

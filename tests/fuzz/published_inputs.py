@@ -8,6 +8,7 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from uses import placed
@@ -89,6 +90,7 @@ def read(dataset: str, name: str, pictures: Sequence[str] = (), others: Sequence
 
     def use(world: World, data: bytes) -> None:
         from fairgate.data.published import SourceFiles, find_published
+        from fairgate.data.published.source_files import read_image
 
         home = world.root / "reading"
         shutil.rmtree(home, ignore_errors=True)
@@ -104,7 +106,9 @@ def read(dataset: str, name: str, pictures: Sequence[str] = (), others: Sequence
         if published.images_by_url is not None:
             published.images_by_url(files, part)
         for _, row in zip(range(3), published.read(files, part).rows, strict=False):
-            if row.image is not None:
+            if isinstance(row.image, Path):
+                read_image(row.image)
+            elif row.image is not None:
                 row.image()
 
     return use

@@ -36,11 +36,12 @@ def test_a_baseline_at_an_end_of_its_scale_is_named_with_what_the_check_cannot_s
     assert remark.text.startswith(f"{check.item}: {words}")
 
 
-def test_the_anchor_is_called_so_and_only_answers_turn() -> None:
+def test_baseline_and_anchor_are_one_remark_and_only_answers_turn() -> None:
     checks = [compared(1.0, 0.9, against="baseline"), compared(1.0, 0.9, against="anchor")]
-    ours, anchors = saturated(checks)
-    assert ours.text.startswith("by-group: 1.000 in every group of the baseline")
-    assert anchors.text.startswith("by-group@anchor: 1.000 in every group of the anchor")
+    (both,) = saturated(checks)
+    assert both.text.startswith("by-group: 1.000 in every group of the baseline and the anchor, the best")
+    (anchors,) = saturated(checks[1:])
+    assert anchors.text.startswith("by-group: 1.000 in every group of the anchor, the best")
     (of_means,) = saturated([compared(1.0, 0.9, metric="p_true")])
     assert of_means.text.endswith("the best possible value: no gain can show")
 
