@@ -16,7 +16,17 @@ import numpy as np
 from fairgate.builds.part import Chosen
 from fairgate.builds.plan import Ground
 from fairgate.builds.recipes import Recipe
-from fairgate.builds.shard_store import DATASET, Ledger, Places, Watcher, finished_ledgers, storing
+from fairgate.builds.shard_store import (
+    DATASET,
+    EARLIER_CODE,
+    Ledger,
+    Places,
+    Watcher,
+    earlier_code,
+    finished_ledgers,
+    read_part,
+    storing,
+)
 from fairgate.builds.shards import pixel_digest, stored
 from fairgate.data import Manifest, read_manifest, write_dataset
 from fairgate.ground.atomic import atomic_write
@@ -38,7 +48,7 @@ def assemble(name: str, ground: Ground, places: Places, finished: Mapping[str, C
             where=str(places.root),
             remedy=f"see with `fairgate build status {name}` why they were dropped",
         )
-    facts = _facts(name, ground, finished)
+    facts = _facts(name, ground, places, finished)
     for left in places.root.glob(f".*{DATASET}*"):  # of a killed run; this one holds the lock
         shutil.rmtree(left, ignore_errors=True)
     if (existing := _up_to_date(places, facts)) is not None:
@@ -64,7 +74,7 @@ def assemble(name: str, ground: Ground, places: Places, finished: Mapping[str, C
     return manifest
 
 
-def _facts(name: str, ground: Ground, finished: Mapping[str, Chosen]) -> dict[str, Any]:
+def _facts(name: str, ground: Ground, places: Places, finished: Mapping[str, Chosen]) -> dict[str, Any]:
     recipe = ground.recipe
     settings = recipe.settings
     made: dict[str, Any] = {
@@ -76,6 +86,9 @@ def _facts(name: str, ground: Ground, finished: Mapping[str, Chosen]) -> dict[st
     }
     if ground.limit is not None:
         made["limit"] = ground.limit
+    parts = (read_part(places.part(subject, part.name)) for subject in finished for part in recipe.parts())
+    if earlier := {code for recorded in parts for code in earlier_code(recorded)}:
+        made[EARLIER_CODE] = sorted(earlier)
     lineage = {"sets": digest({subject: chosen.chain for subject, chosen in finished.items()})}
     lineage |= {f"model {role}": fingerprint for role, fingerprint in ground.models.items()}
     lineage |= {f"input {role}": fingerprint for role, fingerprint in ground.inputs.items()}

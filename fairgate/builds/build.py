@@ -46,6 +46,7 @@ class Factory:
     """One build of a recipe in `out`. `limit` is the most starting sets of a part, per subject, for trying out.
 
     `params` is the file that names it: for messages. `offload` says where diffusion models lie, and changes no picture.
+    `keep_equal` keeps shards that other code of the recipe made, where the first one, made again, is equal.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Factory:
     watch: Watcher = field(default_factory=Quiet)
     params: Path = PARAMS
     offload: Offload = "none"
+    keep_equal: bool = False
 
     @property
     def places(self) -> Places:
@@ -103,9 +105,12 @@ class Factory:
         for part in self.recipe.parts():
             before, plan = chosen, ground.plan(part, subject, chosen.chain)
             store = ShardStore(self.places.part(subject, part.name), plan)
-            self._set_aside(store, plan, subject, part.name)
             making = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command, self.offload)
-            chosen = making.run(engine if last in (None, part.name) else None)
+            makes = engine if last in (None, part.name) else None
+            if self.keep_equal and makes:
+                making.keep_equal(plan, makes)
+            self._set_aside(store, plan, subject, part.name)
+            chosen = making.run(makes)
             before.let_go()
             if part.name == last:
                 break

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairgate.builds.recipes import Part
-from fairgate.builds.shard_store import Ledger, ShardStore, Watcher, record_of, shard_path, starts_digest
+from fairgate.builds.shard_store import Ledger, ShardStore, Watcher, read_part, record_of, shard_path, starts_digest
 from fairgate.builds.shards import StoredSet, decode, encode
 from fairgate.builds.steps import Meter, SetRows, Trace, run_steps
 from fairgate.engines import Engine, Task
@@ -226,6 +226,28 @@ class PartBuild:
             )
         return chosen
 
+    def keep_equal(self, plan: Mapping[str, Any], engine: Engine) -> None:
+        """Take over shards that other code of the recipe made, if the first of them, made again, has the same content.
+
+        Nothing is done where more than the code has changed, or nothing is there to compare.
+        """
+        recorded = read_part(self.store.folder)
+        was = recorded.get("depends_on")
+        first = next(self.store.ledgers_of(str(recorded.get("plan"))), None)
+        if first is None or not isinstance(was, dict) or was == plan or {**was, "code": plan["code"]} != plan:
+            return
+        sets = next(islice(self._starts(), first.index, None), [])
+        again: list[Ledger] = []
+
+        def done(_: Task, made: tuple[Ledger, bytes | None]) -> bool:
+            again.append(made[0])
+            return True
+
+        engine.run(iter([Task(first.index, (first.index, sets))]), self._bench(), done)
+        if (again[0].starts, again[0].content) == (first.starts, first.content):
+            kept = self.store.take_over(recorded)
+            self.watch.note(f"{self.where}: {kept} shards are kept, for shard {first.index}, made again, is equal")
+
     def _starts(self) -> Iterator[list[SetRows]]:
         """The starting sets of every shard; no more than `limit` sets in all."""
         shards = self.part.shards(self.subject, self.before)
@@ -257,15 +279,17 @@ class PartBuild:
 
     def _make(self, engine: Engine, tasks: Iterator[Task]) -> None:
         self.store.write_facts({"complete": False, "stocked": self.store.stocked})
-        context = self.part.context(self.subject, self.before)
 
         def done(_: Task, made: tuple[Ledger, bytes | None]) -> bool:
             self.store.write(*made)
             self._note(made[0], found=False)
             return self.end is None
 
-        bench = ShardBench(self.part, self.subject, context, self.attributes, self.store.digest, self.offload)
-        engine.run(tasks, bench, done)
+        engine.run(tasks, self._bench(), done)
+
+    def _bench(self) -> ShardBench:
+        context = self.part.context(self.subject, self.before)
+        return ShardBench(self.part, self.subject, context, self.attributes, self.store.digest, self.offload)
 
     def _note(self, ledger: Ledger, found: bool) -> None:
         traces = [record.trace(self.subject) for record in ledger.sets] if self.chooses else []

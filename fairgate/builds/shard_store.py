@@ -22,6 +22,8 @@ from fairgate.ground.errors import RecipeError, did_you_mean, disk_errors
 from fairgate.ground.hashing import digest, read_bounded, sha256_file
 
 PART_FILE = "part.json"
+EARLIER_CODE = "earlier_code"
+"""Digests of the recipe's code before it changed, of shards that were kept since one, made again, was equal."""
 _OURS = re.compile(r"shard-(\d{5,})\.(?:parquet|json)")
 MAX_BYTES = 1 << 28
 
@@ -136,6 +138,9 @@ class ShardStore:
             self.write_facts({"complete": False})
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
+        recorded = read_part(self.folder)
+        if recorded.get("plan") == self.digest and (earlier := earlier_code(recorded)):
+            facts = {EARLIER_CODE: earlier, **facts}
         content = {"plan": self.digest, **facts, "depends_on": self._plan}
         with storing(self.folder):
             atomic_write(self.folder / PART_FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -154,8 +159,24 @@ class ShardStore:
 
     def plan_of_ledgers(self) -> str | None:
         """The plan that the shards here say they were made under, where `part.json` cannot say it; None without any."""
+        return next((ledger.plan for ledger in self.ledgers_of()), None)
+
+    def ledgers_of(self, plan: str | None = None) -> Iterator[Ledger]:
+        """The ledgers here that can be read, in order: those of a plan, or all."""
         ledgers = map(read_ledger, sorted(self.folder.glob("shard-*.json")))
-        return next((ledger.plan for ledger in ledgers if ledger is not None), None)
+        return (ledger for ledger in ledgers if ledger is not None and plan in (None, ledger.plan))
+
+    def take_over(self, recorded: Mapping[str, Any]) -> int:
+        """Let a recorded plan's shards count as this plan's; how many. `part.json` names the code that made them."""
+        earlier = {*earlier_code(recorded), str(recorded["depends_on"].get("code"))} - {self._plan["code"]}
+        ledgers = list(self.ledgers_of(recorded["plan"]))
+        with storing(self.folder):
+            for ledger in ledgers:
+                log = shard_path(self.folder, ledger.index, "json")
+                atomic_write(log, _text(ledger.model_copy(update={"plan": self.digest})))
+        stocked = recorded.get("stocked", recorded.get("shards", 0))
+        self.write_facts({"complete": False, "stocked": stocked, EARLIER_CODE: sorted(earlier)})
+        return len(ledgers)
 
     def write(self, ledger: Ledger, parquet: bytes | None) -> None:
         """Write a shard, then its ledger. Raises RecipeError where the disk does not take them."""
@@ -166,7 +187,7 @@ class ShardStore:
                 path.unlink(missing_ok=True)
             else:
                 atomic_write(path, parquet)
-            atomic_write(log, ledger.model_dump_json(exclude_defaults=True) + "\n")
+            atomic_write(log, _text(ledger))
 
     @property
     def stocked(self) -> int:
@@ -182,6 +203,10 @@ class ShardStore:
             if match and int(match[1]) >= number:
                 with storing(self.folder):
                     path.unlink()
+
+
+def _text(ledger: Ledger) -> str:
+    return ledger.model_dump_json(exclude_defaults=True) + "\n"
 
 
 def shard_path(folder: Path, index: int, suffix: str) -> Path:
@@ -209,6 +234,12 @@ def read_part(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return recorded if isinstance(recorded, dict) else {}
+
+
+def earlier_code(recorded: Mapping[str, Any]) -> list[str]:
+    """The digests under `EARLIER_CODE` of what `part.json` says."""
+    codes = recorded.get(EARLIER_CODE)
+    return [code for code in codes if isinstance(code, str)] if isinstance(codes, list) else []
 
 
 class Watcher(Protocol):

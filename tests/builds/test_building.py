@@ -165,7 +165,48 @@ def test_a_change_of_the_recipes_code_makes_shards_stale(fairgate: Fairgate, mon
     fairgate("toys")
     monkeypatch.setattr("fairgate.builds.plan.code_digest", lambda _: "other code")
     said = fairgate("status", "toys").output
-    assert "baker, pool: made otherwise (the recipe's code); it would be set aside" in said
+    assert "baker, pool: made otherwise (the recipe's code); it would be set aside, or kept if" in said
+
+
+def test_shards_of_earlier_code_are_kept_if_the_first_one_made_again_is_equal(
+    fairgate: Fairgate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fairgate("toys")
+    first, code = fingerprint(), read_manifest(Path("build/toys/dataset")).recipe["code"]
+    files = {path: path.stat().st_mtime_ns for path in Path("build/toys").glob("*/*/shard-*.parquet")}
+    monkeypatch.setattr("fairgate.builds.plan.code_digest", lambda _: "other code")
+    said = fairgate("toys", "--keep-equal").output
+    assert "baker, part 'pool': 10 shards are kept, for shard 0, made again, is equal" in said
+    assert "set aside" not in said
+    assert {path: path.stat().st_mtime_ns for path in Path("build/toys").glob("*/*/shard-*.parquet")} == files
+    assert fingerprint() == first
+    recipe = read_manifest(Path("build/toys/dataset")).recipe
+    assert (recipe["code"], recipe["earlier_code"]) == ("other code", [code])
+    monkeypatch.setattr("fairgate.builds.plan.code_digest", lambda _: "a third")
+    fairgate("toys", "--keep-equal")
+    fairgate("toys")
+    assert read_manifest(Path("build/toys/dataset")).recipe["earlier_code"] == sorted(["other code", str(code)])
+
+
+def test_shards_of_earlier_code_are_set_aside_if_the_first_one_made_again_differs(
+    fairgate: Fairgate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fairgate("toys")
+    monkeypatch.setattr("fairgate.builds.plan.code_digest", lambda _: "other code")
+    for log in Path("build/toys").rglob("shard-00000.json"):
+        log.write_text(json.dumps({**json.loads(log.read_text()), "content": "another"}))
+    said = fairgate("toys", "--keep-equal").output
+    assert "are kept" not in said
+    assert "'baker', part 'pool': what is here was made otherwise (the recipe's code). It is set aside in" in said
+    assert "earlier_code" not in read_manifest(Path("build/toys/dataset")).recipe
+
+
+def test_shards_of_other_settings_are_not_compared(fairgate: Fairgate, folder: Path) -> None:
+    fairgate("toys")
+    (folder / "params.yaml").write_text("builds:\n  toys: {recipe: toy, seed: 1}\n")
+    said = fairgate("toys", "--keep-equal").output
+    assert "are kept" not in said
+    assert "made otherwise (settings seed). It is set aside" in said
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {

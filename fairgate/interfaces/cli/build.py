@@ -62,6 +62,13 @@ def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
             "(each layer is there while it computes: slow). No picture changes but for rounding."
         ),
     ] = "none",
+    keep_equal: Annotated[
+        bool,
+        typer.Option(
+            "--keep-equal",
+            help="If only the recipe's code changed, make each part's first shard again; if equal, keep the part.",
+        ),
+    ] = False,
     limit: Limit = None,
     params: Params = PARAMS,
     out: Out = OUT,
@@ -81,7 +88,7 @@ def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
             remedy="leave it out, or name the GPU: --device cuda",
         )
     with BuildProgress() as progress:
-        factory = builds.Factory(name, recipe, out, limit, progress, params, offload)
+        factory = builds.Factory(name, recipe, out, limit, progress, params, offload, keep_equal)
         if assemble:
             manifest = factory.assemble()
         else:
@@ -152,9 +159,9 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         cells = [harmless(part_state.subject), part_state.part, part_state.state, *numbers, chosen, dropped, work]
         rows.append([*cells, f"{tally.seconds:,.1f}"])
         if part_state.stale:
-            notes.append(
-                f"{part_state.subject}, {part_state.part}: made otherwise ({part_state.stale}); it would be set aside"
-            )
+            remedy = ", or kept if it is equal (--keep-equal)" if part_state.stale == "the recipe's code" else ""
+            what = f"{part_state.subject}, {part_state.part}: made otherwise ({part_state.stale})"
+            notes.append(f"{what}; it would be set aside{remedy}")
     print_table(columns, rows, title=title, width=WIDTH)
     for note in notes:
         typer.echo(harmless(note))
