@@ -246,7 +246,9 @@ class PartBuild:
         engine.run(iter([Task(first.index, (first.index, sets))]), self._bench(), done)
         if (again[0].starts, again[0].content) == (first.starts, first.content):
             kept = self.store.take_over(recorded)
-            self.watch.note(f"{self.where}: {kept} shards are kept, for shard {first.index}, made again, is equal")
+            self.watch.note(
+                f"{self.where}: shard {first.index}, made again, is equal: the finished shards are kept ({kept:,})"
+            )
 
     def _starts(self) -> Iterator[list[SetRows]]:
         """The starting sets of every shard; no more than `limit` sets in all."""

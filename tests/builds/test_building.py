@@ -176,7 +176,7 @@ def test_shards_of_earlier_code_are_kept_if_the_first_one_made_again_is_equal(
     files = {path: path.stat().st_mtime_ns for path in Path("build/toys").glob("*/*/shard-*.parquet")}
     monkeypatch.setattr("fairgate.builds.plan.code_digest", lambda _: "other code")
     said = fairgate("toys", "--keep-equal").output
-    assert "baker, part 'pool': 10 shards are kept, for shard 0, made again, is equal" in said
+    assert "baker, part 'pool': shard 0, made again, is equal: the finished shards are kept (10)" in said
     assert "set aside" not in said
     assert {path: path.stat().st_mtime_ns for path in Path("build/toys").glob("*/*/shard-*.parquet")} == files
     assert fingerprint() == first
@@ -196,7 +196,7 @@ def test_shards_of_earlier_code_are_set_aside_if_the_first_one_made_again_differ
     for log in Path("build/toys").rglob("shard-00000.json"):
         log.write_text(json.dumps({**json.loads(log.read_text()), "content": "another"}))
     said = fairgate("toys", "--keep-equal").output
-    assert "are kept" not in said
+    assert "made again, is equal" not in said
     assert "'baker', part 'pool': what is here was made otherwise (the recipe's code). It is set aside in" in said
     assert "earlier_code" not in read_manifest(Path("build/toys/dataset")).recipe
 
@@ -205,7 +205,7 @@ def test_shards_of_other_settings_are_not_compared(fairgate: Fairgate, folder: P
     fairgate("toys")
     (folder / "params.yaml").write_text("builds:\n  toys: {recipe: toy, seed: 1}\n")
     said = fairgate("toys", "--keep-equal").output
-    assert "are kept" not in said
+    assert "made again, is equal" not in said
     assert "made otherwise (settings seed). It is set aside" in said
 
 
