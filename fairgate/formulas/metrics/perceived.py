@@ -49,7 +49,7 @@ def corrected_shares(perceived: ArrayLike, confusion: ArrayLike) -> CorrectedSha
         )
     totals = known.sum(axis=-1, keepdims=True)
     for name, counts, amounts in (("perceived", seen, seen.sum(axis=-1)), ("confusion", known, totals)):
-        if not (np.isfinite(counts).all() and (counts >= 0).all() and (amounts > 0).all()):
+        if not (np.isfinite(amounts).all() and (counts >= 0).all() and (amounts > 0).all()):
             raise MetricError(
                 f"{name} holds counts that are negative or no numbers, or a row that counts nothing.",
                 where=name,
@@ -69,7 +69,7 @@ def _solved(rates: FloatArray, seen: FloatArray) -> FloatArray:
     except np.linalg.LinAlgError:
         solution = np.full(1, np.nan)
     total = solution.sum(axis=-1, keepdims=True)
-    if not np.isfinite(solution).all() or not (np.maximum(solution, 0.0).sum(axis=-1) > 0).all():
+    if not np.isfinite(solution).all():  # else a share is above 0, as no rate and nothing seen is negative
         raise MetricError(
             "the reader perceives two groups alike, so that their shares cannot be told apart.",
             where="confusion",
@@ -92,7 +92,8 @@ def share_distance(shares: ArrayLike, desired: ArrayLike) -> FloatArray:
     shown, wanted = (np.asarray(table, dtype=np.float64) for table in (shares, desired))
     at_least_two(shown.shape[-1] if shown.ndim else 0)
     if shown.shape[-1:] != wanted.shape[-1:] or not all(
-        np.isfinite(table).all() and (table >= 0).all() and (table.sum(axis=-1) > 0).all() for table in (shown, wanted)
+        np.isfinite(table.sum(axis=-1)).all() and (table >= 0).all() and (table.sum(axis=-1) > 0).all()
+        for table in (shown, wanted)
     ):
         raise MetricError(
             f"shares of shape {shown.shape} and {wanted.shape} are negative, not finite, all 0, or of other groups.",

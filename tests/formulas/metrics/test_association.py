@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from fairgate.formulas.metrics import (
+    SetSums,
     association,
     c_asc,
+    c_asc_of_sums,
     differential_association,
     implicit_association,
+    pair_choices,
     softmax_probability,
     top_k_similarity,
     word_strength,
@@ -93,6 +96,40 @@ def test_scores_far_from_zero_keep_their_digits() -> None:
     np.testing.assert_allclose(c_asc(3.0 * scores, labels, groups=2), c_asc(scores, labels, groups=2), atol=1e-12)
 
 
+def test_each_query_is_measured_as_if_it_were_alone() -> None:
+    rng = stream(6, "alone")
+    scores, labels = rng.standard_normal((2, 40)), rng.integers(0, 2, 40)
+    scores = np.stack([1e12 + scores[0], 1e-6 * scores[1]])  # what one loses by rounding is more than the other has
+    together = c_asc(scores, labels, groups=2)
+    alone = np.concatenate([c_asc(row[None], labels, groups=2) for row in scores])
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
+
+
+def test_sums_of_scores_are_enough_wherever_their_zero_lies() -> None:
+    scores, labels = stream(8, "sums").standard_normal((1, 9)) + 2.0, np.arange(9) % 3
+    found = c_asc_of_sums(
+        scores @ np.eye(3)[labels],
+        [3, 3, 3],
+        np.square(scores).sum(axis=1, keepdims=True),
+        images=9,
+        total=scores.sum(axis=1, keepdims=True),
+    )
+    np.testing.assert_allclose(found, c_asc(scores, labels, groups=3), rtol=1e-12)
+
+
+def test_resampled_sets_have_the_c_asc_of_the_gallery_written_out() -> None:
+    sets, labels = np.array([0, 0, 1, 1, 2, 2, 2]), np.array([0, 1, 2, 0, 2, 1, 0])
+    scores, counts = stream(9, "sets").standard_normal(7) + 5.0, np.array([[1, 1, 1], [3, 0, 2]])
+    sums, images, squares = SetSums.of(scores, labels, sets, groups=3, n_sets=3).drawn(counts)
+    found = c_asc_of_sums(
+        sums, images, squares, images=images.sum(axis=1)[:, None], total=sums.sum(axis=1)[:, None], ddof=0
+    )
+    for row, times in zip(found, counts, strict=True):
+        written = np.repeat(np.arange(7), times[sets])
+        expected = c_asc(scores[None, written], labels[written], groups=3, ddof=0)[0]
+        np.testing.assert_allclose(row, expected, rtol=1e-12)
+
+
 def test_the_query_that_tells_no_images_apart_is_named() -> None:
     scores, labels = stream(2, "queries").standard_normal((7, 30)).astype(np.float32), np.arange(30) % 3
     assert c_asc(scores, labels, groups=3).dtype == np.float64
@@ -163,6 +200,14 @@ def test_s_by_hand_with_ties_halved() -> None:
     assert association([[0.0], [1e6]], [[1e6], [0.0]], soft=True) == 0.5  # without an overflow
 
 
+def test_s_is_the_mean_choice_of_all_pairs() -> None:
+    a, b = [[0.0, 1.0], [2.0, 2.0]], [[np.log(3.0), 1.0, 0.0], [2.0, 0.5, 4.0]]
+    assert pair_choices(a, b)[0].tolist() == [[1.0, 1.0, 0.5], [1.0, 0.5, 0.0]]
+    assert pair_choices(a, b, soft=True)[0, 0, 0] == pytest.approx(0.75)
+    for soft in (False, True):
+        assert pair_choices(a, b, soft=soft).mean() == pytest.approx(association(a, b, soft=soft), rel=1e-12)
+
+
 def test_swapping_the_concepts_mirrors_s() -> None:
     rng = stream(3, "mirror")
     a, b = rng.integers(0, 4, (20, 3)).astype(float), rng.integers(0, 4, (20, 5)).astype(float)
@@ -186,7 +231,7 @@ def test_a_scale_that_would_do_nothing_is_refused(wrong: dict[str, Any]) -> None
 
 def test_s_needs_both_losses_of_the_same_images_and_shares_as_parts() -> None:
     with pytest.raises(MetricError, match="errors_a holds 1 images and errors_b 2"):
-        association([[1.0]], [[1.0], [2.0]])
+        association([[1.0, 3.0]], [[1.0], [2.0]])
     assert differential_association(0.0, 1.0) == -1.0
     for s_x, s_y, named in ((1.1, 0.5, "s_x is 1"), (0.5, -0.1, "s_y is -0"), (float("nan"), 0.5, "s_x is nan")):
         with pytest.raises(MetricError, match=named):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import permutations, product
+from math import comb
+from typing import Any
+
 import numpy as np
 import pytest
 
-from fairgate.formulas.metrics import effect_size, effects, permutation_p
+from fairgate.formulas.metrics import effect_size, effects, permutation_p, permutation_p_of_groups
+from fairgate.ground.errors import MetricError
 
 
 def test_effect_sizes_by_hand() -> None:
@@ -19,6 +24,21 @@ def test_ps_by_hand() -> None:
     assert permutation_p([3.0, 1.0], [2.0, 0.0]) == 2 / 6
     assert permutation_p([0.0], [1.0, 1.0]) == 1.0
     assert permutation_p([1.0, 0.0], [1.0, 0.0]) == 5 / 6  # four ties and one larger; with > it would be 1 / 6
+
+
+def test_targets_that_tie_but_for_rounding_are_no_smaller_at_any_scale() -> None:
+    x, y = np.array([0.1, 0.2]), np.array([0.3, 0.0])  # 0.1 + 0.2 is a little more than 0.3
+    for scale in (2.0**-30, 1.0, 2.0**30):
+        assert permutation_p(scale * x, scale * y) == 4 / 6  # 0.3 twice, 0.4 and 0.5
+        with pytest.raises(MetricError, match="all association scores are the same"):
+            effect_size(scale * x.sum(keepdims=True), scale * y[:1])
+    assert permutation_p([0.0, 0.0], [0.0]) == 1.0
+    with pytest.raises(MetricError, match="all association scores are the same"):
+        effect_size([0.0, 0.0], [0.0])
+
+
+def test_of_many_thousand_partitions_the_most_extreme_one_has_its_share() -> None:
+    assert permutation_p(np.arange(9.0, 17.0), np.arange(9.0)) == 1 / comb(17, 8)
 
 
 def test_ps_are_scipys() -> None:
@@ -40,3 +60,55 @@ def test_drawn_partitions_estimate_what_all_of_them_say(monkeypatch: pytest.Monk
     drawn = permutation_p(x, y, rng=np.random.default_rng(2), draws=4000)
     assert drawn != exact
     assert drawn == pytest.approx(exact, abs=4 * (0.25 / 4000) ** 0.5)
+
+
+def test_partitions_are_counted_up_to_the_limit_and_drawn_from_a_generator_above_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(effects, "MOST_PARTITIONS", 6)
+    assert permutation_p([3.0, 2.0], [1.0, 0.0]) == 1 / 6
+    more = [0.0, 0.0, 0.0]
+    for wrong in ({}, {"rng": np.random.default_rng(0), "draws": 0}):
+        with pytest.raises(MetricError, match="10 partitions are too many to count"):
+            permutation_p(more, [0.0, 0.0], **wrong)
+    for draws in (1, 7):
+        assert permutation_p(more, [0.0, 0.0], rng=np.random.default_rng(0), draws=draws) == 1.0
+
+
+NUMBERS = [3.0, 2.5, 1.0, 0.5, -1.0, 0.0]
+MEMBERS = [[0, 0, 0, 0, 1, 0], [1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 1, 1], [1] * 6, [0] * 6]
+
+
+def _departures(numbers: Any) -> list[float]:
+    """Difference of means over its standard error, but for the deviation that all orders share."""
+    sides = [([], []) for _ in MEMBERS]
+    for group, side in zip(MEMBERS, sides, strict=True):
+        for number, inside in zip(numbers, group, strict=True):
+            side[inside].append(number)
+    return [
+        abs(np.mean(ins) - np.mean(out)) / (1 / len(ins) + 1 / len(out)) ** 0.5 if ins and out else 0.0
+        for out, ins in sides
+    ]
+
+
+@pytest.mark.parametrize("sets", [1, 2])
+def test_ps_of_groups_estimate_those_over_all_orders_within_sets(sets: int) -> None:
+    rows = np.array(NUMBERS).reshape(sets, -1)
+    orders = [sum(order, ()) for order in product(*(permutations(row) for row in rows))]
+    highest = np.array([max(_departures(order)) for order in orders])
+    exact = [(highest >= departure - 1e-9).mean() for departure in _departures(NUMBERS)]
+    found = permutation_p_of_groups(rows, MEMBERS, rng=np.random.default_rng(0), draws=4000)
+    assert found == pytest.approx(exact, abs=4 * (0.25 / 4000) ** 0.5)
+    assert found[3:].tolist() == [1.0, 1.0]
+
+
+def test_the_lowest_p_of_groups_is_that_of_the_observed_order_alone() -> None:
+    numbers, members = np.arange(30.0), [np.arange(30) < 15]
+    assert permutation_p_of_groups(numbers, members, rng=np.random.default_rng(0)).tolist() == [1 / 2000]
+    assert permutation_p_of_groups(numbers, members, rng=np.random.default_rng(0), draws=9).tolist() == [1 / 10]
+
+
+def test_of_many_rows_as_many_orders_are_drawn_as_were_asked_for() -> None:
+    """They are drawn in pieces: of equal numbers every order departs as far as the observed one, and p is 1."""
+    members = [np.arange(700) < 300]
+    assert permutation_p_of_groups(np.zeros(700), members, rng=np.random.default_rng(0)).tolist() == [1.0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairgate.formulas.metrics import intersection_over_union
+from fairgate.ground.errors import MetricError
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,14 @@ def test_overlaps_by_hand(other: list[float], expected: float) -> None:
 def test_a_box_without_area_overlaps_with_none_not_even_itself() -> None:
     flat = [[2, 1, 2, 1], [0, 0, 4, 0]]
     assert intersection_over_union(flat, flat).tolist() == [0.0, 0.0]
+
+
+def test_the_box_that_ends_before_it_begins_is_named() -> None:
+    right, wrong = [[0, 0, 4, 2]] * 3, [[0, 0, 4, 2], [5, 5, 2, 9], [3, 3, 4, 2]]
+    for name, pair in (("boxes", (wrong, right)), ("others", (right, wrong))):
+        with pytest.raises(MetricError, match=f"^2 of {name} end before they begin") as caught:
+            intersection_over_union(*pair)
+        assert caught.value.where == f"{name}: first at pair 1"
 
 
 def test_overlaps_are_torchvisions() -> None:

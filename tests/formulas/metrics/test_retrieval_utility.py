@@ -82,6 +82,11 @@ def test_a_group_is_shown_the_same_whether_k_is_given_or_summed() -> None:
     assert skew_of_counts([3, 3], [10, 10], k=4) == pytest.approx(np.log([1.5, 1.5]))
 
 
+def test_every_row_is_compared_with_its_own_gallery() -> None:
+    found = skew_of_counts([3, 1], [[10, 10], [30, 10]])
+    assert found == pytest.approx(np.array([[np.log(1.5), np.log(0.5)], [0.0, 0.0]]))
+
+
 def test_counts_of_resampled_galleries_feed_every_metric_of_counts() -> None:
     weights = np.array([[1, 1, 1, 1], [3, 0, 1, 0], [0, 0, 0, 4]])
     shown = counts_at_k_weighted(np.array([0, 1, 0, 1]), weights, 3, groups=2)
