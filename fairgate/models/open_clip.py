@@ -34,6 +34,7 @@ from fairgate.models.checkpoints import (
     resolve,
     right_uri,
     split_options,
+    taken_weights,
     versions,
 )
 from fairgate.models.contract import Capability, Request, register
@@ -160,7 +161,8 @@ def _of_file(
         files |= {f"{TOKENIZER}{file}": one for file, one in found.items()}
     _require_closed_configs(files)
     overlay = dict(pictures or {})
-    parts = Parts(architecture, config, overlay, HashedFiles.of(files), architecture, tag, allow_pickle)
+    hashed, adapter = HashedFiles.of(files), taken_weights(path)
+    parts = Parts(architecture, config, overlay, hashed, architecture, tag, allow_pickle, adapter)
     if tag is not None:
         from fairgate.models.open_clip_network import pretrained_settings
 
@@ -210,13 +212,14 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
         raise ModelError(
             "'preprocess_cfg' is no JSON object.", where=str(folder / CONFIG), remedy="write it again, or leave it out"
         )
-    parts = Parts(f"local-dir:{folder}", config, pictures, hashed, None, None, allow_pickle)
+    parts = Parts(f"local-dir:{folder}", config, pictures, hashed, None, None, allow_pickle, taken_weights(folder))
     return _checkpoint(parts, pictures)
 
 
 def _checkpoint(parts: Parts, pictures: Mapping[str, Any]) -> Checkpoint:
     """The model, not loaded. `pictures` is what is known of its preprocessing besides open_clip's defaults."""
     named = {"config": digest(parts.model)} if parts.architecture else {}
+    named |= {"adapter": parts.adapter.files.fingerprint()} if parts.adapter else {}
     of_file = f"architecture {digest(dict(parts.preprocessing))}" if parts.preprocessing else "architecture"
     settings = parts.tag or (of_file if parts.architecture else "config")
     return Checkpoint(

@@ -22,6 +22,7 @@ from fairgate.models.checkpoints import (
     Encoder,
     StateDict,
     encoder_of,
+    merge_adapter,
     of_chain,
     read_state_dict,
     require_finite,
@@ -47,7 +48,10 @@ def load(parts: Parts, device: Device) -> Encoder:
     fitted = _as_open_clip(state, model, str(weights))
     require_fit(fitted, model, str(weights), shown)
     model.load_state_dict(fitted)
-    model.eval().to(device.name)
+    model.eval()
+    if parts.adapter:
+        merge_adapter(model, parts.adapter)
+    model.to(device.name)
     overlay = pretrained_settings(parts.architecture, parts.tag) if parts.architecture and parts.tag else {}
     settings = merge_preprocess_dict(model.visual.preprocess_cfg, overlay)
     transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)

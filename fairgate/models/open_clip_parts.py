@@ -16,7 +16,7 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import HashedFiles
+from fairgate.models.checkpoints import Adapter, HashedFiles
 
 CONFIG = "open_clip_config.json"
 TEXT_FOLDER, TOKENIZER = "text", "tokenizer/"
@@ -39,6 +39,7 @@ class Parts:
     architecture: str | None
     tag: str | None
     allow_pickle: bool
+    adapter: Adapter | None = None
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import shutil
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from classifier_world import LABELS, save_classifier
+from classifier_world import LABELS, save_classifier, save_timm
 from hf_world import save_folder, tiny_tokenizer
-from model_world import PROMPTS, Pictures
+from model_world import PROMPTS, Pictures, save_local_dir
 from nightly import some
 from peft_world import save_adapter
 from PIL import Image
@@ -35,6 +36,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "target_modules": r".*vision_model.*\.(q_proj|v_proj)",
         "rank_pattern": {"layers.0.self_attn.q_proj": 2},
         "alpha_pattern": {"q_proj": 3},
+    },
+    "the expression of Unsloth": {
+        "target_modules": r"(?:.*?(?:vision|image|visual|patch|language|text).*?(?:self_attn|attention|attn|mixer|mlp)"
+        r".*?\.(?:q_proj|fc1))|(?:\bmodel\.layers\.[\d]{1,}(?!.*\.experts\.\d)\..*?(?:self_attn|mlp).*?\."
+        r"(?:(?:q_proj|fc1)))",
+    },
+    "the expression of ms-swift": {
+        "target_modules": r"^(text_model(?=\.).*\.(q_proj|fc1)|(?!(visual_projection))vision_model(?=\.).*\.(fc2))$",
     },
     "one layer, and one whole": {
         "target_modules": ["q_proj"],
@@ -162,11 +171,45 @@ def test_the_uri_names_the_adapter_and_its_base(clip: Path, adapter: Path, pictu
             scorer(f"peft:{adapter}?base={inner}", pictures)
 
 
-def test_a_base_that_is_no_folder_of_transformers_takes_no_adapter(
-    adapter: Path, tmp_path: Path, local_dir: Path, pictures: Pictures
+def test_a_classifier_of_timm_is_judged_with_its_adapter(tmp_path: Path, pictures: Pictures) -> None:
+    model = save_timm("vit_tiny_patch16_224", tmp_path / "vit", img_size=32, depth=2)
+    settings = {"target_modules": ["qkv", "fc1"], "modules_to_save": ["head"]}
+    adapted = save_adapter(model, tmp_path / "adapter", **settings)
+    merged = Path(shutil.copytree(tmp_path / "vit", tmp_path / "merged"))
+    save_file(adapted.merge_and_unload().state_dict(), merged / "model.safetensors")
+    found = scorer(f"peft:{tmp_path / 'adapter'}?base=timm:{tmp_path / 'vit'}", pictures)
+    whole, plain = (scorer(f"timm:{folder}", pictures) for folder in (merged, tmp_path / "vit"))
+    np.testing.assert_allclose(found.log_probabilities(LABELS), whole.log_probabilities(LABELS), atol=1e-6)
+    assert np.abs(found.log_probabilities(LABELS) - plain.log_probabilities(LABELS)).max() > 1e-3
+    assert len({found.fingerprint, whole.fingerprint, plain.fingerprint}) == 3
+
+
+def test_a_clip_of_open_clip_is_judged_with_its_adapter(
+    tmp_path: Path, local_dir: Path, tiny_model: Any, pictures: Pictures
 ) -> None:
-    with pytest.raises(ModelError, match="its base is no such folder"):
-        scorer(f"peft:{adapter}?base=open_clip:local-dir:{local_dir}", pictures)
+    adapted = save_adapter(copy.deepcopy(tiny_model), tmp_path / "adapter", target_modules=["c_fc", "c_proj"])
+    merged = save_local_dir(tmp_path / "merged", adapted.merge_and_unload())
+    found = scorer(f"peft:{tmp_path / 'adapter'}?base=open_clip:local-dir:{local_dir}", pictures)
+    whole, plain = (scorer(f"open_clip:local-dir:{folder}", pictures) for folder in (merged, local_dir))
+    np.testing.assert_allclose(found.logits(PROMPTS), whole.logits(PROMPTS), atol=1e-6)
+    assert np.abs(found.logits(PROMPTS) - plain.logits(PROMPTS)).max() > 1e-3
+    assert len({found.fingerprint, whole.fingerprint, plain.fingerprint}) == 3
+    (tmp_path / "adapter/tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"its own tokenizer.json, which its base does not read"):
+        scorer(f"peft:{tmp_path / 'adapter'}?base=open_clip:local-dir:{local_dir}", pictures)
+
+
+def test_a_base_that_is_no_checkpoint_of_these_libraries_takes_no_adapter(
+    adapter: Path, tmp_path: Path, pictures: Pictures
+) -> None:
+    import torchvision
+
+    model = torchvision.models.squeezenet1_1(num_classes=len(LABELS))
+    save_file(model.state_dict(), tmp_path / "net.safetensors")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS))
+    base = f"torchvision:squeezenet1_1@{tmp_path / 'net.safetensors'}?labels={tmp_path / 'labels.txt'}"
+    with pytest.raises(ModelError, match="transformers, timm or open_clip, and its base takes none"):
+        scorer(f"peft:{adapter}?base={base}", pictures)
 
 
 def test_a_tokenizer_of_its_own_takes_the_place_of_the_bases(clip: Path, adapter: Path, pictures: Pictures) -> None:

@@ -19,6 +19,7 @@ from classifier_world import LABELS, SMALL, processor
 from hf_world import TEXT, VISION, tiny_tokenizer
 from model_world import Pictures
 from nightly import some
+from peft_world import save_adapter
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
@@ -231,6 +232,48 @@ def test_a_classifier_of_a_type_that_is_in_no_list_is_judged_as_the_library_does
     assert wanted.std(axis=0).max() > 100 * near(wanted), "the pictures matter"
     assert scorer.note == "opened by transformers' own class for beit, in a process of its own"
     assert scorer.preparation == "classifier/1 plain 1", "its numbers are cached as of this way"
+
+
+@pytest.mark.usefixtures("isolating")
+@pytest.mark.nightly
+def test_a_model_of_a_type_that_is_in_no_list_is_judged_with_its_adapter(
+    beit: Path, tmp_path: Path, pictures: Pictures
+) -> None:
+    from transformers import AutoModelForImageClassification
+
+    model = AutoModelForImageClassification.from_pretrained(beit)
+    settings = {
+        "target_modules": r"(?!classifier).*\.[\d]{1,}\..*(?:query|q_proj|fc1)",
+        "modules_to_save": ["classifier"],
+    }
+    adapted = save_adapter(model, tmp_path / "adapter", **settings)
+    merged = Path(shutil.copytree(beit, tmp_path / "merged"))
+    adapted.merge_and_unload().save_pretrained(merged)
+    uri = f"peft:{tmp_path / 'adapter'}?base=classifier:{beit}"
+    scorer: Any = open_scorer(uri, pictures, device="cpu", cache=None, batch_size=4)
+    wanted = own_logits(merged, pictures)
+    np.testing.assert_allclose(scorer.outputs(), wanted, atol=near(wanted))
+    assert np.abs(wanted - own_logits(beit, pictures)).max() > 100 * near(wanted)
+    assert "rank 4" in scorer.note
+    assert scorer.fingerprint != open_scorer(f"classifier:{beit}", pictures, device="cpu", cache=None).fingerprint
+
+
+def test_the_process_is_told_of_the_adapter_with_its_files_and_digests(beit: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForImageClassification
+
+    from fairgate.models.checkpoints import adapting, find_adapter
+
+    model = AutoModelForImageClassification.from_pretrained(beit)
+    save_adapter(model, tmp_path / "adapter", target_modules=["classifier"])
+    shutil.copy(beit / "preprocessor_config.json", tmp_path / "adapter")
+    with adapting(find_adapter(tmp_path / "adapter"), "peft:adapter"):
+        found = find_plain(beit, None, "classifier")
+    assert found.files.paths["preprocessor_config.json"].parent == tmp_path / "adapter"
+    told = messages.folder_of_data(json.loads(json.dumps(messages.folder_as_data(found))))
+    assert told.adapter is not None
+    assert found.adapter is not None
+    assert (told.adapter.path, told.adapter.config) == (found.adapter.path, found.adapter.config)
+    assert told.fingerprint == found.fingerprint
 
 
 @pytest.mark.usefixtures("isolating")

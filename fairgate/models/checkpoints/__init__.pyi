@@ -1,6 +1,9 @@
+from .adapters import Adapter as Adapter
 from .adapters import adapting as adapting
 from .adapters import find_adapter as find_adapter
+from .adapters import merge_adapter as merge_adapter
 from .adapters import named_base as named_base
+from .adapters import taken_weights as taken_weights
 from .addresses import hub_folder as hub_folder
 from .addresses import is_hub_id as is_hub_id
 from .addresses import is_rooted as is_rooted
@@ -44,6 +47,7 @@ from .encoder import naming as naming
 from .encoder import of_chain as of_chain
 from .encoder import of_processor as of_processor
 from .encoder import versions as versions
+from .files import IMAGE_CONFIGS as IMAGE_CONFIGS
 from .files import MAX_SIDE as MAX_SIDE
 from .files import TOKENIZER_FILES as TOKENIZER_FILES
 from .files import WEIGHTS as WEIGHTS
@@ -75,7 +79,6 @@ from .torch_runtime import require_device as require_device
 from .torch_runtime import scoring as scoring
 from .torch_runtime import unit_or_error as unit_or_error
 from .transformers_folder import GENERATION_CONFIG as GENERATION_CONFIG
-from .transformers_folder import IMAGE_CONFIGS as IMAGE_CONFIGS
 from .transformers_folder import LOCAL as LOCAL
 from .transformers_folder import TransformersFolder as TransformersFolder
 from .transformers_folder import find_folder as find_folder

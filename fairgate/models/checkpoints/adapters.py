@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairgate.ground.errors import ModelError, did_you_mean, listed
 from fairgate.models.checkpoints.advice import right_uri
-from fairgate.models.checkpoints.files import HashedFiles, read_config, require_weights
+from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config, require_weights
 from fairgate.models.checkpoints.lora_config import MERGE, LoraConfig, Targets, read_lora_config
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _PENDING: ContextVar[Adapter | None] = ContextVar("adapter", default=None)
 
 @contextlib.contextmanager
 def adapting(adapter: Adapter, where: str) -> Iterator[None]:
-    """The folder of transformers that is found inside gets the adapter, merged into it when it is loaded.
+    """The checkpoint that is found inside gets the adapter, merged into it when it is loaded.
 
     Raises ModelError at the end unless exactly one was found: a family whose models are no such folder takes no
     adapter, and of two networks it is open which one is meant.
@@ -60,9 +60,9 @@ def adapting(adapter: Adapter, where: str) -> Iterator[None]:
     finally:
         _PENDING.reset(token)
     if len(adapter.bases) != 1:
-        found = f"opens {listed(adapter.bases)}" if adapter.bases else "is no such folder"
+        found = f"opens {listed(adapter.bases)}" if adapter.bases else "takes none"
         raise ModelError(
-            f"an adapter is merged into one folder that transformers saved, and its base {found}.",
+            f"an adapter is merged into one checkpoint of transformers, timm or open_clip, and its base {found}.",
             where=where,
             remedy="name the model that it was trained on, such as peft:DIR?base=hf:FOLDER (a LoRA of a Stable "
             f"Diffusion is named by diffusion:FOLDER?lora=FILE); or {MERGE}",
@@ -74,6 +74,19 @@ def taken_adapter(folder: Path) -> Adapter | None:
     adapter = _PENDING.get()
     if adapter is not None:
         adapter.bases.append(str(folder))
+    return adapter
+
+
+def taken_weights(path: Path) -> Adapter | None:
+    """As `taken_adapter`, for a base whose way to read texts and pictures stays its own. Raises ModelError for an
+    adapter that brings files that decide it."""
+    adapter = taken_adapter(path)
+    if adapter and (own := sorted(adapter.companions((*TOKENIZER_FILES, *IMAGE_CONFIGS)))):
+        raise ModelError(
+            f"the adapter brings its own {', '.join(own)}, which its base does not read.",
+            where=str(adapter.path),
+            remedy="remove these files, if the model was trained as the base reads texts and pictures",
+        )
     return adapter
 
 

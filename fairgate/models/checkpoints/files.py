@@ -55,6 +55,7 @@ _LIMITS = {
 }
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
+IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 TOKENIZER_FILES = frozenset(
     {
         "tokenizer.json",

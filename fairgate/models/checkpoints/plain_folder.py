@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.ground.errors import ModelError
+from fairgate.models.checkpoints.adapters import CONFIG as ADAPTER_CONFIG
+from fairgate.models.checkpoints.adapters import taken_adapter
 from fairgate.models.checkpoints.advice import TYPES, home_of, read_small_config
 from fairgate.models.checkpoints.closed import require_no_code
-from fairgate.models.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config
+from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config
 from fairgate.models.checkpoints.transformers_folder import (
     GENERATION_CONFIG,
-    IMAGE_CONFIGS,
     SHARDS,
     TransformersFolder,
     companions_in,
@@ -28,7 +29,7 @@ _NOT_READ = frozenset(
 )
 """What a training leaves next to a model, and no library opens."""
 _OF_THE_MODEL = ("config.json", GENERATION_CONFIG, SHARDS)
-_ELSEWHERE = _NOT_READ | TOKENIZER_FILES | {*_OF_THE_MODEL, *IMAGE_CONFIGS}
+_ELSEWHERE = _NOT_READ | TOKENIZER_FILES | {*_OF_THE_MODEL, *IMAGE_CONFIGS, ADAPTER_CONFIG}
 PLAIN_VERSION = 1  # raise it when the isolated process, or what it calls, gives other numbers for the same files
 
 
@@ -47,19 +48,21 @@ def find_plain(folder: Path, processor: Path | None, scheme: str) -> Transformer
     reaches nothing else. Safetensors alone. Raises ModelError, also for a model with code of its own."""
     config = read_config(folder / "config.json", closed=require_no_code)
     refuse_other_weights(folder, config)
-    companions = companions_in(folder, None, processor)
+    adapter = taken_adapter(folder)
+    companions = companions_in(folder, adapter, processor)
     for path in configs_of(companions):
         read_config(path, closed=require_no_code)
     require_image_config(folder, companions, f"{scheme}:FOLDER?processor=FOLDER")
     weights = weights_in(folder, False, scheme)
     own = {name: folder / name for name in _OF_THE_MODEL if (folder / name).is_file()}
-    reading = processor if processor and any((processor / name).is_file() for name in TOKENIZER_FILES) else folder
-    for path in reading.iterdir():
+    places = (adapter.path if adapter else None, processor)
+    own_reading = (each for each in places if each and any((each / name).is_file() for name in TOKENIZER_FILES))
+    for path in next(own_reading, folder).iterdir():
         if path.suffix in _READ and path.is_file() and path.name not in _ELSEWHERE:
             own[path.name] = path
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}
     files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
-    return TransformersFolder(folder, str(config.get("model_type")), config, tuple(weights), files, plain=True)
+    return TransformersFolder(folder, str(config.get("model_type")), config, tuple(weights), files, adapter, plain=True)
 
 
 def code_of(found: TransformersFolder, version: int) -> int | str:

@@ -14,12 +14,11 @@ from fairgate.models.checkpoints.adapters import Adapter, merge_adapter, taken_a
 from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, no_weights, other_type, require_own
 from fairgate.models.checkpoints.closed import require_known_parts
 from fairgate.models.checkpoints.device import Device
-from fairgate.models.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config, require_weights
+from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config, require_weights
 
 _WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 GENERATION_CONFIG = "generation_config.json"
-IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
 _BY_AREA = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 _AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, Embeddings, HashedFiles, diverged, named, naming
+from fairgate.models.checkpoints import Adapter, Device, Embeddings, HashedFiles, diverged, named, naming
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel, Kept
@@ -209,12 +209,21 @@ def loaded_into(
     *,
     allow_pickle: bool = False,
     key: str | None = None,
+    adapter: Adapter | None = None,
 ) -> Loaded:
     """A classifier with the weights under the role `weights`. Raises ModelError where they do not fit, hold no number
-    or would run code; shapes are compared before memory is taken for the model. `key`: of the state dict there."""
+    or would run code; shapes are compared before memory is taken for the model. `key`: of the state dict there;
+    `adapter`: merged into them."""
     import torch
 
-    from fairgate.models.checkpoints import of_chain, on_device, read_state_dict, require_finite, require_fit
+    from fairgate.models.checkpoints import (
+        merge_adapter,
+        of_chain,
+        on_device,
+        read_state_dict,
+        require_finite,
+        require_fit,
+    )
 
     files.require_unchanged()
     path = files.paths["weights"]
@@ -233,7 +242,10 @@ def loaded_into(
         require_finite(state, str(path))
         model = build()
     model.load_state_dict(state)
-    model = model.float().eval().to(device.name)
+    model = model.float().eval()
+    if adapter:
+        merge_adapter(model, adapter)
+    model.to(device.name)
 
     def outputs(prepared: Any) -> Any:
         return model(on_device(prepared, device)).float().cpu().numpy()

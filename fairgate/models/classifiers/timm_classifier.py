@@ -70,16 +70,18 @@ class TimmClassifiers(FolderFamily):
                 remedy="name all outputs, in their order: `label_names` in config.json, or ?labels=FILE",
             )
         files = checkpoints.HashedFiles.of({"weights": folder / WEIGHTS, CONFIG: where})
+        adapter = checkpoints.taken_weights(folder)
+        added = {"adapter": adapter.files.fingerprint()} if adapter else {}
         pictures = _pictures(config, str(where))
         arguments = {**arguments, "num_classes": len(names.own)}
         cfg = _pretrained_cfg(config, str(where))
         built = _Built(architecture, arguments, cfg, config.get("global_pool"), str(where))
         return FixedLabelModel(
             FixedLabelFiles(
-                fingerprint=digest({"files": files.fingerprint(), **said}),
+                fingerprint=digest({"files": files.fingerprint(**added), **said}),
                 identity={"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)},
                 heads={"": names},
-                load=partial(_load, files, built, pictures),
+                load=partial(_load, files, built, pictures, adapter),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **pictures),
             ),
             request,
@@ -240,9 +242,13 @@ class _Built:
 
 
 def _load(
-    files: checkpoints.HashedFiles, built: _Built, pictures: Mapping[str, Any], device: checkpoints.Device
+    files: checkpoints.HashedFiles,
+    built: _Built,
+    pictures: Mapping[str, Any],
+    adapter: checkpoints.Adapter | None,
+    device: checkpoints.Device,
 ) -> Loaded:
     from timm.data.transforms_factory import create_transform
 
     transform = create_transform(**{**pictures, "input_size": tuple(pictures["input_size"])}, is_training=False)
-    return loaded_into(built, files, transform, device, f"timm's {built.architecture}")
+    return loaded_into(built, files, transform, device, f"timm's {built.architecture}", adapter=adapter)

@@ -231,7 +231,8 @@ def _opened(found: TransformersFolder, scheme: str, device: Device, **options: A
     found.files.require_unchanged()
     named = {"name": device.name, "precision": device.precision}
     task = {"scheme": scheme, "device": named, "folder": folder_as_data(found), "options": options}
-    return IsolatedModel(str(found.path), task, found.files.paths.values())
+    added = found.adapter.files.paths.values() if found.adapter else ()
+    return IsolatedModel(str(found.path), task, [*found.files.paths.values(), *added])
 
 
 def isolated_classifier(found: TransformersFolder, device: Device) -> Loaded:

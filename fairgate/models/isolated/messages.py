@@ -107,15 +107,23 @@ def files_of_data(data: Mapping[str, Any]) -> HashedFiles:
 def folder_as_data(found: TransformersFolder) -> dict[str, Any]:
     """A folder that was found and hashed, as plain data."""
     named = {"path": str(found.path), "kind": found.kind, "weights": [str(path) for path in found.weights]}
-    return {**named, "config": dict(found.config), "files": files_as_data(found.files)}
+    adapter = found.adapter and {
+        "path": str(found.adapter.path),
+        "config": found.adapter.config.model_dump(mode="json"),
+        "files": files_as_data(found.adapter.files),
+    }
+    return {**named, "config": dict(found.config), "files": files_as_data(found.files), "adapter": adapter}
 
 
 def folder_of_data(data: Mapping[str, Any]) -> TransformersFolder:
     """The same folder, from that data: a plain one."""
-    from fairgate.models.checkpoints import TransformersFolder
+    from fairgate.models.checkpoints import Adapter, LoraConfig, TransformersFolder
 
     files, weights = files_of_data(data["files"]), tuple(Path(path) for path in data["weights"])
-    return TransformersFolder(Path(data["path"]), data["kind"], data["config"], weights, files, plain=True)
+    adapter = (added := data["adapter"]) and Adapter(
+        Path(added["path"]), LoraConfig(**added["config"]), files_of_data(added["files"])
+    )
+    return TransformersFolder(Path(data["path"]), data["kind"], data["config"], weights, files, adapter, plain=True)
 
 
 def _packed(value: Any, arrays: list[NDArray[Any]]) -> Any:
