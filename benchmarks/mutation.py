@@ -13,6 +13,7 @@ import ast
 import csv
 import difflib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -116,7 +117,7 @@ def _survivor(name: str, functions: dict[str, list[str]]) -> Survivor:
     changes = list(difflib.ndiff(functions[f"{base}__mutmut_orig"], functions[name]))
     before, after = (" ".join(line[2:].strip() for line in changes if line[0] == sign) for sign in "-+")
     function = base.removeprefix("x_").replace("xǁ", "").replace("ǁ", ".").lstrip(".")
-    function = function.removesuffix("_")  # a method that `open_properties` made
+    function = re.sub("(?<!_)_$", "", function)  # a method that `open_properties` made
     return Survivor(function, *_fragments(before, after), reason_for(function, before, after))
 
 

@@ -51,7 +51,7 @@ class _Sparse:
 
     def p_value(self, distance: FloatArray, drawn: FloatArray) -> FloatArray:
         """The smallest level at which the limit of a group clears a bound this far away, 1 where none does."""
-        levels = np.geomspace(min(1.0 / ((self.part or 1.0) * (len(drawn) + 1)), 1.0), 1.0, _LEVELS)
+        levels = np.geomspace(1.0 / ((self.part or 1.0) * (len(drawn) + 1)), 1.0, _LEVELS)
         clears = distance > self.at(drawn, levels)
         p: FloatArray = np.where(clears, levels[:, None], 1.0).min(axis=0)
         return p
@@ -173,7 +173,7 @@ def _centred_sums(samples: Sequence[FloatArray], draws: int, rng: np.random.Gene
     images, (draws, 2) each; of more than `most` images, of so many blocks."""
     centred = [sample - sample.mean() for sample in samples]
     table = np.stack([*centred, *(values**2 for values in centred)], axis=1)
-    sums = resampled_sums(table, draws, rng, leading=len(samples), most=most)
+    sums = resampled_sums(table, draws, rng, most=most)
     return [sums[:, at :: len(samples)] for at in range(len(samples))]
 
 

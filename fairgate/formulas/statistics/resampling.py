@@ -61,8 +61,8 @@ class _Tally:
 class Resamples:
     """Multiplicities that several tests on the same sets share; takes the place of the generator that draws them.
 
-    `Resamples(n_sets, draws, rng)` gives the same results as `rng` itself would, drawn once. One byte or two per set
-    and draw. Two tests on the same resamples are no independent evidence; a correction over a family of them (Holm,
+    `Resamples(n_sets, draws, rng)` gives the same results as `rng` itself would, drawn once. Two bytes per set and
+    draw. Two tests on the same resamples are no independent evidence; a correction over a family of them (Holm,
     Bonferroni) holds under any dependence.
 
     Of more sets than `MOST`, blocks are drawn: the sets are dealt at random into at most `BLOCKS` blocks of one size,
@@ -75,18 +75,16 @@ class Resamples:
     rng: InitVar[np.random.Generator]
     unit: NDArray[np.int64] | None = field(init=False, repr=False, compare=False)
     """(sets,), the block of every set; None if sets are drawn"""
-    _table: NDArray[np.float32] | NDArray[np.uint16] | NDArray[np.uint8] = field(init=False, repr=False, compare=False)
+    _table: NDArray[np.float32] | NDArray[np.uint16] = field(init=False, repr=False, compare=False)
     _tallies: list[_Tally] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self, rng: np.random.Generator) -> None:
-        unit = blocks_of(self.n_sets, rng) if self.n_sets > MOST else None
+        unit = blocks_of(self.n_sets, rng, BLOCKS) if self.n_sets > MOST else None
         units = self.n_sets if unit is None else int(unit.max()) + 1
-        small = np.uint8 if units < 256 else np.uint16
-        table = np.empty((max(self.draws, 0), max(units, 0)), dtype=small if unit is None else np.float32)
+        table = np.empty((max(self.draws, 0), max(units, 0)), dtype=np.uint16 if unit is None else np.float32)
         start = 0
         for chunk in set_count_chunks(units, self.draws, rng):
             table[start : (start := start + len(chunk))] = chunk
-        table.setflags(write=False)
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "_table", table)
 
@@ -96,7 +94,7 @@ class Resamples:
         table = self._units(n_sets, draws)[rows].astype(np.int32)
         return table if self.unit is None else table[:, self.unit]
 
-    def _units(self, n_sets: int, draws: int) -> NDArray[np.float32] | NDArray[np.uint16] | NDArray[np.uint8]:
+    def _units(self, n_sets: int, draws: int) -> NDArray[np.float32] | NDArray[np.uint16]:
         if n_sets != self.n_sets or not 0 < draws <= self.draws:
             raise StatisticsError(
                 f"{draws} resamples of {n_sets} sets were asked of {self.draws} resamples of {self.n_sets} sets.",
@@ -145,8 +143,7 @@ class Resamples:
 
     def _of_units(self, entries: Entries, numbers: FloatArray) -> FloatArray:
         """Sums of numbers (entries,) by what is drawn and group, (sets or blocks, groups)."""
-        sets, groups = entries.shape
-        units = sets if self.unit is None else self._table.shape[1]
+        groups, units = entries.shape[1], self._table.shape[1]
         row = entries.row if self.unit is None else self.unit[entries.row]
         table = np.bincount(row * groups + entries.column, numbers, minlength=units * groups)
         return table.astype(np.float64, copy=False).reshape(units, groups)
@@ -177,11 +174,10 @@ def set_count_chunks(n_sets: int, draws: int, rng: Source) -> Iterator[Counts]:
         yield counts
 
 
-def blocks_of(n_sets: int, rng: np.random.Generator, blocks: int | None = None) -> NDArray[np.int64]:
-    """The block of every set, (sets,): dealt at random into `blocks` at most (None: `BLOCKS`), all of one size but the
-    last."""
+def blocks_of(n_sets: int, rng: np.random.Generator, blocks: int) -> NDArray[np.int64]:
+    """The block of every set, (sets,): dealt at random into so many at most, all of one size but the last."""
     unit = np.empty(n_sets, dtype=np.int64)
-    unit[rng.permutation(n_sets)] = np.arange(n_sets) // -(-n_sets // (blocks or BLOCKS))
+    unit[rng.permutation(n_sets)] = np.arange(n_sets) // -(-n_sets // blocks)
     return unit
 
 
@@ -191,20 +187,18 @@ def most_drawn(rows: int, groups: int) -> int:
     return MOST if rows <= MOST else max(_LEAST, min(BLOCKS, MOST // groups))
 
 
-def resampled_sums(
-    table: FloatArray, draws: int, rng: np.random.Generator, *, leading: int | None = None, most: int | None = None
-) -> FloatArray:
+def resampled_sums(table: FloatArray, draws: int, rng: np.random.Generator, *, most: int) -> FloatArray:
     """Sums of a table (rows, columns) over rows drawn with replacement, as many as there are, (draws, columns).
 
     If few rows differ, as of right-or-wrong answers, how often each pattern is drawn is drawn at once: the distribution
-    is the same, and the time does not grow with the rows. Of `most` other rows (None: `MOST`) blocks are drawn, as
-    `Resamples` does. Rows with the same `leading` columns are the same in all.
+    is the same, and the time does not grow with the rows. Of more than `most` other rows, so many blocks are drawn, as
+    `Resamples` does.
     """
     rows = len(table)
-    if (patterns := _patterns(table, table.shape[1] if leading is None else leading)) is not None:
+    if (patterns := _patterns(table)) is not None:
         first, counts = patterns
         return np.asarray(rng.multinomial(rows, counts / rows, size=draws) @ table[first])
-    if rows <= (most or MOST):
+    if rows <= most:
         return _products(table, draws, rng)
     unit = blocks_of(rows, rng, most)
     mean, units = table.mean(axis=0), int(unit.max()) + 1
@@ -216,11 +210,12 @@ def resampled_sums(
     return np.asarray(rows * mean + _products(blocks, draws, rng))
 
 
-def _patterns(table: FloatArray, leading: int) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """A row of every pattern, in the order of their numbers, and how many rows have it; None if many differ."""
-    most = min(len(table) // _FEW, BLOCKS)
+def _patterns(table: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """A row of every pattern, in the order of their numbers, and how many rows have it; None if many differ. Of five
+    columns at most: the code of a pattern is one integer."""
+    most = min(len(table) / _FEW, BLOCKS)
     code = np.zeros(len(table), dtype=np.int64)
-    for column in table[:, :leading].T:
+    for column in table.T:
         values = np.unique(column)
         if values.size > most:
             return None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from regressions import image_regression
 
-from fairgate.formulas.statistics import image_changes
+from fairgate.formulas.statistics import Design, compare_images, image_changes
 from fairgate.ground.errors import StatisticsError
 
 FIELDS = ("delta", "lo", "hi", "p_adjusted", "n_sets")
@@ -50,11 +50,28 @@ def test_a_cluster_weighs_as_many_images_as_it_has() -> None:
     np.testing.assert_allclose(changes[1], [0.5, 0.7])
 
 
+def test_clusters_of_many_and_few_images_err_as_a_ratio_of_sums_does() -> None:
+    """The candidate's own mean far from 0: what counts is how far the images of a cluster stand from it together."""
+    rng, sizes = np.random.default_rng(2), np.tile([1, 2, 5], 10)
+    units, labels = np.repeat(np.arange(60), np.tile(sizes, 2)), np.repeat([0, 1], sizes.sum())
+    now = 0.7 + rng.normal(0, 0.1, 60)[units] + rng.normal(0, 0.05, units.size)
+    design = Design(0.02, 0.05, "lower")
+    found = compare_images(now, now - 0.1, labels, units=units, groups=2, design=design, rng=rng, draws=20).gap
+    variance = [
+        np.var(np.bincount(units[mine] - first, now[mine] - now[mine].mean()) / sizes.mean(), ddof=1) / 30
+        for mine, first in ((labels == 0, 0), (labels == 1, 30))
+    ]
+    assert found is not None
+    np.testing.assert_allclose(found.error, np.sqrt(sum(variance) / 4))
+    means = [now[labels == group].mean() for group in (0, 1)]
+    np.testing.assert_allclose(found.mean, [(means[0] - means[1]) / 2, (means[1] - means[0]) / 2])
+
+
 def test_a_group_of_one_cluster_cannot_be_compared() -> None:
     with pytest.raises(StatisticsError, match="fewer than two images show the groups"):
         image_changes(np.ones(4), np.zeros(4), [0, 0, 1, 1], groups=2, units=[7, 7, 8, 9])
 
 
 def test_units_of_another_shape_are_refused() -> None:
-    with pytest.raises(StatisticsError, match=r"units \(3,\)"):
+    with pytest.raises(StatisticsError, match=r"and \(4,\), units \(3,\)\.\n"):
         image_changes(np.ones(4), np.zeros(4), [0, 0, 1, 1], groups=2, units=[7, 7, 8])

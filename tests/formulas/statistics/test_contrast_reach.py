@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from fairgate.formulas.statistics.regression import _Sparse
 
-ERROR, FREEDOM = np.array([0.1, 0.2]), np.array([30.0, 4.0])
+ERROR, FREEDOM = np.array([0.1, 0.2]), np.array([30.0, 2.0])
 LEVERAGE = np.array([[0.5, 0.1], [0.25, 0.3]])
 DEPARTING, N_SPARSE = np.array([2, 0]), np.array([40, 25])
 DRAWN = np.sort(np.abs(np.random.default_rng(0).standard_t(5, (999, 2))), axis=0)
@@ -31,8 +31,8 @@ def by_hand(level: float, part: float) -> np.ndarray:
 
 @pytest.mark.parametrize("part", [0.5, 0.0])
 def test_limits_add_the_noise_of_dense_groups_to_what_sparse_ones_hide(part: float) -> None:
-    found = reach(part).at(DRAWN, np.array([0.02, 0.05, 0.3]))
-    np.testing.assert_allclose(found, [by_hand(level, part) for level in (0.02, 0.05, 0.3)])
+    levels = np.array([0.003, 0.02, 0.05, 0.3, 0.9998])
+    np.testing.assert_allclose(reach(part).at(DRAWN, levels), [by_hand(level, part) for level in levels.tolist()])
 
 
 @pytest.mark.parametrize("part", [0.5, 0.0])

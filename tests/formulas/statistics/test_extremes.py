@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from fairgate.formulas.metrics import counts_at_k_weighted, skew_of_counts
@@ -198,6 +198,12 @@ def test_a_share_that_no_draw_moves_has_the_limits_of_its_places(share: float) -
     assert 0.03 < found.hi - skew.max() < 0.2
 
 
+def test_a_share_that_draws_move_by_little_has_limits_as_near() -> None:
+    shares = np.array([0.5, 0.25])
+    found = given(extreme_interval(shares, symmetric([1e-7, 1e-7], shares), n_sets=10, trials=20))
+    assert [found.hi, found.lo] == pytest.approx([0.5 + 1.96e-7, 0.5 - norm.isf(sidak(0.025, 2)) * 1e-7], abs=1e-9)
+
+
 def test_no_largest_skew_lies_below_0_and_no_smallest_above() -> None:
     draws = np.log(symmetric([0.1, 0.1], [0.5, 0.5]) * 2)
     how: dict[str, Any] = {"k": 20, "images": [50, 50], "n_sets": 50}
@@ -350,7 +356,7 @@ def test_a_planted_shift_is_seen_and_a_fair_ranker_is_not_accused() -> None:
     ("change", "problem"),
     [
         ({"estimates": []}, r"estimates \(0,\)"),
-        ({"estimates": [[[0.1, 0.2]]]}, r"estimates \(1, 1, 2\)"),
+        ({"estimates": [[[0.1, 0.2]]]}, r"^estimates \(1, 1, 2\), .* attribute \(0,\), 0 names "),
         ({"estimates": 0.1}, r"estimates \(\)"),
         ({"draws": np.zeros((9, 3))}, r"draws \(9, 3\)"),
         ({"draws": np.zeros((1, 2))}, r"draws \(1, 2\)"),
@@ -360,11 +366,11 @@ def test_a_planted_shift_is_seen_and_a_fair_ranker_is_not_accused() -> None:
         ({"which": "most"}, "which='most'"),
         ({"alpha": 0.0}, "alpha is 0"),
         ({"alpha": 1.0}, "alpha is 1"),
-        ({"estimates": [0.1, np.nan]}, "not all finite"),
-        ({"estimates": [0.1, -np.inf], "trials": [5, 5]}, "not all finite"),
-        ({"estimates": [0.1, 1.2], "trials": [5, 5]}, "not shares"),
-        ({"estimates": [-0.1, 1.0], "trials": [5, 5]}, "not shares"),
-        ({"trials": [5, 0]}, "not shares"),
+        ({"estimates": [0.1, np.nan]}, r"^estimates are not all finite\."),
+        ({"estimates": [0.1, -np.inf], "trials": [5, 5]}, r"^estimates are not all finite\."),
+        ({"estimates": [0.1, 1.2], "trials": [5, 5]}, r"^estimates are not shares 0\.\.1 of one trial or more\."),
+        ({"estimates": [-0.1, 1.0], "trials": [5, 5]}, r"^estimates are not shares 0\.\.1 of one trial or more\."),
+        ({"trials": [5, 0]}, r"^estimates are not shares 0\.\.1 of one trial or more\."),
     ],
 )
 def test_numbers_that_are_no_groups_are_refused(change: dict[str, Any], problem: str) -> None:

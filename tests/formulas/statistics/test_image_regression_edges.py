@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from regressions import image_regression
 from scipy.stats import beta, norm
+from scipy.stats import t as student
 
-from fairgate.formulas.statistics import PairedResult, image_changes, set_counts
+from fairgate.formulas.statistics import Design, PairedResult, compare_images, image_changes, set_counts
 from fairgate.formulas.statistics.paired_result import Harm
+from fairgate.formulas.statistics.resampling import most_drawn, resampled_sums
 from fairgate.ground.errors import StatisticsError
 from fairgate.ground.randomness import stream
 
@@ -38,21 +40,26 @@ def judged(changes: list[np.ndarray], *, draws: int = 500, margin: float = 0.02,
     )
 
 
-def test_limits_are_studentised_contrasts_of_groups_resampled_apart() -> None:
-    changes, rng = samples(), stream(1, "draws")
-    contrast = np.eye(3) - 1 / 3
-    moved, variance = [], []
+def by_hand(changes: list[np.ndarray], weights: np.ndarray, draws: int = 500) -> tuple[np.ndarray, ...]:
+    """Of contrasts (groups,) with these weights of the changes, the t in each resample (draws, groups); their errors,
+    degrees of freedom and skewness."""
+    rng, moved, variance = stream(1, "draws"), [], []
     for change in changes:
-        centred, counts = change - change.mean(), set_counts(change.size, 500, rng)
+        centred, counts = change - change.mean(), set_counts(change.size, draws, rng)
         first = counts @ centred / change.size
         moved.append(first)
         variance.append((counts @ centred**2 / change.size - first**2) / (change.size - 1))
-    t = (np.stack(moved, axis=1) @ contrast.T) / np.sqrt(np.stack(variance, axis=1) @ (contrast**2).T)
-    noise = contrast**2 * [change.var(ddof=1) / change.size for change in changes]
+    t = (np.stack(moved, axis=1) @ weights.T) / np.sqrt(np.stack(variance, axis=1) @ (weights**2).T)
+    noise = weights**2 * [change.var(ddof=1) / change.size for change in changes]
     error = np.sqrt(noise.sum(axis=1))
-    freedom = noise.sum(axis=1) ** 2 / (noise**2 / (np.array(SIZES) - 1)).sum(axis=1)
+    freedom = noise.sum(axis=1) ** 2 / (noise**2 / [change.size - 1 for change in changes]).sum(axis=1)
     third = [((change - change.mean()) ** 3).mean() / change.size**2 for change in changes]
-    skewness = (contrast**3 * third).sum(axis=1) / error**3
+    return t, error, freedom, (weights**3 * third).sum(axis=1) / error**3
+
+
+def test_limits_are_studentised_contrasts_of_groups_resampled_apart() -> None:
+    changes = samples()
+    t, error, freedom, skewness = by_hand(changes, np.eye(3) - 1 / 3)
     scale = (8 * freedom + 1) / (8 * freedom + 3)
     beyond = math.floor(0.045 * 501) - 1
     result = judged(changes, margin=0.5)
@@ -65,6 +72,47 @@ def test_limits_are_studentised_contrasts_of_groups_resampled_apart() -> None:
 
     means = np.array([change.mean() for change in changes])
     np.testing.assert_allclose(result.delta, means - means.mean())
+
+
+def test_limits_next_to_a_sparse_group_add_the_noise_of_the_others_and_what_it_may_hide() -> None:
+    changes, contrast = [*samples()[:2], np.where(np.arange(40) < 3, 0.25, 0.0)], np.eye(3) - 1 / 3
+    t, error, freedom, skewness = by_hand(changes[:2], contrast[:, :2])
+    level = 0.045 / 3  # a third of it for the one sparse group of three
+    unseen = (beta.ppf(1 - level / 3, 4, 37) - 3 / 40) * max(np.ptp(change) for change in changes)
+    beyond = math.floor(level * 2 / 3 * 501) - 1
+    result = judged(changes, margin=0.5)
+    for found, direction in ((result.hi - result.delta, -1), (result.delta - result.lo, 1)):
+        stretched = np.sort(direction * t * (1 + 2 * np.maximum(-direction * skewness, 0.0) ** 2), axis=0)
+        far = np.maximum(stretched[499 - beyond], student.ppf(1 - level * 2 / 3, freedom))
+        np.testing.assert_allclose(found, far * error + np.abs(contrast[:, 2]) * unseen)
+
+
+def test_a_score_is_that_of_the_bound_as_far_away_as_the_score_reaches() -> None:
+    sizes = np.repeat(np.arange(3), SIZES)
+    design = Design(0.02, 0.05, "lower")
+    of = compare_images(
+        np.concatenate(samples()), np.zeros(sizes.size), sizes, groups=3, design=design, rng=stream(1), draws=50
+    ).evidence
+    for side, direction in ((of.under, -1), (of.over, 1)):
+        for score in (0.5, 2.0, 3.0):
+            bounds = of.mean - direction * side.reach(score)
+            assert [side.z(bound)[group] for group, bound in enumerate(bounds)] == pytest.approx([score] * 3)
+
+
+def test_groups_of_very_many_images_share_the_blocks() -> None:
+    scores, labels, rng = stream(0, "many").normal(size=9000), np.arange(9000) % 2, stream(1, "many")
+    design = Design(0.02, 0.05, "either")
+    compare_images(scores, np.zeros(9000), labels, groups=2, design=design, rng=rng, draws=3)
+    again = stream(1, "many")
+    for group in range(2):
+        resampled_sums(scores[labels == group, None], 3, again, most=most_drawn(9000, 2))
+    assert rng.random() == again.random()
+
+
+def test_changes_that_only_rounding_makes_are_exactly_none() -> None:
+    sums = np.array([0.1 + 0.2, 0.1, 0.7 + 0.1, 0.5])
+    changes = image_changes(sums, [0.3, 0.2, 0.8, 0.25], [0, 0, 1, 1], groups=2)
+    assert [each.tolist() for each in changes] == [[0.0, -0.1], [0.0, 0.25]]
 
 
 def test_a_group_too_thin_to_speak_silences_every_contrast() -> None:

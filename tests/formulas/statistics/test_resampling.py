@@ -29,6 +29,10 @@ def test_every_draw_holds_as_many_sets_as_the_data() -> None:
     assert counts.mean(axis=0) == pytest.approx(1.0, abs=0.2)
 
 
+def test_a_set_alone_is_drawn_once_every_time() -> None:
+    assert set_counts(1, 3, stream(0, "alone")).tolist() == [[1]] * 3
+
+
 def test_chunks_are_the_same_draws_in_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = set_counts(7, 50, stream(0, "chunks"))
     monkeypatch.setattr(resampling, "CHUNK", 21)
@@ -102,6 +106,13 @@ def test_the_interval_of_a_mean_is_the_normal_one_for_many_sets() -> None:
     assert (interval.method, interval.draws) == ("percentile", 4000)
 
 
+def test_limits_are_the_quantiles_of_the_resampled_means_of_two_sets_or_more() -> None:
+    for values in (stream(0, "values").normal(size=30), np.array([0.0, 1.0])):
+        found = bootstrap(values, values.size, stream(1, "draws"), n=500, alpha=0.3)
+        means = set_counts(values.size, 500, stream(1, "draws")) @ values / values.size
+        assert [found.lo, found.hi] == pytest.approx(np.quantile(means, [0.15, 0.85]).tolist())
+
+
 def test_rows_of_one_set_are_drawn_together() -> None:
     values = stream(0, "rows").normal(size=40)
     rows, sets = np.repeat(values, 25), np.repeat(np.arange(40), 25)
@@ -115,33 +126,36 @@ def test_sets_that_agree_leave_nothing_to_doubt() -> None:
     assert (interval.lo, interval.estimate, interval.hi) == (0.5, 0.5, 0.5)
 
 
+SHARED = "share resamples among tests on the same sets, with no more draws than were made; else pass a generator"
+VALUES = "pass finite values (rows,) with the set code 0, 1, ... of each, or one per set and their number"
+
+
 @pytest.mark.parametrize(
-    ("call", "problem", "remedy"),
+    ("call", "problem", "where", "remedy"),
     [
-        (lambda rng: set_counts(0, 5, rng), "5 draws of 0 sets", "at least 1"),
-        (lambda rng: set_counts(3, 0, rng), "0 draws of 3 sets", "at least 1"),
-        (lambda rng: Resamples(0, 5, rng), "5 draws of 0 sets", "at least 1"),
-        (lambda rng: set_counts(4, 5, Resamples(3, 5, rng)), "5 resamples of 4 sets", "else pass a generator"),
-        (lambda rng: set_counts(3, 6, Resamples(3, 5, rng)), "of 5 resamples of 3 sets", "no more draws"),
-        (lambda rng: Resamples(3, 5, rng).rows(3, 0), "0 resamples of 3 sets", "no more draws"),
-        (lambda rng: bootstrap([0.1, np.nan], 2, rng), "1 of them not finite", "finite values"),
-        (lambda rng: bootstrap([0.1, 0.2], 3, rng), "do not fit 3 sets", "set code"),
-        (lambda rng: bootstrap([0.1, 0.2], [0, 2], rng), "do not fit 3 sets", "set code 0, 1, ..."),
-        (lambda rng: bootstrap([0.1], 1, rng), "1 set cannot be resampled", "at least two sets"),
+        (lambda rng: set_counts(0, 5, rng), "5 draws of 0 sets", "set_counts", "both must be at least 1"),
+        (lambda rng: set_counts(3, 0, rng), "0 draws of 3 sets", "set_counts", "both must be at least 1"),
+        (lambda rng: Resamples(0, 5, rng), "5 draws of 0 sets", "set_counts", "both must be at least 1"),
+        (lambda rng: set_counts(4, 5, Resamples(3, 5, rng)), "5 resamples of 4 sets", "Resamples", SHARED),
+        (lambda rng: set_counts(3, 6, Resamples(3, 5, rng)), "of 5 resamples of 3 sets", "Resamples", SHARED),
+        (lambda rng: Resamples(3, 5, rng).rows(3, 0), "0 resamples of 3 sets", "Resamples", SHARED),
+        (lambda rng: bootstrap([0.1, 0.2, np.nan], 3, rng), "1 of them not finite", "values", VALUES),
+        (lambda rng: bootstrap([0.1, 0.2], 3, rng), "do not fit 3 sets", "values", VALUES),
+        (lambda rng: bootstrap([0.1, 0.2], [0, 2], rng), "do not fit 3 sets", "values", VALUES),
+        (lambda rng: bootstrap([0.1], 1, rng), "1 set cannot be", "sets", "score at least two sets, better thirty"),
     ],
 )
-def test_what_cannot_be_resampled_is_refused(call, problem: str, remedy: str) -> None:
+def test_what_cannot_be_resampled_is_refused(call, problem: str, where: str, remedy: str) -> None:
     with pytest.raises(StatisticsError, match=problem) as caught:
         call(stream(0, "refused"))
-    assert caught.value.where
-    assert remedy in caught.value.remedy
+    assert (caught.value.where, caught.value.remedy) == (where, remedy)
 
 
 def test_patterns_that_are_drawn_at_once_give_the_distribution_of_their_rows() -> None:
     """300 answers of three kinds: means, variances and covariances of sums agree within five Monte-Carlo errors."""
     rng, draws = stream(0, "patterns"), 20_000
     table = np.repeat(np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.25]]), (30, 250, 20), axis=0)
-    at_once = resampled_sums(table, draws, rng)
+    at_once = resampled_sums(table, draws, rng, most=resampling.MOST)
     row_by_row = set_counts(len(table), draws, rng) @ table
     for drawn in (at_once, row_by_row):
         off = drawn - table.sum(axis=0)
@@ -158,7 +172,7 @@ def test_patterns_that_are_drawn_at_once_give_the_distribution_of_their_rows() -
 def test_rows_that_all_differ_are_drawn_as_they_are() -> None:
     table = stream(1, "rows").normal(size=(50, 2))
     wanted = set_counts(50, 100, stream(2, "draws")) @ table
-    assert resampled_sums(table, 100, stream(2, "draws")) == pytest.approx(wanted)
+    assert resampled_sums(table, 100, stream(2, "draws"), most=50) == pytest.approx(wanted)
 
 
 def test_a_sparse_product_is_the_dense_one() -> None:
