@@ -16,6 +16,7 @@ SPARE = "only work on values of no weight is spared"
 COPY = "a copy more or less"
 OVERLAP = "pieces overlap: the same numbers, in more time"
 SIDES = "a direction is 1 or -1"
+CANCELS = "a positive factor of all shares cancels"
 ALIKE = "two runs of one metric are measured in the same way"
 CHOICE = "more or fewer candidates than were meant: the sort that follows decides"
 
@@ -83,6 +84,20 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("desired_shares", ">= 1e-6"): NEVER,
     ("entropy_terms", "- 0.0"): "only the sign of a zero",
     ("entropy_terms", "share, 2.0)"): "it is multiplied by a share of 0",
+    ("corrected_shares", "seen * seen.sum("): CANCELS,
+    ("corrected_shares", "seen.sum(axis=None, keepdims"): CANCELS,
+    ("corrected_shares", "seen.sum(keepdims"): CANCELS,
+    ("_solved", "solution.sum(axis=None"): CANCELS,
+    ("_solved", "solution.sum(keepdims"): CANCELS,
+    ("_solved", "solution * np.where"): CANCELS,
+    ("_solved", "np.where(None"): CANCELS,
+    ("_solved", "total > 1"): CANCELS,
+    ("_solved", "total, 2.0)"): CANCELS,
+    ("_solved", "np.full(2"): "one NaN is refused as two are",
+    ("fair_counts", "size=draws, )"): DEFAULT,
+    ("_sums_to_k", "turn = "): "a longer turn: what is mistaken for k has still less weight",
+    ("permutation_p", "islice(partitions, None)"): PIECE,
+    ("permutation_p", "100001"): "the count of draws is the caller's",
     ("ndkl_of_ranking", "discount = 2.0"): "a factor of all discounts cancels in their mean",
     ("moments", "(counts >= 0)"): "a group without images is refused, or has more of them in another part",
     ("_tops", "prefix = min(images, 3"): "a longer prefix than needed",

@@ -109,7 +109,8 @@ def _functions(source: Path) -> dict[str, list[str]]:
     text = source.read_text()
     lines = text.splitlines()
     nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
-    return {node.name: lines[node.lineno : node.end_lineno] for node in nodes}
+    own = {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in nodes}
+    return {name: body.replace(name, "").splitlines() for name, body in own.items()}
 
 
 def _survivor(name: str, functions: dict[str, list[str]]) -> Survivor:

@@ -92,12 +92,11 @@ def permutation_p_of_groups(
     of_group = np.asarray(members, dtype=np.float64)
     sizes = of_group.sum(axis=1)
     inside, outside = np.maximum(sizes, 1.0), np.maximum(value.size - sizes, 1.0)
-    departs = (sizes > 0) & (sizes < value.size)
 
     def departures(rows: FloatArray) -> FloatArray:
         sums = rows @ of_group.T
         apart = sums / inside - (rows.sum(axis=1, keepdims=True) - sums) / outside
-        return np.where(departs, np.abs(apart) / np.sqrt(1 / inside + 1 / outside), 0.0)
+        return np.asarray(np.abs(apart) / np.sqrt(1 / inside + 1 / outside))
 
     observed = departures(value.reshape(1, -1))[0] - _ROUNDING * np.abs(value).sum()
     count, step = np.ones(observed.size), max(1, _CHUNK * 64 // value.size)

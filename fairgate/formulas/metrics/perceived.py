@@ -92,8 +92,7 @@ def share_distance(shares: ArrayLike, desired: ArrayLike) -> FloatArray:
     shown, wanted = (np.asarray(table, dtype=np.float64) for table in (shares, desired))
     at_least_two(shown.shape[-1] if shown.ndim else 0)
     if shown.shape[-1:] != wanted.shape[-1:] or not all(
-        np.isfinite(table.sum(axis=-1)).all() and (table >= 0).all() and (table.sum(axis=-1) > 0).all()
-        for table in (shown, wanted)
+        np.isfinite(table.sum()) and (table >= 0).all() and (table.sum(axis=-1) > 0).all() for table in (shown, wanted)
     ):
         raise MetricError(
             f"shares of shape {shown.shape} and {wanted.shape} are negative, not finite, all 0, or of other groups.",

@@ -76,7 +76,7 @@ def test_partitions_are_counted_up_to_the_limit_and_drawn_from_a_generator_above
 
 
 NUMBERS = [3.0, 2.5, 1.0, 0.5, -1.0, 0.0]
-MEMBERS = [[0, 0, 0, 0, 1, 0], [1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 1, 1], [1] * 6, [0] * 6]
+MEMBERS = [[0, 0, 0, 0, 1, 0], [0, 1, 1, 1, 1, 1], [0, 0, 1, 0, 1, 1], [1, 1, 0, 0, 0, 0], [1] * 6, [0] * 6]
 
 
 def _departures(numbers: Any) -> list[float]:
@@ -99,7 +99,14 @@ def test_ps_of_groups_estimate_those_over_all_orders_within_sets(sets: int) -> N
     exact = [(highest >= departure - 1e-9).mean() for departure in _departures(NUMBERS)]
     found = permutation_p_of_groups(rows, MEMBERS, rng=np.random.default_rng(0), draws=4000)
     assert found == pytest.approx(exact, abs=4 * (0.25 / 4000) ** 0.5)
-    assert found[3:].tolist() == [1.0, 1.0]
+    assert found[4:].tolist() == [1.0, 1.0]
+
+
+def test_ps_of_groups_are_the_same_however_far_from_zero_numbers_lie() -> None:
+    near = permutation_p_of_groups([1, 3, 4, 4, 7, 9], MEMBERS, rng=np.random.default_rng(0))
+    far = permutation_p_of_groups(2**50 + np.array([1, 3, 4, 4, 7, 9]), MEMBERS, rng=np.random.default_rng(0))
+    assert near.tolist() == far.tolist()
+    assert near.min() < 0.5
 
 
 def test_the_lowest_p_of_groups_is_that_of_the_observed_order_alone() -> None:
