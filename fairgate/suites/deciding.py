@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from threadpoolctl import threadpool_limits
+
 from fairgate.formulas.metrics import NullSkew
 from fairgate.formulas.statistics import PairedResult, Resamples
 from fairgate.ground.errors import FairgateError
@@ -48,27 +50,28 @@ def decide(
 
     A check that cannot be measured is an error that says why, and is no part of the family.
     """
-    sets = {} if resamples is None else resamples
-    table = _Table(cells_of(index), suite, candidate, others, tempered or {}, intervals, sets)
-    assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
-    for check in planned:
-        try:
-            assessed.append(table.assess(check))
-        except FairgateError as error:
-            assessed.append(undecided(check, error))
-    of_tier: dict[Tier, list[CheckComparison]] = {"gate": [], "watch": []}
-    for each in assessed:
-        if not isinstance(each, CheckResult):
-            of_tier[each[0].planned.check.tier] += each[1]
-    decided = {tier: iter(decide_family(parts, suite.decision)) for tier, parts in of_tier.items()}
-    results = []
-    for each in assessed:
-        if isinstance(each, CheckResult):
-            results.append(each)
-            continue
-        settled = table.settle(*each, [next(decided[each[0].planned.check.tier]) for _ in each[1]])
-        results.append(result_of(settled, index, suite, null.get(settled.planned.item)))
-    return results
+    with threadpool_limits(limits=1, user_api="blas"):  # more threads mostly wait: half as much time again, or twice
+        sets = {} if resamples is None else resamples
+        table = _Table(cells_of(index), suite, candidate, others, tempered or {}, intervals, sets)
+        assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
+        for check in planned:
+            try:
+                assessed.append(table.assess(check))
+            except FairgateError as error:
+                assessed.append(undecided(check, error))
+        of_tier: dict[Tier, list[CheckComparison]] = {"gate": [], "watch": []}
+        for each in assessed:
+            if not isinstance(each, CheckResult):
+                of_tier[each[0].planned.check.tier] += each[1]
+        decided = {tier: iter(decide_family(parts, suite.decision)) for tier, parts in of_tier.items()}
+        results = []
+        for each in assessed:
+            if isinstance(each, CheckResult):
+                results.append(each)
+                continue
+            settled = table.settle(*each, [next(decided[each[0].planned.check.tier]) for _ in each[1]])
+            results.append(result_of(settled, index, suite, null.get(settled.planned.item)))
+        return results
 
 
 @dataclass(frozen=True, slots=True)

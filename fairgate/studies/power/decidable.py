@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from threadpoolctl import ThreadpoolController
 
 from fairgate import gate
 from fairgate.data import Dataset, Index
@@ -97,7 +96,6 @@ class Simulation:
         self._rows = np.split(order, np.cumsum(np.bincount(self._set))[:-1])
         self._tempered: dict[tuple[int, int], Scores] = {}
         self._resamples: dict[str | None, Resamples] = {}
-        self._threads = ThreadpoolController()
 
     def _at(self, at: int, other: int) -> Scores:
         """A change's answers at the label temperature of another."""
@@ -180,8 +178,7 @@ class Simulation:
             )
             tempered = dict(zip(against, lost, strict=True))
         more: dict[str, Any] = {"intervals": False, "resamples": self._resamples}
-        with self._threads.limit(limits=1, user_api="blas"):  # two took twice as long, or four times
-            return decide(planned, seen, suite, candidate, others, self._prepared.null, tempered, **more)
+        return decide(planned, seen, suite, candidate, others, self._prepared.null, tempered, **more)
 
 
 def _of(scores: Scores, rows: NDArray[np.int64]) -> Scores:
