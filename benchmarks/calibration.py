@@ -138,7 +138,7 @@ def _parts(whole: Evidence, side: Side, bound: float, groups: int) -> list[Hypot
     score, parts = side.z(bound), []
     for start in range(0, whole.mean.size, groups):
         at = slice(start, start + groups)
-        own = Side(z=lambda _, at=at: score[at], reach=side.reach, drawn=side.drawn[:, at], columns=np.arange(groups))
+        own = replace(side, z=lambda _, at=at: score[at], drawn=side.drawn[:, at], columns=np.arange(groups))
         evidence = replace(
             whole, mean=whole.mean[at], judged=whole.judged[at], under=own, over=own, least=whole.least[at]
         )

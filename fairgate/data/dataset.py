@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import product, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,7 @@ class Index:
     def _code(self, attribute: str) -> npt.NDArray[np.intp]:
         groups, values = self._groups_of(attribute), self.attributes[attribute]
         position = {group: at for at, group in enumerate(groups)}
-        code = np.fromiter((position.get(value, -1) for value in values.tolist()), dtype=np.intp, count=len(values))
+        code = np.fromiter(map(position.get, values.tolist(), repeat(-1)), dtype=np.intp, count=len(values))
         if (code < 0).any():
             row = int(np.flatnonzero(code < 0)[0])
             raise DatasetError(

@@ -196,15 +196,17 @@ def is_text(kind: Any) -> bool:
 def texts(column: Any, missing: str | None = "") -> NDArray[np.object_]:
     """A text column, coded or not, as Python strings: (rows,) dtype object. Null becomes `missing`.
 
-    Equal texts are one string: a few bytes of Parquet may repeat a long one a billion times.
+    Equal texts are one string, unless most differ: a few bytes of Parquet may repeat a long one a billion times.
     """
     import pyarrow as pa
 
-    shared: dict[str, str] = {}
+    shared: dict[str | None, str | None] = {None: missing}
     parts = [np.empty(0, dtype=object)]
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        own = [missing if text is None else shared.setdefault(text, text) for text in coded.dictionary.to_pylist()]
+        own = coded.dictionary.to_pylist()
+        if 2 * len(own) < len(coded) or coded.dictionary.null_count:
+            own = list(map(shared.setdefault, own, own))
         values = np.array([*own, missing], dtype=object)
         gaps, codes = coded.indices.null_count, coded.indices
         at = [-1 if code is None else code for code in codes.to_pylist()] if gaps else np.from_dlpack(codes)

@@ -279,11 +279,11 @@ def _texts(column: Any, name: str) -> list[str]:
     """A column that names images, each different text decoded once. Raises ScoresError for other kinds and giants."""
     if is_number(column.type):  # image 17 of a table without leading zeros
         return ["" if value is None else str(value) for value in column.to_pylist()]
-    found = texts(column)
-    if max(map(len, found.tolist()), default=0) > LONGEST_NAME:
+    found: list[str] = texts(column).tolist()
+    if max(map(len, found), default=0) > LONGEST_NAME:
         problem = f"column '{name}' names an image with more than {LONGEST_NAME:,} characters."
         raise ScoresError(problem, remedy="name images as the dataset names them")
-    return list(found)
+    return found
 
 
 def places_of_images(keys: list[str], found: list[str], keyed_by: list[str], whole: bool = True) -> dict[str, int]:

@@ -318,7 +318,12 @@ def text_codes(values: NDArray[Any]) -> tuple[NDArray[np.object_], NDArray[np.in
     different ones compared. What is no text, such as a plugin's None for no answer, has the place of its `str`.
     """
     texts = values.tolist()
-    names = sorted(set(texts), key=str)
-    place = {name: at for at, name in enumerate(names)}
-    codes = np.fromiter(map(place.__getitem__, texts), dtype=np.int64, count=len(texts))
-    return np.array(names, dtype=object), codes
+    names = list(dict.fromkeys(texts))  # a set would lose an order that is nearly right
+    keys = names if set(map(type, names)) <= {str} else list(map(str, names))
+    order = sorted(range(len(names)), key=keys.__getitem__)
+    codes = np.empty(len(names), dtype=np.int64)
+    codes[order] = np.arange(len(names))
+    if len(names) < len(texts):
+        place = dict(zip(names, codes.tolist(), strict=True))
+        codes = np.fromiter(map(place.__getitem__, texts), dtype=np.int64, count=len(texts))
+    return np.array(names, dtype=object)[order], codes

@@ -18,6 +18,9 @@ from fairgate.formulas.metrics._counts import ndkl_of_ranking
 from fairgate.formulas.metrics._ranking import Desired
 from fairgate.ground.errors import MetricError
 
+_BLOCK = 1 << 18
+"""Entries that are counted at once: the processor's cache holds them."""
+
 
 def ranking(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> IntArray:
     """Positions of all rankable images, best first -> (queries, rankable): what the weighted metrics start from.
@@ -40,7 +43,7 @@ def weighted_group_counts(
     cell = member[defined] * groups + group[defined]
     images = np.bincount(cell, minlength=weight.shape[-1] * groups).reshape(-1, groups).astype(np.float64)
     counts = np.empty((weight.shape[0], groups))
-    step = max(1, _ranking.CHUNK // max(1, weight.shape[1]))
+    step = max(1, _BLOCK // max(1, weight.shape[1]))
     for start in range(0, weight.shape[0], step):
         counts[start : start + step] = weight[start : start + step] @ images
     return counts
@@ -116,7 +119,7 @@ def _tops(
     enough. Whole numbers below 2^24 are exact in float32, which takes half the memory.
     """
     images = group.size
-    step = max(1, _ranking.CHUNK // max(1, images))
+    step = max(1, _BLOCK // max(1, min(images, 2 * k + 50), weight.shape[1]))
     for start in range(0, weight.shape[0], step):
         rows = slice(start, start + step)
         by_set = np.ascontiguousarray(weight[rows].T, dtype=np.float32)

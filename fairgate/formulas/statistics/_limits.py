@@ -86,10 +86,11 @@ def mean_evidence(
     drawn, silent = np.empty((draws, 0)), np.empty(0)
     if dense.size:
         some = np.isin(np.arange(n.size), dense)
-        drawn, silent = _drawn(entries.among(some), mean[dense], error[dense], draws, rng)
+        drawn, silent = _drawn(entries, some, mean, error, draws, rng)
     judged[dense[silent > _SILENT]] = False
     dense, drawn = dense[silent <= _SILENT], drawn[:, silent <= _SILENT]
-    drawn = normal_score(drawn, freedom[dense])
+    drawn = np.asfortranarray(normal_score(drawn, freedom[dense]))  # it is read by columns
+    lacking = np.isnan(drawn)
     thin: _Answers | _Bounded | _Hidden = _Hidden(mean, departing, n, largest)
     if exact:
         thin = _Answers([_turned(sample) for sample in samples]) if farthest is None else _Bounded(samples, farthest)
@@ -103,9 +104,7 @@ def mean_evidence(
     def side(direction: float) -> Side:
         """Over (1) or under (-1) a bound; skewness lengthens the tail of t on the side away from its large values."""
         stretch = 1 + SKEWED * np.maximum(-direction * skewness, 0.0) ** 2 / n
-        scored = drawn if direction > 0 else -drawn  # tables of resamples are large
-        if (lacking := np.isnan(scored)).any():
-            scored = np.where(lacking, np.inf, scored)
+        scored = np.where(lacking, direction * np.inf, drawn) if lacking.any() else drawn
 
         def z(bound: float) -> FloatArray:
             score = thin.z(bound, direction, sparse & judged)
@@ -118,7 +117,7 @@ def mean_evidence(
             far[dense] = student_t(critical_z, freedom[dense]) * stretch[dense] * error[dense]
             return far
 
-        return Side(z, reach, scored, dense, exact=answered, rival=rival)
+        return Side(z, reach, scored, dense, exact=answered, rival=rival, direction=direction)
 
     return Evidence(mean, error, n, judged, under=side(-1.0), over=side(1.0), least=signs(n))
 
@@ -255,19 +254,20 @@ def departures(samples: Iterable[FloatArray]) -> tuple[NDArray[np.int64], float]
 
 
 def _drawn(
-    entries: Entries, mean: FloatArray, error: FloatArray, draws: int, rng: Source
+    every: Entries, some: NDArray[np.bool_], mean: FloatArray, error: FloatArray, draws: int, rng: Source
 ) -> tuple[FloatArray, FloatArray]:
-    """The t of every group in each resample of the sets (draws, groups), NaN where it has no two sets of the group;
+    """The t of `some` groups in each resample of the sets (draws, groups), NaN where it has no two sets of the group;
     and the share of such resamples (groups,).
 
     In float64: multiplicities are exact in float32 too, but tied draws (right-or-wrong answers) would come apart, and
     the product is the smaller part of the time. A spread that rounding alone makes is none.
     """
-    sets = rng if isinstance(rng, Resamples) else Resamples(entries.shape[0], draws, rng)
+    sets = rng if isinstance(rng, Resamples) else Resamples(every.shape[0], draws, rng)
+    entries, mean, error = every.among(some), mean[some], error[some]
     centred = (entries.value - mean[entries.column]) / error[entries.column]
     complete = len(entries.value) == entries.shape[0] * entries.shape[1] and sets.unit is None
     moved, squares = sets.sums(entries, [centred, centred**2], draws)
-    n = np.float64(entries.shape[0]) if complete else sets.tally(entries, draws)
+    n = np.float64(entries.shape[0]) if complete else sets.tally(every, draws)[:, some]
     with np.errstate(divide="ignore", invalid="ignore"):
         moved, squares = moved / n, squares / n
         variance = squares - moved**2

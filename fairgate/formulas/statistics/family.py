@@ -45,7 +45,8 @@ class Side:
     """Evidence that truths lie on one side of a bound, for the groups (groups,) of one comparison.
 
     `z(bound)` is the score of each group, `reach(z)` how far from its estimate a bound must lie to have that score,
-    `drawn` (draws, resampled) the scores of the resamples about the estimate, for the groups `columns` (resampled,).
+    `drawn` (draws, resampled) the scores of the resamples about the estimate, times `direction`, for the groups
+    `columns` (resampled,).
     """
 
     z: Bound
@@ -57,6 +58,8 @@ class Side:
     rival: Callable[[float, float], FloatArray] | None = None
     """From a bound and a p, the chance (groups,) that a group reaches such a p, given how many of its answers turned;
     for groups that are independent. None: that p"""
+    direction: float = 1.0
+    """1 or -1: both sides share a table of resamples, which is large"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,8 @@ def _columns(side: Side, groups: int) -> list[FloatArray | None]:
     """The resampled scores of every group, None where it has none."""
     columns: list[FloatArray | None] = [None] * groups
     for column, group in enumerate(side.columns):
-        columns[group] = side.drawn[:, column]
+        own = side.drawn[:, column]
+        columns[group] = own if side.direction > 0 else -own
     return columns
 
 

@@ -47,9 +47,9 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
-    """What was counted of some sets and groups; these are told by their arrays, which checks on the same images
-    share."""
+    """What was counted of some sets and groups, which are told by their arrays."""
 
+    shape: tuple[int, int]
     row: NDArray[np.int64]
     column: NDArray[np.int64]
     weight: FloatArray | None
@@ -124,12 +124,14 @@ class Resamples:
         """Resampled sets of every group, or their images (the weights), (draws, groups); the latest are remembered."""
         weight = entries.weight if images else None
         for known in self._tallies:
-            same = known.row is entries.row and known.column is entries.column and known.weight is weight
-            if same and known.draws == draws:
+            same = known.draws == draws and known.shape == entries.shape and (known.weight is None) == (weight is None)
+            pairs: list[Any] = [(known.row, entries.row), (known.column, entries.column), (known.weight, weight)]
+            if same and all(own is theirs or np.array_equal(own, theirs) for own, theirs in pairs):
                 return known.counts
         numbers = np.ones(len(entries.row)) if weight is None else weight
         (counts,) = self.sums(entries, [numbers], draws)
-        self._tallies[:] = [_Tally(entries.row, entries.column, weight, draws, counts), *self._tallies[: _KEPT - 1]]
+        tally = _Tally(entries.shape, entries.row, entries.column, weight, draws, counts)
+        self._tallies[:] = [tally, *self._tallies[: _KEPT - 1]]
         return counts
 
     def spread(self, entries: Entries, centred: FloatArray) -> FloatArray | float:

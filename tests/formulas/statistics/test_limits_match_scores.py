@@ -159,4 +159,4 @@ def test_a_resample_that_lacks_a_group_says_that_anything_is_possible_and_too_ma
             assert side.columns.tolist() == ([0, 1] if judged else [0])
             assert not np.isnan(side.drawn).any()
             assert (np.isinf(side.drawn).mean(axis=0) > 0).tolist() == ([False, True] if judged else [False])
-            assert (side.drawn[np.isinf(side.drawn)] > 0).all()
+            assert (side.direction * side.drawn[np.isinf(side.drawn)] > 0).all()
