@@ -38,7 +38,7 @@ help: ## What can be made
 gate: $(VENV)/.installed data ## The demonstration: a harmless checkpoint passes, a more biased one fails
 	$(BIN)/fairgate demo
 
-test: $(VENV)/.installed-dev data ## The tests, warnings as errors, with the coverage that is promised; PART=1/2 runs half
+test: $(VENV)/.installed-$(if $(filter all,$(TESTS)),servers,dev) data ## The tests, warnings as errors, with the coverage that is promised; PART=1/2 runs half
 	rm -f .coverage .coverage.*
 	FAIRGATE_TESTS=$(TESTS) FAIRGATE_PART=$(PART) OMP_NUM_THREADS=1 PYTHONPATH=tests/lines \
 		$(BIN)/python -m pytest -p line_coverage -p no:slipcover $(SPREAD) --durations 10
@@ -104,6 +104,10 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo 'Installing fairgate and its development tools into $(VENV): several GB the first time (PyTorch) ...'
 	$(INSTALL) --editable '.[dev]'
 	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-servers: pyproject.toml constraints.txt | $(VENV)/.made
+	$(INSTALL) --editable '.[dev,servers]'
+	@touch $(VENV)/.installed $(VENV)/.installed-dev $@
 
 $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/.made
 	$(INSTALL) --editable '.[docs]'

@@ -20,6 +20,9 @@ from urllib.parse import urlparse
 from fairgate.ground.errors import DatasetError, FairgateError
 
 _CHUNK = 1 << 20
+_S3_ATTEMPTS = "2"
+"""How often botocore asks an S3: s3fs asks botocore five times. A server that was silent was given up after seven
+minutes with botocore's own five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,7 @@ def open_store(root: Path, read: Read | None, *, own_settings: bool, shown: str)
                 remedy="look at it with `dvc remote list` and `dvc config --list`",
             ) from error
         before = dict(os.environ)  # DVC's S3 sets AWS_CONFIG_FILE to a file of this block
+        os.environ.setdefault("AWS_MAX_ATTEMPTS", _S3_ATTEMPTS)
         try:
             with contextlib.chdir(scratch):
                 yield Store(places)

@@ -11,6 +11,7 @@ from threading import Thread
 
 import pytest
 from dvc_objects_by_hand import Objects, config, pointer
+from ill_servers import serving
 
 from fairgate.data.remote import Fetched, Tracked, fetch, open_store, read_pointers
 from fairgate.ground.errors import DatasetError
@@ -441,3 +442,21 @@ def test_the_working_folder_and_the_environment_are_as_before(root: Path, monkey
         os.environ["AWS_CONFIG_FILE"] = "x"
     assert Path.cwd() == here
     assert "AWS_CONFIG_FILE" not in os.environ
+
+
+@pytest.mark.nightly
+def test_an_s3_that_drops_every_connection_is_asked_twice_by_each_layer_below_and_not_five_times(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("dvc_s3")
+    for name, value in {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "EC2_METADATA_DISABLED": "true"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    asked: list[int] = []
+    with serving(lambda connection: asked.append(len(connection.recv(65536)))) as address:
+        options = f"    endpointurl = {address}\n    region = eu-west-1\n"
+        (root / ".dvc" / "config").write_text(config("s3://bucket/x", more=options), encoding="utf-8")
+        with pytest.raises(DatasetError, match="could not be read") as caught:
+            brought(root, pointer("extra", "1" * 32))
+    assert caught.value.where == "remote 'store'"
+    assert len(asked) <= 2 * 2 * 5  # aiohttp, botocore, s3fs
+    assert "AWS_MAX_ATTEMPTS" not in os.environ
