@@ -19,6 +19,9 @@ SIDES = "a direction is 1 or -1"
 CANCELS = "a positive factor of all shares cancels"
 ALIKE = "two runs of one metric are measured in the same way"
 CHOICE = "more or fewer candidates than were meant: the sort that follows decides"
+EXACT = "either type holds the counts exactly: memory and time, not numbers"
+KEPT = "how many tallies are remembered changes memory and time, not numbers"
+NARROW = "a narrower type is sorted in less time, to the same order"
 
 PATTERNS: list[tuple[str, str]] = [
     (r"astype\(np\.\w+\).* => .*astype\(None\)", TYPE),
@@ -65,12 +68,17 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("_sums_to_k", "np.clip("): "counts that low are of no weight, and were cut off before",
     ("cluster_ols", "still = error < "): NEVER,
     ("Resamples.__post_init__", "max(self.draws, 1)"): "set_count_chunks refuses draws under 1 next",
-    ("Resamples.__post_init__", "max(self.n_sets, 1)"): "set_count_chunks refuses sets under 1 next",
-    (
-        "Resamples.__post_init__",
-        "np.uint16)",
-    ): "the narrower type saves memory; no draw holds one of 256 sets 256 times",
-    ("Resamples.__post_init__", "write="): "None is as false as False",
+    ("Resamples.__post_init__", "max(units, 1)"): "set_count_chunks refuses sets under 1 next",
+    ("Resamples.__post_init__", "if (unit is None) and False else np.float32"): EXACT,
+    ("Resamples.__post_init__", "if (unit is None) or True else np.float32"): EXACT,
+    ("Resamples.__post_init__", "if unit is not None else np.float32"): EXACT,
+    ("Resamples.tally", "(weight is None) and False"): "NumPy counts where it is given no weights",
+    ("Resamples.tally", "_KEPT + 1"): KEPT,
+    ("Resamples.tally", "_KEPT - 2"): KEPT,
+    ("blocks_of", "np.arange(n_sets) / -("): "an array of whole numbers keeps the whole part",
+    ("Entries.samples", "(self.shape[1] < 2**16) and False"): NARROW,
+    ("Entries.samples", "self.shape[1] <= 2**16"): NARROW,
+    ("Entries.samples", "self.shape[1] < 2 * 16"): NARROW,
     ("skew_interval", "errstate(divide=None)"): "only a warning, of a group without images, would be shown",
     ("skew_interval", "share < 1"): NEVER,
     ("skew_interval", "np.minimum(share, 2.0)"): "a share exceeds 1 by rounding at most",
@@ -141,6 +149,10 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("bootstrap", "np.ones((2, n_sets)"): "the first of two equal rows is read",
     ("_groups", "else (1, 0)"): "either way there are no groups, and that is refused",
     ("_share_limits", "out=size"): "where every answer was right, or wrong, draws do not vary",
+    ("_share_limits", "variance >= _ROUNDING**2"): NEVER,
+    ("contrast_evidence", "np.empty((draws, 1)) if sparse.all()"): "only the number of its rows is read",
+    ("contrast_evidence", "reach, None, np.empty(0"): "no group has resampled scores: the table is not read",
+    ("contrast_evidence", "np.empty((draws, 1)), np.empty(0"): "no group has resampled scores: the table is not read",
     ("_share_limits", "some = "): "the limit is not read there: it is 0 or 1",
     ("Power.at", "XXiuXX"): "no NumPy type has the kind X",
     ("mean_evidence", "= None"): "None is as false as False",

@@ -83,7 +83,8 @@ def contrast_evidence(samples: Sequence[FloatArray], resampled: Sequence[FloatAr
         # As in `_limits`: the squared skewness of a mean is of the order 1 / images.
         skewness = np.divide(third, variance**1.5, out=np.zeros(groups), where=variance > 0)
         stretch = 1 + SKEWED * np.maximum(-direction * skewness, 0.0) ** 2
-        own = np.sort(direction * t * stretch, axis=0) if sparse.any() and not sparse.all() else t
+        scored = np.where(np.isnan(t), np.inf, direction * t)
+        own = np.sort(scored * stretch, axis=0) if sparse.any() and not sparse.all() else t
 
         def z(bound: float) -> FloatArray:
             distance = direction * (mean - bound)
@@ -98,7 +99,7 @@ def contrast_evidence(samples: Sequence[FloatArray], resampled: Sequence[FloatAr
 
         if sparse.any():
             return Side(z, reach, np.empty((draws, 0)), np.empty(0, dtype=np.intp))
-        return Side(z, reach, normal_score(direction * t, freedom), np.arange(groups))
+        return Side(z, reach, normal_score(scored, freedom), np.arange(groups))
 
     return Evidence(mean, error, n, judged, under=side(-1.0), over=side(1.0), least=signs(n))
 
@@ -121,7 +122,7 @@ def _moments(
 def _drawn(
     resampled: Sequence[FloatArray], n: NDArray[np.int64], contrast: FloatArray, dense: NDArray[np.bool_]
 ) -> FloatArray:
-    """The t of every contrast in each resample of the images (draws, groups), infinite where it shows no spread."""
+    """The t of every contrast in each resample of the images (draws, groups), NaN where it shows no spread."""
     places = np.flatnonzero(dense)
     drawn = np.stack([resampled[group] / n[group] for group in places.tolist()], axis=1)
     moved, squares = drawn[..., 0], drawn[..., 1]
@@ -129,7 +130,7 @@ def _drawn(
     weights = contrast[:, places]
     with np.errstate(divide="ignore", invalid="ignore"):
         t: FloatArray = (moved @ weights.T) / np.sqrt(variance @ (weights**2).T)
-    t[~np.isfinite(t)] = np.inf
+    t[~np.isfinite(t)] = np.nan
     return t
 
 

@@ -203,10 +203,9 @@ def resampled_sums(table: FloatArray, draws: int, rng: np.random.Generator, *, m
     if rows <= most:
         return _products(table, draws, rng)
     unit = blocks_of(rows, rng, most)
-    mean, units = table.mean(axis=0), int(unit.max()) + 1
+    mean = table.mean(axis=0)
     centred = table - mean
-    columns = [np.bincount(unit, column, minlength=units).astype(np.float64) for column in centred.T]
-    blocks = np.stack(columns, axis=1)
+    blocks = np.stack([np.bincount(unit, column).astype(np.float64) for column in centred.T], axis=1)
     wanted, have = (centred**2).sum(axis=0), (blocks**2).sum(axis=0)
     blocks *= np.sqrt(np.divide(wanted, have, out=np.ones_like(have), where=have > 0))
     return np.asarray(rows * mean + _products(blocks, draws, rng))
@@ -295,8 +294,7 @@ def bootstrap(
         raise StatisticsError(
             f"{n_sets} set cannot be resampled.", where="sets", remedy="score at least two sets, better thirty"
         )
-    total = np.bincount(code, value, minlength=n_sets)
-    rows = np.bincount(code, minlength=n_sets).astype(np.float64)
+    total, rows = np.bincount(code, value), np.bincount(code)
 
     def mean(counts: Counts) -> FloatArray:
         return np.asarray((counts @ total) / (counts @ rows))

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 
 from fairgate.formulas.statistics import Design, PairedResult, compare_images, image_changes, set_counts
 from fairgate.formulas.statistics.paired_result import Harm
+from fairgate.formulas.statistics.regression import contrast_evidence
 from fairgate.formulas.statistics.resampling import most_drawn, resampled_sums
 from fairgate.ground.errors import StatisticsError
 from fairgate.ground.randomness import stream
@@ -97,6 +98,21 @@ def test_a_score_is_that_of_the_bound_as_far_away_as_the_score_reaches() -> None
         for score in (0.5, 2.0, 3.0):
             bounds = of.mean - direction * side.reach(score)
             assert [side.z(bound)[group] for group, bound in enumerate(bounds)] == pytest.approx([score] * 3)
+
+
+def test_a_resample_without_spread_may_lie_on_either_side() -> None:
+    changes = [stream(0, "changes", group).normal(size=12) for group in range(2)]
+    resampled = [np.array([0.0, 12.0]) + stream(1, "sums", group).random((400, 2)) for group in range(2)]
+    for sums in resampled:
+        sums[:4] = 0.0
+    dense = contrast_evidence(changes, resampled, alpha=0.05)
+    beside_sparse = contrast_evidence([*changes, np.zeros(12)], [*resampled, resampled[0]], alpha=0.05)
+    for side in (dense.under, dense.over):
+        assert (side.drawn[:4] == np.inf).all()
+        assert np.isfinite(side.drawn[4:]).all()
+    for side in (beside_sparse.under, beside_sparse.over):
+        assert np.isfinite(side.reach(norm.isf(0.05))).all()
+        assert np.isinf(side.reach(norm.isf(0.01))).all()  # four of 400 draws weigh there
 
 
 def test_groups_of_very_many_images_share_the_blocks() -> None:

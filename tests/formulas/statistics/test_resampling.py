@@ -183,3 +183,7 @@ def test_a_sparse_product_is_the_dense_one() -> None:
     assert not isinstance(thin, np.ndarray)
     assert weights @ thin == pytest.approx(weights @ columns)
     assert isinstance(without_zeros(columns + 1.0), np.ndarray)
+    one_in_twenty = np.eye(20)
+    assert not isinstance(without_zeros(one_in_twenty), np.ndarray)
+    one_in_twenty[0, 1] = 1.0
+    assert isinstance(without_zeros(one_in_twenty), np.ndarray)
