@@ -55,6 +55,20 @@ def test_groups_alone_are_counted_anew_and_all_of_them_are_the_list_itself() -> 
     assert [each.tolist() for each in two.samples()] == [[0.5, 0.8], [0.3, 0.6]]
 
 
+def test_a_group_that_no_set_shows_has_a_place_too() -> None:
+    entries = Entries.of([[0.1, NAN], [0.3, NAN]])
+    assert entries.sets().tolist() == [2, 0]
+    assert entries.sums(entries.value).tolist() == [0.4, 0.0]
+    assert [each.tolist() for each in entries.samples()] == [[0.1, 0.3], []]
+
+
+def test_samples_keep_the_order_of_their_sets_in_double_precision() -> None:
+    table = np.arange(2000, dtype=np.float32).reshape(1000, 2)
+    for sample, column in zip(Entries.of(table).samples(), table.T, strict=True):
+        np.testing.assert_array_equal(sample, column)
+        assert sample.dtype == np.float64
+
+
 def test_samples_of_more_groups_than_two_bytes_count_stand_apart() -> None:
     groups = 2**16 + 1
     entries = Entries(np.array([0.3, 0.1, 0.2]), np.zeros(3, int), np.array([groups - 1, 0, 1]), (1, groups))

@@ -16,6 +16,7 @@ from fairgate.formulas.statistics import (
     bootstrap,
     cluster_ols,
     divergence_interval,
+    extreme_interval,
     holm,
     moods_median_test,
     paired_statistic_test,
@@ -192,6 +193,9 @@ def test_single_precision_is_worked_on_in_double() -> None:
     assert weighted_median(single([1.0, step]), np.ones((1, 2), dtype=np.int32)).tolist() == [1 + 2.0**-24]
     result = paired_statistic_test(single([0.1]), single(DRAWS[:, :1]), n_sets=50, margin=0.1)
     assert (result.delta.dtype, result.lo.dtype, result.hi.dtype) == (np.float64,) * 3
+    draws = single(DRAWS)
+    of_single = extreme_interval([0.1, 0.2], draws, n_sets=50)
+    assert of_single == extreme_interval([0.1, 0.2], draws.astype(np.float64), n_sets=50)
     divergence = divergence_interval(single(0.1), single([0.1, 0.3]), k=20, shown=[10, 10], images=[40, 40])
     assert isinstance(divergence, Interval)
     value, low, high = (float(np.float32(number)) for number in (0.1, 0.1, 0.3))
