@@ -26,6 +26,7 @@ REDIRECTS: dict[str, str] = yaml.safe_load((ROOT / "docs" / "redirects.yml").rea
 """Old pages, or `page#anchor`, and where they are now; without suffixes."""
 _CODE = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
 """Code with an escaped bar, as GitHub wants it inside tables; Python-Markdown would show the backslash."""
+_BLOCK = re.compile(r"<pre>(?=(?:(?!</pre>).)*[─│])", re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 
 
@@ -66,6 +67,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         folder = posixpath.dirname(page.file.src_uri)
         markdown = _moved(markdown, posixpath.join("docs", folder), folder)
     return _CODE.sub(lambda code: f"<code>{html.escape(code[1])}</code>".replace("\\|", "&#124;"), markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark blocks with a drawn table: `site.css` breaks none of their lines."""
+    return _BLOCK.sub('<pre class="drawn">', html)
 
 
 def _moved(text: str, folder: str, page_folder: str) -> str:

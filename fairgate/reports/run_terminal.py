@@ -32,9 +32,11 @@ _PROSE: Final = re.compile(
 )
 _WHOLE: Final = re.compile(r"\[[^][]{1,30}\]|\([^()]{1,30}\)|margin [\d.,]+")
 """What no line breaks within: an interval, two values, a margin."""
+_NARROWEST: Final = 80
 _CHECK_WIDTH: Final = 20
 _NARROW_CHECK: Final = 16
-"""Letters of a check's name in a line, where the terminal has fewer than _WIDE columns: what 80 of them leave."""
+"""Letters of a check's name in a line: what the other columns leave of _WIDE, and of _NARROWEST. A wider terminal's
+further columns are theirs, too."""
 _TIED: Final = "\u00a0"  # a space that textwrap does not break at
 _CHANGES: Final = 8
 _FAILING: Final = 10
@@ -54,7 +56,7 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
     change, so that 80 are enough for all that is there, and no interval is broken.
     """
     narrow = width < _WIDE
-    names = _NARROW_CHECK if narrow else _CHECK_WIDTH
+    names = _narrow_names(width) if narrow else _CHECK_WIDTH + width - _WIDE
     rows: list[list[str | tuple[str, str]]] = []
     for check in words.reading_order(record.checks):
         regression, anchored = check.rule == "no_worse_than", "(anchor)" if check.against == "anchor" else ""
@@ -252,11 +254,15 @@ def baseline_lines(record: RunRecord) -> list[str]:
     ]
 
 
-def baseline_table(record: RunRecord) -> Table:
-    """Every check's value in a baseline's record."""
+def _narrow_names(width: int) -> int:
+    return _NARROW_CHECK + max(0, width - _NARROWEST)
+
+
+def baseline_table(record: RunRecord, width: int = _NARROWEST) -> Table:
+    """Every check's value in a baseline's record, for a terminal of `width` columns."""
     rows = [
         [
-            fold_name(check.item, _NARROW_CHECK),
+            fold_name(check.item, _narrow_names(width)),
             with_interval(number(check.value, check.status), check.lo, check.hi),
             words.bound_words(check),
             ", ".join(filter(None, [f"{words.SYMBOL[check.verdict]} {verdict_name(check, record)}", check.excuse])),

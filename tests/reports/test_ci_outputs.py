@@ -106,6 +106,13 @@ def test_long_names_of_checks_break_at_hyphens_and_before_the_subject() -> None:
         "x" * 20,
         f"{'x' * 11}]",
     ]
+    wide = _printed(example_record([named]), 140)
+    assert "no-intersectional-regression[firefighter]" in wide, "a wider terminal's columns are for names"
+
+
+@pytest.mark.parametrize("width", [81, 99, 100, 121, 140])
+def test_a_table_of_checks_fits_every_width(record: RunRecord, width: int) -> None:
+    assert max(map(len, _printed(record, width).splitlines())) <= width
 
 
 def test_what_failed_stands_above_what_passed(record: RunRecord) -> None:

@@ -31,7 +31,8 @@ def show(
     """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
     record = _read(baseline, suite, root.resolve(), mlflow)
     typer.echo("\n".join(reports.baseline_lines(record)))
-    wide_console(100).print(reports.baseline_table(record))
+    console = wide_console(100)
+    console.print(reports.baseline_table(record, console.width))
 
 
 @baseline_app.command()
