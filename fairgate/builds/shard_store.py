@@ -285,12 +285,12 @@ class Places:
         from filelock import FileLock, Timeout
 
         locks = self.root / ".locks"
-        with ExitStack() as held:
+        with ExitStack() as locks_taken:
             for name in names:
                 with storing(locks):
                     locks.mkdir(parents=True, exist_ok=True)
                     try:
-                        held.enter_context(FileLock(locks / f"{slug(name)}.lock", timeout=0))
+                        locks_taken.enter_context(FileLock(locks / f"{slug(name)}.lock", timeout=0))
                     except Timeout:
                         raise RecipeError(
                             f"another process is building '{name}' of '{self.root.name}'.",

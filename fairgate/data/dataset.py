@@ -203,7 +203,7 @@ class Dataset(ShardReader):
         if absent := chosen.difference(self.index.set_id[wanted]):
             remedy = "set ids come from the same version of the dataset; check which one was scored"
             raise self._wrong(f"has no set '{min(absent)}'.", remedy)
-        found: dict[str, list[tuple[str, bytes]]] = {set_id: [] for set_id in set_ids}
+        images_by_set: dict[str, list[tuple[str, bytes]]] = {set_id: [] for set_id in set_ids}
         start = 0
         for shard in self.manifest.shards:
             if not wanted[start : start + shard.rows].any():
@@ -215,9 +215,9 @@ class Dataset(ShardReader):
                 rows = np.flatnonzero(wanted[start:stop])
                 images = self._images(parquet, shard, group) if len(rows) else []
                 for row in rows:
-                    found[self.index.set_id[start + row]].append((self.index.member[start + row], images[row]))
+                    images_by_set[self.index.set_id[start + row]].append((self.index.member[start + row], images[row]))
                 start = stop
-        return found
+        return images_by_set
 
     def verify(self, watch: Watch | None = None) -> list[Problem]:
         """Every problem of the dataset, found by reading all of it; empty when it is what its manifest says.

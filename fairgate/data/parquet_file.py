@@ -159,7 +159,7 @@ def class_names(schema: Any) -> dict[str, list[str]]:
     """Names of the ids of every ClassLabel, as `datasets` writes them into a schema's metadata. Raises ValueError."""
     described = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     features = described.get("info", {}).get("features", {}) if isinstance(described, dict) else {}
-    found = dict[str, list[str]]()
+    names_by_column = dict[str, list[str]]()
     for name, feature in features.items() if isinstance(features, dict) else ():
         if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and name in schema.names:
             names = feature.get("names")
@@ -167,8 +167,8 @@ def class_names(schema: Any) -> dict[str, list[str]]:
                 raise ValueError(f"column '{name}' is a ClassLabel without a list of names")
             if len(names) > _MOST_NAMES:
                 raise ValueError(f"column '{name}' is a ClassLabel of {len(names):,} names")
-            found[name] = names
-    return found
+            names_by_column[name] = names
+    return names_by_column
 
 
 def named(ids: Sequence[Any], names: Sequence[str], column: str) -> list[str | None]:

@@ -72,21 +72,21 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
     """
     name, at, version = ref.partition("@")
     check_name(name, version if at else None)
-    found = versions(name, root)
-    if not found or (at and version not in found):
+    released = versions(name, root)
+    if not released or (at and version not in released):
         known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
-        near = f"there is {', '.join(found)};" if found else did_you_mean(name, known)
+        near = f"there is {', '.join(released)};" if released else did_you_mean(name, known)
         pointer = root.parent / f"{root.name}.dvc"
         fetched = "run `fairgate dataset import` or `fairgate dataset get`; of a clone: who has it runs "
         fetched += f"`dvc add {root.name}` and `dvc push`, and commits {pointer.name}"
         if pointer.is_file():
             fetched = f"run `fairgate dataset pull {pointer.name}`, `fairgate dataset import` or `fairgate dataset get`"
         raise DatasetError(
-            f"dataset '{name}' has no version '{version}'." if found else f"there is no dataset '{ref}'.",
+            f"dataset '{name}' has no version '{version}'." if released else f"there is no dataset '{ref}'.",
             where=str(root / name),
             remedy=" ".join(filter(None, [near, fetched])),
         )
-    folder = root / name / (version if at else found[-1])
+    folder = root / name / (version if at else released[-1])
     # a link out of the repository would bring its pictures into the report; a shard may be one (DVC can link its
     # cache): it is held against the manifest's SHA-256 before it is scored
     if not folder.resolve().is_relative_to(root.parent.resolve()):

@@ -28,12 +28,12 @@ class TarHeader(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> TarHeader:
-        found = super().frombuf(buf, encoding, errors)
-        named = found.type in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
-        named = named or found.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
-        if found.size < 0 or (named and found.size > _LARGEST_HEADER):
-            raise ValueError(f"a header says that it has {found.size:,} bytes")
-        return found
+        header = super().frombuf(buf, encoding, errors)
+        named = header.type in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+        named = named or header.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+        if header.size < 0 or (named and header.size > _LARGEST_HEADER):
+            raise ValueError(f"a header says that it has {header.size:,} bytes")
+        return header
 
 
 def tar_table(name: str, files: tuple[Path, ...]) -> LabelTable:
@@ -116,7 +116,7 @@ def _samples(files: Sequence[Path], pictures: bool = False) -> Iterator[_Sample]
 def _members(path: Path, pictures: bool) -> Iterator[tuple[str, str, bytes]]:
     """(key, ending, content) of every file of an archive. Raises DatasetError for links, devices and names that lead
     out, and where the archive is cut short."""
-    with _archive(path) as (archive, held):
+    with _archive(path) as (archive, file):
         before = -1
         while (member := archive.next()) is not None:
             archive.members.clear()  # type: ignore[attr-defined] # tarfile would remember every one
@@ -135,7 +135,7 @@ def _members(path: Path, pictures: bool) -> Iterator[tuple[str, str, bytes]]:
                 continue
             key = str(PurePosixPath(folder) / stem)
             yield key, ending.lower(), _content(archive, member, ending.lower(), pictures)
-        _require_whole(held, archive.offset)
+        _require_whole(file, archive.offset)
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, ending: str, pictures: bool) -> bytes:
@@ -152,15 +152,15 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, ending: str, pic
     return reader.read()
 
 
-def _require_whole(held: IO[bytes], offset: int) -> None:
+def _require_whole(file: IO[bytes], offset: int) -> None:
     """Raises ValueError unless zeros follow the last file: tarfile takes a damaged header for the end."""
-    held.seek(offset)
-    found = 0
-    while block := held.read(1 << 20):
+    file.seek(offset)
+    length = 0
+    while block := file.read(1 << 20):
         if block.strip(b"\0"):
             raise ValueError("a header in it is damaged")
-        found += len(block)
-    if found < _BLOCK:
+        length += len(block)
+    if length < _BLOCK:
         raise ValueError("it is cut short: the mark of its end is not there")
 
 
@@ -168,8 +168,8 @@ def _require_whole(held: IO[bytes], offset: int) -> None:
 def _archive(path: Path) -> Iterator[tuple[tarfile.TarFile, IO[bytes]]]:
     with reading("the archive", path, "an uncompressed tar, as WebDataset writes them"):
         try:
-            with path.open("rb") as held, tarfile.open(fileobj=held, mode="r:", tarinfo=TarHeader) as archive:
-                yield archive, held
+            with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:", tarinfo=TarHeader) as archive:
+                yield archive, file
         except tarfile.TarError as error:
             raise ValueError(str(error)) from error
 
@@ -179,10 +179,10 @@ def _fields(sample: _Sample, place: str) -> dict[str, object]:
     fields = dict[str, object]()
     with reading("the sample", Path(place), "a sample with JSON and text in UTF-8"):
         if "json" in sample.parts:
-            said = json.loads(sample.parts["json"].decode())
-            if not isinstance(said, dict):
+            columns = json.loads(sample.parts["json"].decode())
+            if not isinstance(columns, dict):
                 raise ValueError("its .json is no object")
-            fields |= said
+            fields |= columns
         for ending, column in _TEXTS.items():
             if ending in sample.parts:
                 fields.setdefault(column, sample.parts[ending].decode().strip("\n"))

@@ -77,8 +77,8 @@ def require_intact(dataset: ShardReader, memory: SealedNotes | None, progress: R
     """
     dataset.check_shards()
     manifest = dataset.manifest
-    name, said = digest([_RULES, version("pillow"), manifest.to_json()]), f"{manifest.ref} {manifest.fingerprint}"
-    if name in _intact or (memory is not None and memory.has(name, said)):
+    name, release = digest([_RULES, version("pillow"), manifest.to_json()]), f"{manifest.ref} {manifest.fingerprint}"
+    if name in _intact or (memory is not None and memory.has(name, release)):
         return manifest.fingerprint
 
     def seen(row: int, _sha256: str) -> None:
@@ -97,7 +97,7 @@ def require_intact(dataset: ShardReader, memory: SealedNotes | None, progress: R
         )
     _intact.add(name)
     if memory is not None:
-        memory.add(name, said)
+        memory.add(name, release)
     return manifest.fingerprint
 
 
@@ -225,13 +225,13 @@ class _Verification:
 
     def _shard(self, shard: Shard) -> Iterator[Problem]:
         where = str(self._dataset.folder / shard.file)
-        found = self._dataset.sha256_of(shard)
-        if found is None:
+        computed = self._dataset.sha256_of(shard)
+        if computed is None:
             self._whole = False
             yield Problem("missing_shard", f"shard '{shard.file}' is missing.", where, PULL)
             return
-        if found != shard.sha256:
-            what = f"shard '{shard.file}' is not the file that was released: its SHA-256 is {found}."
+        if computed != shard.sha256:
+            what = f"shard '{shard.file}' is not the file that was released: its SHA-256 is {computed}."
             yield Problem("changed_shard", what, where, PULL)
         rows, sets = self._rows, len(self._sets)
         try:
@@ -294,12 +294,12 @@ class _Verification:
 
     def _totals(self) -> Iterator[Problem]:
         manifest, where = self._manifest, str(self._dataset.folder / "manifest.json")
-        said = {"rows": manifest.n_rows, "sets": manifest.n_sets, **_flat(manifest.counts)}
-        found = {"rows": self._rows, "sets": len(self._sets), **_flat(self._tally.counts())}
-        differing = [name for name in {**said, **found} if said.get(name, 0) != found.get(name, 0)]
+        stated = {"rows": manifest.n_rows, "sets": manifest.n_sets, **_flat(manifest.counts)}
+        counted = {"rows": self._rows, "sets": len(self._sets), **_flat(self._tally.counts())}
+        differing = [name for name in {**stated, **counted} if stated.get(name, 0) != counted.get(name, 0)]
         if differing or set(manifest.subjects) != set(self._tally.counts().subjects):
             name = differing[0] if differing else "subjects"
-            what = f"the manifest counts {said.get(name, 0)} for {name}, and there are {found.get(name, 0)}"
+            what = f"the manifest counts {stated.get(name, 0)} for {name}, and there are {counted.get(name, 0)}"
             rest = f" ({len(differing) - 1} more counts differ)." if len(differing) > 1 else "."
             yield Problem("wrong_counts", what + rest, where, PULL)
         if (content := self._content.hexdigest()) != manifest.fingerprint:

@@ -68,7 +68,7 @@ def tracked_files_differ(root: Path) -> bool | None:
     """
     try:
         drivers = run_git(root, "config", "--name-only", "-z", "--get-regexp", r"^filter\..*\.(clean|smudge|process)$")
-        names = [one for one in drivers.stdout.decode(errors="replace").split("\0") if one]
+        names = [name for name in drivers.stdout.decode(errors="replace").split("\0") if name]
         off = tuple(f"{name}=" for name in names)
         off += tuple(f"{name.rpartition('.')[0]}.required=false" for name in names)
         words = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")

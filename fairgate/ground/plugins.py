@@ -48,8 +48,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def with_modules(self, built_in: Mapping[str, str]) -> Self:
         """This registry, with the module that registers each built-in name; said where none of them imports it."""
-        self._built_in, found, self._found = built_in, self._found, {}
-        for name, thing in found.items():
+        self._built_in, registered, self._found = built_in, self._found, {}
+        for name, thing in registered.items():
             self.register(name, thing)
         return self
 
@@ -115,15 +115,15 @@ class Registry(Mapping[str, T], Generic[T]):
     def _plugins(self) -> dict[str, metadata.EntryPoint]:
         """Entry points by name. Raises FairgateError where two packages, or a package and this one, share a name."""
         if self._entries is None:
-            found: dict[str, metadata.EntryPoint] = {}
+            entries: dict[str, metadata.EntryPoint] = {}
             for entry in entry_points(self._group):
-                if entry.name in self._built_in or found.setdefault(entry.name, entry).value != entry.value:
+                if entry.name in self._built_in or entries.setdefault(entry.name, entry).value != entry.value:
                     raise FairgateError(
                         f"the {self._kind} '{entry.name}' of {_package(entry)} has the name of another one.",
                         where=f"entry point {entry.value}",
                         remedy="give it another name, or uninstall the package",
                     )
-            self._entries = found
+            self._entries = entries
         return self._entries
 
     def _load(self, entry: metadata.EntryPoint) -> None:

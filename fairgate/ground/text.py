@@ -59,7 +59,7 @@ def find_separator(text: IO[str], where: str, failure: type[FairgateError]) -> s
     best = [separator for separator, count in counts.items() if count == most]
     if len(best) > 1 and most:
         raise failure(
-            f"{' and '.join(SEPARATOR_NAMES[one] for one in best)} cut the header into equally many columns "
+            f"{' and '.join(SEPARATOR_NAMES[mark] for mark in best)} cut the header into equally many columns "
             f"({most + 1}).",
             where=f"{where}:1",
             remedy="quote the names of columns that hold one of them",

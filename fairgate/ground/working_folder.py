@@ -24,12 +24,12 @@ def refuse_libraries() -> None:
         folder = Path.cwd()
     except FileNotFoundError:  # it was removed: nothing can be loaded from it
         return
-    found = next((path for place in _searched(folder) for path in place.glob(_LIBRARIES)), None)
-    if found is not None:
+    library = next((path for place in _searched(folder) for path in place.glob(_LIBRARIES)), None)
+    if library is not None:
         raise SettingsError(
-            f"the working folder holds the native library '{found.relative_to(folder)}', which importing PyTorch can "
+            f"the working folder holds the native library '{library.relative_to(folder)}', which importing PyTorch can "
             "load in place of the system's: its code would run here.",
-            where=str(found),
+            where=str(library),
             remedy="move it, or run fairgate in an empty folder and name the repository with --root",
         )
 

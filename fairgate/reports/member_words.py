@@ -18,8 +18,8 @@ _RIGHT_OR_WRONG: Final = "right"
 def answer_words(member: MemberResult, longest: int) -> str:
     """`answered “yes”, right is “no”`, or what an answer is read as that names no option: `abstained`."""
     answer = member.predicted or ""
-    said = answer.replace("_", " ") if answer in _NO_OPTION else f"answered “{clean(answer, longest)}”"
-    return f"{said}{right_words(member, longest)}"
+    words = answer.replace("_", " ") if answer in _NO_OPTION else f"answered “{clean(answer, longest)}”"
+    return f"{words}{right_words(member, longest)}"
 
 
 def right_words(member: MemberResult, longest: int) -> str:

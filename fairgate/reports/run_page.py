@@ -180,8 +180,8 @@ class _Views:
                 mark = "lowest" if member.value == ends[0] else "highest"
             drawn = unit == "P(true)" and member.value is not None and 0 <= member.value <= 1
             share = charts.percent(100 * (member.value or 0.0)) if drawn else None
-            said = {"answer": answer, "measured": value_words(unit, member), "right": right_words(member, 60)}
-            views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share, **said})
+            texts = {"answer": answer, "measured": value_words(unit, member), "right": right_words(member, 60)}
+            views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share, **texts})
         subject = clean(worst.subject, 80) if len(words.subjects_of(self.record)) > 1 and check.subject is None else ""
         how_bad = ""
         if worst.spread is not None:

@@ -26,7 +26,7 @@ def read(files: SourceFiles, part: str) -> Reading:
     expressions are one cluster."""
     races, several = RACES if part == "all" else _MAIN, part == "expressions"
     left_out: Counter[str] = Counter()
-    found = []
+    photographs = []
     for tail, path in sorted(files.by_tail(1).items()):
         if not tail.lower().endswith((".jpg", ".jpeg")):
             continue
@@ -35,10 +35,10 @@ def read(files: SourceFiles, part: str) -> Reading:
             left_out[BROKEN] += 1
         elif match["race"].upper() in races and (several or match["expression"].upper() == "N"):
             names = {name: text.upper() for name, text in match.groupdict().items()}
-            found.append((tail, path, names, f"{names['race']}{names['gender']}-{names['target']}"))
-    ids = unique_ids([tail for tail, *_ in found])
+            photographs.append((tail, path, names, f"{names['race']}{names['gender']}-{names['target']}"))
+    ids = unique_ids([tail for tail, *_ in photographs])
     if several:
-        found.sort(key=lambda photograph: photograph[-1])  # people one after another
+        photographs.sort(key=lambda photograph: photograph[-1])  # people one after another
     rows = [
         PublishedRow(
             set_id=person if several else ids[tail],
@@ -49,7 +49,7 @@ def read(files: SourceFiles, part: str) -> Reading:
             image=path,
             extra={"model": person},
         )
-        for tail, path, match, person in found
+        for tail, path, match, person in photographs
     ]
     return Reading(rows, left_out, files.archives, {"cluster_column": "model"} if several else {})
 

@@ -58,7 +58,7 @@ def _of_labels(files: SourceFiles, split: str, padding: str) -> Reading:
                 remedy="keep the archive of one padding in the folder, and name its part (--part)",
             )
     images = files.by_tail(2)
-    found: list[tuple[str, dict[str, str]]] = []
+    labelled: list[tuple[str, dict[str, str]]] = []
     repaired = 0
     for fields, place in label_lines(path, "file", *GROUPS):
         name = str(inside(fields["file"], place))
@@ -71,11 +71,11 @@ def _of_labels(files: SourceFiles, split: str, padding: str) -> Reading:
         repaired += fields["age"] in _DATES
         groups = {"race": fields["race"], "gender": fields["gender"], "age": _DATES.get(fields["age"], fields["age"])}
         require_groups(groups, GROUPS, place)
-        found.append((name, groups))
-    ids = unique_ids([name for name, _ in found])
-    rows = [PublishedRow(ids[name], name, groups, images[name]) for name, groups in found]
+        labelled.append((name, groups))
+    ids = unique_ids([name for name, _ in labelled])
+    rows = [PublishedRow(ids[name], name, groups, images[name]) for name, groups in labelled]
     repairs = {"ages_repaired": repaired} if repaired else {}
-    facts = {"layout": "authors", **_checked([groups for _, groups in found], split), **repairs}
+    facts = {"layout": "authors", **_checked([groups for _, groups in labelled], split), **repairs}
     return Reading(rows, {}, [path, *files.archives], facts)
 
 
@@ -107,12 +107,12 @@ def _by_card(attribute: str, value: object) -> str:
     return groups[value] if isinstance(value, int) and 0 <= value < len(groups) else repr(value)
 
 
-def _checked(found: Iterable[Mapping[str, str]], split: str) -> dict[str, object]:
+def _checked(labels: Iterable[Mapping[str, str]], split: str) -> dict[str, object]:
     """Whether the groups of all validation photographs are as many as the authors' file has."""
     if split != "val":
         return {}
     counted = {attribute: Counter[str]() for attribute in GROUPS}
-    for groups in found:
+    for groups in labels:
         for attribute in GROUPS:
             counted[attribute][groups[attribute]] += 1
     sizes = {name: {group: counted[name][group] for group in groups} for name, groups in GROUPS.items()}

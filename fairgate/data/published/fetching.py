@@ -303,7 +303,7 @@ def fetch_pictures(
             outcomes.append(outcome)
             if progress is not None:
                 progress(len(outcomes), len(wanted))
-    lines = ([*map(_cell, (*pair, said))] for pair, said in zip(wanted, outcomes, strict=True))
+    lines = ([*map(_cell, (*pair, outcome))] for pair, outcome in zip(wanted, outcomes, strict=True))
     atomic_write(into / REPORT, csv_text(("name", "address", "outcome"), lines))
     return Counter(outcomes)
 

@@ -56,12 +56,12 @@ def read(files: SourceFiles, part: str) -> Reading:
 
 def _pictures(files: SourceFiles) -> dict[tuple[str, str], Path]:
     """Photographs by expression and person. Raises DatasetError for two of one."""
-    found: dict[tuple[str, str], Path] = {}
+    pictures: dict[tuple[str, str], Path] = {}
     for name, path in files.paths.items():
         if match := _PICTURE.fullmatch("/".join(PurePosixPath(name).parts[-2:])):
             key = match["expression"], match["person"]
-            put_once(found, key, path, f"two photographs are the {key[0]} one of person {key[1]}.")
-    return found
+            put_once(pictures, key, path, f"two photographs are the {key[0]} one of person {key[1]}.")
+    return pictures
 
 
 _SOURCE: Final = ByHand(

@@ -35,24 +35,24 @@ _GROUPS: Final = {"race": ("Black", "White"), "gender": ("man", "woman")}
 def read(files: SourceFiles, part: str) -> Reading:
     """Sets of four of the themes that the part has; those that are not whole are counted."""
     themes = list(_SCENES) if part == "all" else [part]
-    found: dict[tuple[str, str], dict[str, Path]] = defaultdict(dict)
+    scenes: dict[tuple[str, str], dict[str, Path]] = defaultdict(dict)
     for name, path in files.paths.items():
         theme, scene, file = ("", "", "", *PurePosixPath(name).parts)[-3:]
         named = _NAME.fullmatch(file)
         if theme not in themes or named is None:
             continue
         member = named["member"]
-        put_once(found[theme, scene], member, path, f"two images are the {member} of '{theme}/{scene}'.")
+        put_once(scenes[theme, scene], member, path, f"two images are the {member} of '{theme}/{scene}'.")
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
-    for (theme, scene), members in sorted(found.items()):
+    for (theme, scene), members in sorted(scenes.items()):
         if len(members) < len(MEMBERS):
             left_out[INCOMPLETE] += len(members)
             continue
         rows += [_row(theme, scene, member, members[member]) for member in MEMBERS]
-    scenes = sum(len(_SCENES[theme].split()) for theme in themes)
-    facts = {"sets_as_published": len(rows) == len(MEMBERS) * scenes, "published_sets": scenes}
-    loose = [path for members in found.values() for path in members.values()]
+    published = sum(len(_SCENES[theme].split()) for theme in themes)
+    facts = {"sets_as_published": len(rows) == len(MEMBERS) * published, "published_sets": published}
+    loose = [path for members in scenes.values() for path in members.values()]
     return Reading(rows, left_out, [], facts, loose)
 
 

@@ -50,10 +50,10 @@ def read(files: SourceFiles, part: str) -> Reading:
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
     for name, members in sets.items():
-        subjects = {_subject(caption, groups) for groups, held in members.items() for *_, caption in held}
+        subjects = {_subject(caption, groups) for groups, images in members.items() for *_, caption in images}
         reason = (
             DOUBLED
-            if any(len(held) > 1 for held in members.values())
+            if any(len(images) > 1 for images in members.values())
             else INCOMPLETE
             if len(members) < len(wanted)
             else UNCLEAR
@@ -86,8 +86,8 @@ def _subject(caption: str, groups: tuple[str, str]) -> str | None:
     >>> _subject("A picture of a Middle Eastern female Civil Engineer", ("Middle Eastern", "female"))
     'civil engineer'
     """
-    found = re.search(rf"\b{re.escape(groups[0])} {re.escape(groups[1])} (?P<rest>.+)", caption, re.IGNORECASE)
-    return " ".join(found["rest"].split()).lower() if found else None
+    match = re.search(rf"\b{re.escape(groups[0])} {re.escape(groups[1])} (?P<rest>.+)", caption, re.IGNORECASE)
+    return " ".join(match["rest"].split()).lower() if match else None
 
 
 class _SetPictures:
@@ -100,7 +100,7 @@ class _SetPictures:
     def of(self, groups: tuple[str, str]) -> bytes:
         """The encoded picture of a member."""
         if groups not in self._held:
-            self._held = {one: table.picture(row) for one, (table, row, _) in self._in_file}
+            self._held = {place: table.picture(row) for place, (table, row, _) in self._in_file}
         return self._held.pop(groups)
 
 

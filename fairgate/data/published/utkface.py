@@ -37,7 +37,7 @@ def age_group(years: int) -> str:
 def read(files: SourceFiles, part: str) -> Reading:
     """Rows of the photographs whose names are whole; the others are counted."""
     left_out: Counter[str] = Counter()
-    found: dict[str, tuple[Path, re.Match[str]]] = {}
+    photographs: dict[str, tuple[Path, re.Match[str]]] = {}
     for tail, path in files.by_tail(1).items():
         if not tail.lower().endswith("jpg"):
             continue
@@ -45,10 +45,10 @@ def read(files: SourceFiles, part: str) -> Reading:
         if match is None or int(match["age"]) > OLDEST:
             left_out[BROKEN] += 1
         elif bool(match["cropped"]) == (part == "cropped"):
-            found[tail] = path, match
-    ids = unique_ids(list(found))
+            photographs[tail] = path, match
+    ids = unique_ids(list(photographs))
     rows = []
-    for name, (path, match) in found.items():
+    for name, (path, match) in photographs.items():
         years = int(match["age"])
         groups = {"race": RACES[int(match["race"])], "gender": GENDERS[int(match["gender"])], "age": age_group(years)}
         rows.append(PublishedRow(ids[name], name, groups, path, extra={"years": years}))

@@ -64,7 +64,7 @@ def _of_paths(command: Any) -> Any:
     command.short_help = command.short_help or (command.help or "").partition("\n\n")[0]  # click cuts what it shortens
     if hasattr(command, "get_command"):
         find = type(command).get_command
-        command.get_command = lambda ctx, name: (found := find(command, ctx, name)) and _of_paths(found)
+        command.get_command = lambda ctx, name: (subcommand := find(command, ctx, name)) and _of_paths(subcommand)
         return command
     run, options = type(command).invoke, {option.name: option.opts[0] for option in command.params}
 

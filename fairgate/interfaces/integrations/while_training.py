@@ -32,11 +32,11 @@ class FairnessError(FairgateError):
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What came of one look: `metrics` by the names of MLflow's runs, under `fairgate/SUITE/`; `record` is None where
-    the model could not be saved or judged, and `said` says why."""
+    the model could not be saved or judged, and `message` has the reason."""
 
     ok: bool
     metrics: dict[str, float]
-    said: str
+    message: str
     record: RunRecord | None = None
 
 
@@ -79,11 +79,11 @@ class TrainingJudge:
         """Save, judge, and say what came of it. Raises nothing but FairnessError, and that where it was asked for."""
         with _own_randomness():
             self.last = self._judged(save)
-        LOG.log(logging.INFO if self.last.ok else logging.WARNING, "step %d: %s", step, self.last.said)
+        LOG.log(logging.INFO if self.last.ok else logging.WARNING, "step %d: %s", step, self.last.message)
         if not self.last.ok and self.on_failure == "raise":
             self.close()
             raise FairnessError(
-                f"the gate is closed at step {step}: {self.last.said}",
+                f"the gate is closed at step {step}: {self.last.message}",
                 where=f"suite {self.suite}",
                 remedy="look at the checks that failed; `on_failure='warn'` trains on",
             )

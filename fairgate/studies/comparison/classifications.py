@@ -312,7 +312,7 @@ def finest(groupings: Sequence[Crossing], truth: str | None) -> list[Crossing]:
 
 def compare_implicit(data: AuditData, name: str, digest: str, positive: str, answers: Answers) -> ImplicitAudit:
     """Every model's mean P(positive label) by every grouping, and group effects as of a classification."""
-    effects, refusals = group_effects(data, {"p_positive": {model: one.value for model, one in answers.items()}})
+    effects, refusals = group_effects(data, {"p_positive": {model: answer.value for model, answer in answers.items()}})
     rows: list[ImplicitRow] = []
     for grouping in data.groupings:
         over = CROSS.join(grouping)

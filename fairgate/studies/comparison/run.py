@@ -80,19 +80,19 @@ def audit(
         models=[
             records.AuditedModel(
                 name=name,
-                uri=one.model.uri,
-                fingerprint=one.model.fingerprint,
-                precision=one.model.precision,
-                device=one.device,
-                scores_digest=scores_digest(one.scores),
+                uri=scored.model.uri,
+                fingerprint=scored.model.fingerprint,
+                precision=scored.model.precision,
+                device=scored.device,
+                scores_digest=scores_digest(scored.scores),
             )
-            for name, one in opened.items()
+            for name, scored in opened.items()
         ],
         decision=records.AuditDecision(
             alpha=rule.alpha, seed=rule.seed, draws=rule.draws, reference=dict(data.reference)
         ),
         probes=probes,
-        metrics=_further(prepared, opened, {one.name: one.kind for one in probes}),
+        metrics=_further(prepared, opened, {probe.name: probe.kind for probe in probes}),
         left_out={records.CROSS.join(grouping): reason for grouping, reason in left_out.items()},
         refused=refused,
         environment=environment(prepared.root, next(iter(opened.values())).device),

@@ -159,13 +159,14 @@ class AttributePair:
             whole = side.cells.of(None, ((over,),))
             inside = [_inside(whole, np.asarray(codes) == at) for at in range(len(groups))]
             values = {
-                model: tuple(side.estimate(one, k, value, over, groups[at]) for at, one in enumerate(inside))
+                model: tuple(side.estimate(ranking, k, value, over, groups[at]) for at, ranking in enumerate(inside))
                 for model, value in self.answers.items()
             }
             apart = {
-                model: relative_difference([[float(one.value or 0.0) for one in of]]) for model, of in values.items()
+                model: relative_difference([[float(estimate.value or 0.0) for estimate in of]])
+                for model, of in values.items()
             }
-            fair = [side.fair(one, k, FairRankings()) for one in inside]
+            fair = [side.fair(ranking, k, FairRankings()) for ranking in inside]
             sides.append(SkewsWithin(over, fixed, k, groups, values, apart, fair))
         return sides
 

@@ -219,30 +219,32 @@ def _over(first: NDArray[np.bool_], rows: NDArray[np.intp], seed: int, what: str
 
 def cluster_figures(release: Captioned, k: int, seed: int) -> list[StudyFigure]:
     """Figure 1: a map of the captions by whom their cluster over-represents, and the clusters as bars."""
-    groups, vectors, first = _clustered(release, k, seed)
-    one, other = release.groups
-    over = [_over(first, each.rows, seed, str(place)) for place, each in enumerate(groups)]
-    lean = ["even" if e.lo is None or e.lo <= 0 <= (e.hi or 0) else one if (e.value or 0) > 0 else other for e in over]
+    groups, vectors, of_first = _clustered(release, k, seed)
+    first, other = release.groups
+    over = [_over(of_first, each.rows, seed, str(place)) for place, each in enumerate(groups)]
+    lean = [
+        "even" if e.lo is None or e.lo <= 0 <= (e.hi or 0) else first if (e.value or 0) > 0 else other for e in over
+    ]
     order = sorted(range(len(groups)), key=lambda place: over[place].value or 0.0)
     names = [f"{', '.join(groups[place].words[:2]) or 'no words'} ({at})" for at, place in enumerate(order, 1)]
     bars = StudyFigure(
         name="over-representation",
-        title=f"Over-representation of {one} by cluster of neutral captions",
+        title=f"Over-representation of {first} by cluster of neutral captions",
         source="figure 1",
         kind="bars",
         x_label="cluster, named by the words that stand out",
-        y_label=f"share of {one} above all",
-        series=[series_of(one, names, [over[place] for place in order])],
+        y_label=f"share of {first} above all",
+        series=[series_of(first, names, [over[place] for place in order])],
     )
     points = _map(vectors, seed)
     if points is None:
         return [bars]
     rows, xy = points
-    of_row = np.empty(len(first), dtype=np.intp)
+    of_row = np.empty(len(of_first), dtype=np.intp)
     for place, each in enumerate(groups):
         of_row[each.rows] = place
-    series = _by_lean(xy, [lean[place] for place in of_row[rows]], (one, "even", other))
-    about = {one: f"more {one}", other: f"more {other}", "even": "neither: the interval holds 0"}
+    series = _by_lean(xy, [lean[place] for place in of_row[rows]], (first, "even", other))
+    about = {first: f"more {first}", other: f"more {other}", "even": "neither: the interval holds 0"}
     title = "Neutral captions, by whom their cluster over-represents (t-SNE)"
     drawn = StudyFigure(
         name="captions-map",

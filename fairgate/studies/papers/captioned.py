@@ -41,20 +41,20 @@ class Captioned:
     def columns(self) -> dict[str, list[Any]]:
         """The recipes' columns, in stored order, with `p_real` where the release has it. Raises DatasetError."""
         wanted = [*_TEXT, *BOX]
-        found: dict[str, list[Any]] = {name: [] for name in wanted}
+        columns: dict[str, list[Any]] = {name: [] for name in wanted}
         for shard in self.dataset.manifest.shards:
             parquet = self.dataset.parquet(shard)
             names = parquet.schema_arrow.names
             if absent := [name for name in wanted if name not in names]:
                 raise self._wrong(f"has no column '{absent[0]}'.")
-            held = [*wanted, *(["p_real"] if "p_real" in names else [])]
+            names_read = [*wanted, *(["p_real"] if "p_real" in names else [])]
             for group in range(parquet.num_row_groups):
-                table = self.dataset.read_group(parquet, shard, group, columns=held)
-                for name in held:
-                    found.setdefault(name, []).extend(table[name].to_pylist())
+                table = self.dataset.read_group(parquet, shard, group, columns=names_read)
+                for name in names_read:
+                    columns.setdefault(name, []).extend(table[name].to_pylist())
         for name in _TEXT:
-            found[name] = [self._texts(cell, name) for cell in found[name]]
-        return found
+            columns[name] = [self._texts(cell, name) for cell in columns[name]]
+        return columns
 
     def require(self, recipe: str) -> None:
         """Raise DatasetError where it is not of this recipe, or lacks what a study of captions needs: before any model
@@ -186,12 +186,12 @@ def pairs_of(release: Captioned) -> list[Pair]:
     column = release.columns.get("p_real")
     if column is None:
         return []
-    found = []
+    edited = []
     for photograph in np.split(np.argsort(release.owner, kind="stable"), np.cumsum(np.bincount(release.owner))[:-1]):
         ones, others = (photograph[release.codes[photograph] == code].tolist() for code in (0, 1))
         pairs = zip(ones, others, strict=False)
-        found += [Pair((one, other), (float(column[one]) + float(column[other])) / 2) for one, other in pairs]
-    return found
+        edited += [Pair((first, second), (float(column[first]) + float(column[second])) / 2) for first, second in pairs]
+    return edited
 
 
 def tenth(score: float) -> int:

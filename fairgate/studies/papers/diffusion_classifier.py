@@ -160,8 +160,8 @@ class DiffusionClassifierStudy(contract.Study):
                 "seed": self.seed,
             },
             tables=[
-                _by_group(groups, {name: one.right for name, one in answers.items()}, options, accuracy=True),
-                _by_group(groups, {n: one.choices.mean(axis=(1, 2)) for n, one in answers.items()}, options),
+                _by_group(groups, {name: answer.right for name, answer in answers.items()}, options, accuracy=True),
+                _by_group(groups, {n: answer.choices.mean(axis=(1, 2)) for n, answer in answers.items()}, options),
                 _one_sided(groups, answers[last], options, last),
             ],
             figures=[_figure(groups, answers, options)],
@@ -243,8 +243,8 @@ def _by_group(
 def _one_sided(groups: _Groups, answered: _Answered, options: DiffusionClassifierStudy, model: str) -> StudyTable:
     rows: list[list[StudyCell]] = []
     shares = {
-        (one, other): groups.numbers(answered.choices[:, a, b], options.attribute)
-        for (a, one), (b, other) in product(enumerate(options.first), enumerate(options.second))
+        (first, second): groups.numbers(answered.choices[:, a, b], options.attribute)
+        for (a, first), (b, second) in product(enumerate(options.first), enumerate(options.second))
     }
     names = list(next(iter(shares.values())))
     for group, (pair, by) in product(names, shares.items()):
@@ -283,11 +283,11 @@ def _sheets(
     groups: _Groups, answered: _Answered, options: DiffusionClassifierStudy
 ) -> Iterator[tuple[StudyPicture, bytes]]:
     """Of every group, the pictures taken for one profession of the pair above those taken for the other."""
-    one, other = options.sorted_by
-    won = answered.choices[:, options.first.index(one), options.second.index(other)]
+    first, other = options.sorted_by
+    won = answered.choices[:, options.first.index(first), options.second.index(other)]
     for code in np.unique(groups.codes).tolist():
         own, name = groups.codes == code, groups.names[code]
-        rows = [(word, np.flatnonzero(own & side)) for word, side in ((one, won > 0.5), (other, won < 0.5))]
+        rows = [(word, np.flatnonzero(own & side)) for word, side in ((first, won > 0.5), (other, won < 0.5))]
         pictures = contract.pictures_of(groups.release, (row for _, places in rows for row in places[:SHOWN]))
         sheet = picture_rows(
             [(f"{word}\n{len(places)} of {own.sum()}", [pictures[row] for row in places[:SHOWN]])
@@ -295,8 +295,8 @@ def _sheets(
         )  # fmt: skip
         picture = StudyPicture(
             name=slug(f"sorted {name}"),
-            title=f"{name}: taken for {with_article(one)}, and for {with_article(other)}",
+            title=f"{name}: taken for {with_article(first)}, and for {with_article(other)}",
             source="figures 16 to 19",
-            alt=f"Two rows of pictures of {name}: those taken for {one}, and those taken for {other}",
+            alt=f"Two rows of pictures of {name}: those taken for {first}, and those taken for {other}",
         )
         yield picture, png_of(sheet, optimize=True)

@@ -199,7 +199,7 @@ def excess_table(inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[
 def _part(pairs: Sequence[tuple[Shown, Shown]], name: str) -> Estimate:
     if any(name not in of for of, _ in pairs):
         return Estimate(value=None, why="there are too few pictures")
-    of, than = (float(np.mean([one[name].mean() for one in ones])) for ones in zip(*pairs, strict=True))
+    of, than = (float(np.mean([picture[name].mean() for picture in ones])) for ones in zip(*pairs, strict=True))
     return Estimate(value=than / of) if of > 0 else Estimate(value=None, why="the model shows none")
 
 

@@ -154,9 +154,9 @@ class RobustnessStudy(Study):
             labels = hard_labels[subject]
             every += len(labels)
             same = indistinct(scorer, [[filled(self.template, "label", label)] for label in labels])
-            pairs += [(subject, labels[one], labels[other]) for one, other in same]
+            pairs += [(subject, labels[first], labels[other]) for first, other in same]
         if not pairs:
             return []
         alike = {(subject, label) for subject, *both in pairs for label in both}
-        shown = listed([f"'{one}' and '{other}'" for _, one, other in pairs], 3, more="more pairs")
+        shown = listed([f"'{first}' and '{other}'" for _, first, other in pairs], 3, more="more pairs")
         return [f"{name} reads {len(alike)} of {every} labels as the same text as another of their subject's: {shown}"]

@@ -284,7 +284,7 @@ def errors_of(
         sets.setdefault(set_id, {})[member] = place
     for name, scores in own.items():
         right, taken = cast(NDArray[np.bool_], scores.correct), cast(NDArray[np.object_], scores.predicted)
-        for member in dict.fromkeys(str(one) for one in index.member):
+        for member in dict.fromkeys(str(name) for name in index.member):
             pairs = [of for of in sets.values() if reference in of and member in of]
             wrong = [of for of in pairs if right[of[reference]] and not right[of[member]]]
             if member == reference or not wrong:

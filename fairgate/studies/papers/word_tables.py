@@ -31,18 +31,25 @@ def _interval(models: WordScores) -> str:
 def top_word_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
     """For every attribute, the word of each category that is nearest to each group, by every model."""
     words, tables = models[0].gallery.words, list[records.StudyTable]()
-    for crossing in (one for one in models[0].gallery.crossings if len(one) == 1):
+    for crossing in filter(lambda names: len(names) == 1, models[0].gallery.crossings):
         rows: list[list[records.StudyCell]] = []
         for at, group in enumerate(models[0].associations[crossing].groups):
             for category, members in words.categories.items():
                 places = words.places(members)
-                for one in models:
-                    association = one.associations[crossing]
+                for model in models:
+                    association = model.associations[crossing]
                     best = max(places, key=lambda place: association.values[place, at])
                     word = words.words[best]
                     shown = word if np.isfinite(association.values[best, at]) else None
                     rows.append(
-                        [group, category, one.name, shown, words.valence.get(word, ""), association.estimate(best, at)]
+                        [
+                            group,
+                            category,
+                            model.name,
+                            shown,
+                            words.valence.get(word, ""),
+                            association.estimate(best, at),
+                        ]
                     )
         tables.append(
             records.StudyTable(
@@ -249,9 +256,9 @@ def strength_tables(
     """How strong every word is: the share of a vocabulary that is no nearer to its k nearest pictures."""
     words, k = models[0].gallery.words, models[0].gallery.k
     strengths: list[Floats] = []
-    for one in models:
-        baseline = one.strength(vocabulary)
-        strengths.append(word_strength(one.strength(list(words.captions.values())), baseline))
+    for model in models:
+        baseline = model.strength(vocabulary)
+        strengths.append(word_strength(model.strength(list(words.captions.values())), baseline))
     order = np.argsort(-strengths[0], kind="stable")
     note = f"Share of {len(vocabulary):,} words of the vocabulary whose {k} nearest pictures are no nearer, on average."
     by_category: list[list[records.StudyCell]] = []
@@ -261,7 +268,7 @@ def strength_tables(
             low, middle, high = np.quantile(strength[places], [0.25, 0.5, 0.75]).tolist()
             row.append(records.Estimate(value=middle, lo=low, hi=high, n=len(places)))
         by_category.append(row)
-    columns = [one.name for one in models]
+    columns = [model.name for model in models]
     tables = [
         records.StudyTable(
             name="strength-by-category",
@@ -276,7 +283,7 @@ def strength_tables(
             title="Strong and weak words, the strongest of the first model first",
             source="appendix, strong and weak words",
             columns=["word", *columns],
-            rows=[[words.words[place], *(float(one[place]) for one in strengths)] for place in order],
+            rows=[[words.words[place], *(float(strength[place]) for strength in strengths)] for place in order],
             note=note,
         ),
     ]

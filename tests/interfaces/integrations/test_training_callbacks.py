@@ -159,7 +159,7 @@ def test_an_image_classifier_in_training_is_judged_as_one(root: Path, tmp_path: 
     )
     trainer.train()
     assert fairness.judge.last is not None
-    assert fairness.judge.last.record is not None, fairness.judge.last.said
+    assert fairness.judge.last.record is not None, fairness.judge.last.message
     assert fairness.judge.last.record.model.uri.startswith("classifier:")
     assert fairness.judge.last.record.verdict == "fail"
     assert trainer.state.log_history[0]["fairgate/classes/useful/all"] == 0.5
