@@ -207,9 +207,10 @@ def _number(value: float) -> str:
 _FINDINGS: Final = 8
 
 
-def audit_tables(record: AuditRecord) -> Iterator[TextTable]:
-    """The overview tables of the audit without their drawings; the rest is in audit.html and audit.csv."""
-    return (printed(probe.name, table) for probe, table in overview(record))
+def audit_tables(record: AuditRecord, width: int = 120) -> Iterator[TextTable]:
+    """The overview tables of the audit without their drawings, for a terminal of `width` columns; the rest is in
+    audit.html and audit.csv."""
+    return (part for probe, table in overview(record) for part in printed(probe.name, table, width=width))
 
 
 def audit_lines(record: AuditRecord) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -186,24 +186,41 @@ def text_table(
     return table
 
 
-def printed(source: str, table: Table, most: int = 20) -> TextTable:
+def printed(source: str, table: Table, most: int = 20, width: int = 120) -> Iterator[TextTable]:
     """A table without its drawings for a terminal, cut after `most` rows and some columns; of wide ones, limits are
-    under their numbers."""
+    under their numbers. Columns that `width` has no room for follow in tables of their own."""
     columns, rows = table.printed[:_COLUMNS], table.rows[:most]
     cut = [f"first {most} of {len(table.rows) + table.more:,} rows"] if len(table.rows) + table.more > most else []
     cut += [f"first {_COLUMNS} of {len(table.printed)} columns"] if len(table.printed) > _COLUMNS else []
     between = "\n" if len(columns) > 2 else " "
-    text = text_table(
-        (f"~{clean(table.first, 40)}", *(_head_words(column) for _, column in columns)),
-        (
-            [clean(line.shown or line.name, 60), *(_cell_words(line.cells[at], between) for at, _ in columns)]
-            for line in rows
-        ),
-        title=clean(f"{source}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else ""),
-    )
-    if any(cell.why for line in rows for cell in line.cells):
-        text.caption = "* Mood’s test and the paired test disagree, for the reason below"
-    return text
+    names = [[f"~{clean(table.first, 40)}"], *([clean(line.shown or line.name, 60)] for line in rows)]
+    cells = [[_head_words(column), *(_cell_words(line.cells[at], between) for line in rows)] for at, column in columns]
+    title = clean(f"{source}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else "")
+    room = width - min(_breadth([name for (name,) in names]), width // 3)
+    for place, part in enumerate(_side_by_side(cells, room)):
+        head, *body = ([*name, *(column[at] for column in part)] for at, name in enumerate(names))
+        text = text_table(head, body, title="further columns" if place else title)
+        if any(cell.endswith(" *") for column in part for cell in column):
+            text.caption = "* Mood’s test and the paired test disagree, for the reason below"
+        yield text
+
+
+def _breadth(column: Sequence[str]) -> int:
+    """What a column takes in a terminal, with the space beside it."""
+    from rich.cells import cell_len
+
+    return 2 + max(cell_len(line) for text in column for line in text.lstrip("~>").split("\n"))
+
+
+def _side_by_side(columns: Sequence[list[str]], room: int) -> list[list[list[str]]]:
+    """Columns in groups that have room beside each other."""
+    groups, left = [list[list[str]]()], room
+    for column in columns:
+        if groups[-1] and _breadth(column) > left:
+            groups, left = [*groups, []], room
+        groups[-1].append(column)
+        left -= _breadth(column)
+    return groups
 
 
 def _head_words(column: Column) -> str:

@@ -93,9 +93,9 @@ def _cell(cell: StudyCell) -> TableCell:
     return TableCell(number(cell.value), interval(cell.lo, cell.hi))
 
 
-def study_tables(record: StudyRecord) -> Iterator[TextTable]:
-    """The tables for a terminal."""
-    return (printed(table.source, study_table(table), 60) for table in record.tables)
+def study_tables(record: StudyRecord, width: int = 120) -> Iterator[TextTable]:
+    """The tables for a terminal of `width` columns."""
+    return (part for table in record.tables for part in printed(table.source, study_table(table), 60, width))
 
 
 _COLOURS: Final = ("#0b5394", "#b45309", "#1c7443", "#7b2d8b", "#5b616b", "#a61b1b", "#0e7490", "#4d4d00")

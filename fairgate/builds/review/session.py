@@ -12,6 +12,7 @@ from fairgate.builds.review import marks
 from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_png
 from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError, SettingsError
+from fairgate.records import plain_notice
 from fairgate.version import __version__
 
 Clock = Callable[[], datetime]
@@ -70,10 +71,11 @@ class Session:
 
     def overview(self) -> dict[str, Any]:
         """Everything that the page shows, as JSON data. An image's prompt is included once it was judged blind."""
+        notice = self._dataset.manifest.notice
         with self._lock:
             return {
                 "dataset": self._dataset.name,
-                "notice": self._dataset.manifest.notice,
+                "notice": notice and plain_notice(notice),
                 "rater": self._keeper.record.rater,
                 "attributes": [
                     {"name": name, "groups": groups} for name, groups in self._dataset.manifest.attributes.items()

@@ -22,6 +22,7 @@ from fairgate.ground.errors import BaselineError, DatasetError, DeviceError, Set
 from fairgate.ground.git import git_output
 from fairgate.ground.number_format import share_words
 from fairgate.models import KEY_VARIABLE, CacheWarning, cache_key, require_cache_outside
+from fairgate.records import plain_notice
 from fairgate.tracking import redact, session, sqlite_path, waiting
 from fairgate.version import __version__
 
@@ -225,7 +226,7 @@ _SHOWN: Final = 3
 def look_at_dataset(dataset: Dataset, full: bool) -> list[Finding]:
     """Shards against the manifest; with `full` every row and picture too."""
     area, manifest = f"dataset {dataset.manifest.ref}", dataset.manifest
-    notice = f". Note: {manifest.notice}" if manifest.notice else ""
+    notice = f". Note: {plain_notice(manifest.notice)}" if manifest.notice else ""
     if full:
         problems = dataset.verify()
         if problems:

@@ -74,13 +74,16 @@ def wide_console(width: int) -> Console:
 
 
 def echo_prose(lines: Iterable[str], *, err: bool = False) -> None:
-    """Print lines, wrapped between words in a terminal; a log has them as they are."""
+    """Print lines, wrapped between words in a terminal, commands before options; a log has them as they are."""
     console = wide_console(120)
     in_terminal = console.is_terminal or os.environ.get("COLUMNS")
     for line in lines:
         indent = " " * (2 + len(line) - len(line.lstrip()))
         wrap = partial(textwrap.wrap, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        typer.echo("\n".join(wrap(line, console.width)) if in_terminal else line, err=err)
+        parts = reports.fitted(line, console.width) if in_terminal else [line]
+        if in_terminal and parts == [line]:
+            parts = wrap(line, console.width)
+        typer.echo("\n".join(parts), err=err)
 
 
 def print_table(

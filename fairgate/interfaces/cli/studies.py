@@ -107,7 +107,7 @@ def _run(study: type[papers.Study], ctx: typer.Context, given: dict[str, Any]) -
 
 def _show(record: records.StudyRecord, contents: papers.StudyContents, out: Path | None) -> None:
     console = wide_console(120)
-    for table in reports.study_tables(record):
+    for table in reports.study_tables(record, console.width):
         console.print(table)
         console.print()
     for text in (*record.notes, *dict.fromkeys(data.notice for data in record.datasets if data.notice)):
@@ -181,10 +181,10 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     for record in audits.audits:
         if len(suite) > 1:
             console.rule(record.suite)
-        for table in reports.audit_tables(record):
+        for table in reports.audit_tables(record, console.width):
             console.print(table)
             console.print()
-        typer.echo("\n".join(reports.audit_lines(record)))
+        echo_prose(reports.audit_lines(record))
     for name, reason in audits.left_out.items():
         typer.echo(f"{name}: no model could be measured: {reason}")
     write_report(_files(audits, report, csv, latex, several=len(suite) > 1))

@@ -32,7 +32,7 @@ def renamed(record: AuditRecord, old: str, new: str) -> AuditRecord:
 
 def printed(record: AuditRecord, width: int = 120) -> str:
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    for table in audit_tables(record):
+    for table in audit_tables(record, width):
         console.print(table)
     file = console.file
     assert isinstance(file, io.StringIO)
@@ -45,6 +45,13 @@ def test_the_record_comes_back_from_its_file(toy_audit: AuditRecord) -> None:
     assert again.model_dump_json() == text
     assert comparison_html(again) == comparison_html(toy_audit)
     assert printed(again) == printed(toy_audit)
+
+
+def test_a_terminal_of_eighty_columns_has_every_number_whole(toy_audit: AuditRecord) -> None:
+    narrow, wide = (printed(toy_audit, width).partition("\n•")[0] for width in (80, 200))
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert set(re.findall(r"[−+]?\d\.\d{3}", wide)) == set(re.findall(r"[−+]?\d\.\d{3}", narrow))
 
 
 def test_every_output_shows_the_notice(toy_audit: AuditRecord) -> None:
