@@ -89,7 +89,7 @@ def _part(about: str, size: str, name: str) -> PublishedPart:
 
 DATASET = Published(
     name="bbq_v",
-    title="BBQ-V (SB-Bench): questions about pictures that only a stereotype answers",
+    title="BBQ-V (SB-Bench): questions about pictures, which only a stereotype could answer",
     licence="CC-BY-NC-4.0",
     citation="Narnaware et al., SB-Bench: Stereotype Bias Benchmark for Large Multimodal Models, 2025.",
     counterfactual=False,

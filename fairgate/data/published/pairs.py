@@ -88,7 +88,7 @@ def _part(themes: list[str], about: str) -> PublishedPart:
 
 DATASET = Published(
     name="pairs",
-    title="PAIRS: generated pictures of the same scene with people of other race and gender",
+    title="PAIRS: generated pictures of the same scene with people who differ in race and gender",
     licence="CC BY 4.0 (its data sheet; the repository has no licence file)",
     terms="PAIRS, CC BY 4.0 by its data sheet: for testing only, not for training, and never to predict anybody's race "
     "or gender.",

@@ -70,7 +70,7 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- one list,
 
 DATASET = Published(
     name="pata",
-    title="PATA: scenes with people of other perceived race, gender and age",
+    title="PATA: scenes with people who differ in perceived race, gender and age",
     licence="unknown (no licence file; pictures are of stock agencies and others)",
     citation="Seth, Hemani and Agarwal, DeAR: Debiasing Vision-Language Models with Additive Residuals, CVPR 2023.",
     counterfactual=False,

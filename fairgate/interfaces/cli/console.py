@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,8 +55,11 @@ def friendly(code: int = INVALID, options: Collection[str] = ()) -> Iterator[Non
     try:
         yield
     except FairgateError as error:
+        lines = f"error: {options_of(str(error), options)}".splitlines()
+        if sys.stderr.isatty():
+            lines = [part for line in lines for part in _wrapped(line, wide_console(120).width)]
         typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-        typer.echo(options_of(str(error), options), err=True)
+        typer.echo("\n".join(lines).removeprefix("error: "), err=True)
         raise typer.Exit(getattr(error, "exit_code", code)) from error
     except KeyboardInterrupt as stop:
         typer.echo("\ninterrupted: nothing was concluded. Finished work is saved; run it again to go on.", err=True)
@@ -75,15 +78,23 @@ def wide_console(width: int) -> Console:
 
 def echo_prose(lines: Iterable[str], *, err: bool = False) -> None:
     """Print lines, wrapped between words in a terminal, commands before options; a log has them as they are."""
-    console = wide_console(120)
-    in_terminal = console.is_terminal or os.environ.get("COLUMNS")
+    width = _prose_width()
     for line in lines:
-        indent = " " * (2 + len(line) - len(line.lstrip()))
-        wrap = partial(textwrap.wrap, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        parts = reports.fitted(line, console.width) if in_terminal else [line]
-        if in_terminal and parts == [line]:
-            parts = wrap(line, console.width)
-        typer.echo("\n".join(parts), err=err)
+        typer.echo("\n".join(_wrapped(line, width) if width else [line]), err=err)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    parts = reports.fitted(line, width)
+    if parts != [line] or len(line) <= width:
+        return parts
+    indent = " " * (2 + len(line) - len(line.lstrip()))
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _prose_width() -> int:
+    """The columns of a terminal, or of COLUMNS; 0 for a log, in which no line is wrapped."""
+    console = wide_console(120)
+    return console.width if console.is_terminal or os.environ.get("COLUMNS") else 0
 
 
 def print_table(
@@ -98,10 +109,17 @@ def print_table(
 
 
 def print_facts(facts: Mapping[str, str | None]) -> None:
-    """Print what is known, a line each: names in bold."""
+    """Print what is known, a line each: names in bold, and texts wrapped beside them in a terminal."""
+    width = _prose_width()
     for name, text in facts.items():
         if text:
-            typer.echo(typer.style(f"{name:<12}", bold=True) + harmless(text))
+            shown = harmless(text)
+            lines = (
+                textwrap.wrap(shown, width - 12, break_long_words=False, break_on_hyphens=False)
+                if width > 32
+                else [shown]
+            )
+            typer.echo(typer.style(f"{name:<12}", bold=True) + f"\n{'':<12}".join(lines))
 
 
 @contextmanager

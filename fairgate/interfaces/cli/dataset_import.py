@@ -253,7 +253,7 @@ def _list() -> None:
         parts = f"{first} and {len(others)} more" if others else first
         rows.append((name, what if known else dataset.title, dataset.licence, parts))
     print_table(("name", "~what", "~licence", "~parts"), rows, title="published datasets")
-    typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
+    typer.echo("`fairgate dataset get NAME` shows more; nothing is fetched without --accept-licence")
 
 
 def _notice(dataset: published.Published, which: str, part: published.PublishedPart) -> None:
@@ -271,7 +271,9 @@ def _notice(dataset: published.Published, which: str, part: published.PublishedP
         + (f" at {source.commit}" if isinstance(source, published.HubFiles) and source.commit else ""),
         **({"to get it": source.how} if not isinstance(source, published.HubFiles | published.WebFiles) else {}),
         "part": f"{which}: {part.about}",
-        "other parts": "; ".join(f"{name}: {other.about}" for name, other in dataset.parts.items() if name != which),
+        "other parts": "; ".join(
+            f"{name}: {other.about.rstrip('.')}" for name, other in dataset.parts.items() if name != which
+        ),
         "size": part.size,
         "sets": "counterfactual" if dataset.counterfactual else "not counterfactual: each image is a set of its own",
         "checksums": sums,

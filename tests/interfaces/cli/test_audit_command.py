@@ -21,7 +21,7 @@ MODELS = ["base", "tuned", "biased", "whackamole"]
 
 
 def run(*words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(words), env={"CI": "", "COLUMNS": "140"})
+    result = CliRunner().invoke(app, list(words), env={"CI": "", "COLUMNS": "1000"})
     return result.exit_code, result.output
 
 

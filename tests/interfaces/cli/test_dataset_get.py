@@ -50,6 +50,9 @@ def test_names_are_whole_in_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     told = run().stdout
     assert all(f"\n{name} " in told for name in DATASETS)
+    facts = run("fairface").stdout
+    assert max(map(len, facts.splitlines())) <= 80
+    assert ".;" not in facts
 
 
 def test_what_the_folder_lacks_of_the_published_data_and_what_was_mended_is_told(run, tmp_path):
