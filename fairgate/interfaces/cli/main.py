@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,6 +55,15 @@ def _own(name: str) -> Any:
     return command
 
 
+_TYPES = {"str": "TEXT", "path": "PATH", "int": "N", "float": "NUMBER"}
+
+
+def _type_word(option: Any, ctx: Any) -> str:
+    """What an option takes, for its help: Typer shows Python's types, such as `<list[str]>`."""
+    python: str = type(option).display_type(option, ctx).strip("<>").removeprefix("list[").removesuffix("]")
+    return _TYPES.get(python.removesuffix(" range"), python)
+
+
 def _of_paths(command: Any) -> Any:
     """A command, or a group with its commands, that refuses `s3://bucket/name` as a path.
 
@@ -66,6 +75,8 @@ def _of_paths(command: Any) -> Any:
         find = type(command).get_command
         command.get_command = lambda ctx, name: (subcommand := find(command, ctx, name)) and _of_paths(subcommand)
         return command
+    for option in command.params:
+        option.display_type = partial(_type_word, option)
     run, options = type(command).invoke, {option.name: option.opts[0] for option in command.params}
 
     def invoke(ctx: Any) -> Any:

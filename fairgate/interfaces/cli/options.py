@@ -28,7 +28,7 @@ Device = Annotated[str | None, of_gate("device")]
 Cache = Annotated[str | None, of_gate("cache")]
 Like = Annotated[
     list[str] | None,
-    typer.Option(help="URI of a checkpoint that you call harmless, another seed say. Repeatable."),
+    typer.Option(help="URI of a harmless checkpoint, such as another seed. Repeatable."),
 ]
 AllowPickle = Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")]
 

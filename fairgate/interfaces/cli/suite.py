@@ -57,7 +57,7 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
     tolerates: _Tolerates = None,
     like: options.Like = None,
     views: Annotated[
-        int, typer.Option(min=1, max=64, help="Views of each single image, whose mean shows smaller losses: 16, say.")
+        int, typer.Option(min=1, max=64, help="Views of each image, whose mean shows smaller losses, such as 16.")
     ] = 1,
     min_sets: Annotated[
         int, typer.Option(min=2, help="Sets of a group below which the suite gives no verdict on it.")
