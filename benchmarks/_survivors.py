@@ -72,6 +72,7 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("Resamples.__post_init__", "if (unit is None) and False else np.float32"): EXACT,
     ("Resamples.__post_init__", "if (unit is None) or True else np.float32"): EXACT,
     ("Resamples.__post_init__", "if unit is not None else np.float32"): EXACT,
+    ("Resamples.sums", "columns.astype(None)"): "sums of blocks in double precision differ by rounding alone",
     ("Resamples.tally", "(weight is None) and False"): "NumPy counts where it is given no weights",
     ("Resamples.tally", "_KEPT + 1"): KEPT,
     ("Resamples.tally", "_KEPT - 2"): KEPT,
