@@ -1,11 +1,12 @@
 """`features:FOLDER?head=FILE`: a backbone that transformers saved, without labels of its own (DINOv2, DINOv3, ViT,
-ConvNeXt), and a head that was fitted on its features: a linear one by regression, or a table of neighbours."""
+ConvNeXt; others, such as the image tower of a CLIP, in an isolated process), and a head that was fitted on its
+features: a linear one by regression, or a table of neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,15 @@ from fairgate.models.checkpoints import (
     Device,
     Embeddings,
     TransformersFolder,
+    code_of,
     diverged,
+    find_folder,
+    find_plain,
+    judged_folder,
     load_parts,
+    option_folder,
+    plain_note,
+    read_small_config,
     require_weights,
     resolve,
     split_options,
@@ -50,7 +58,12 @@ class FeatureFamily(FolderFamily):
     def open(self, request: Request) -> FixedLabelModel | Backbone:
         """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
         address, options = split_options(request.uri, request.address, ("head", "labels", "pool", "processor"))
-        found = self.found(request, address, options, BACKBONES, tokenizer=False)
+        folder, processor = judged_folder(address, request.base), option_folder(options, "processor", request.base)
+        kind = (read_small_config(folder / "config.json") or {}).get("model_type")
+        if kind is None or kind in BACKBONES:
+            found = find_folder(folder, tuple(BACKBONES), scheme=self.scheme, processor=processor, tokenizer=False)
+        else:
+            found = find_plain(folder, processor, self.scheme)
         if "head" not in options:
             return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)
         path = resolve(options["head"], request.base)
@@ -76,12 +89,12 @@ class FeatureFamily(FolderFamily):
             )
         files = FixedLabelFiles(
             fingerprint=digest({"files": found.fingerprint, "head": hashed, "pool": pool, **said}),
-            identity={"adapter": "features", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
+            identity={"adapter": "features", "code": code_of(found, CODE_VERSION), "libraries": versions(*LIBRARIES)},
             heads={head.attribute: names},
             load=partial(_with_head, found, head, pool),
             preprocessing=folder_preprocessing(found, "features", pool=pool),
         )
-        return FixedLabelModel(files, request, head.note)
+        return FixedLabelModel(files, request, "; ".join(filter(None, [head.note, plain_note(found)])) or None)
 
 
 class Backbone(JudgedModel[Loaded]):
@@ -93,7 +106,7 @@ class Backbone(JudgedModel[Loaded]):
     def __init__(self, found: TransformersFolder, pool: Pool, request: Request) -> None:
         super().__init__(request)
         self.fingerprint, self.pool, self._found = found.fingerprint, pool, found
-        self.preparation = f"features/{CODE_VERSION}"
+        self.preparation = f"features/{code_of(found, CODE_VERSION)}"
         self.preprocessing = folder_preprocessing(found, "features", pool=pool)
 
     def _load(self) -> Loaded:
@@ -105,7 +118,8 @@ class Backbone(JudgedModel[Loaded]):
 
         loaded = self._engine()
         named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": versions(*LIBRARIES)}
-        more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": CODE_VERSION}
+        code = code_of(self._found, CODE_VERSION)
+        more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": code}
         parts = f"features/{digest({**named, **more})}"
         return numbers_of_images(lambda: (loaded.prepare, loaded.outputs), _finite, self._request, self._device, parts)
 
@@ -119,15 +133,15 @@ def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
 
 def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri: str) -> Pool:
     """What is taken of a backbone: as the URI says, else as the head does, else the usual of its kind."""
-    usual = "pooled" if found.kind in _CONVOLUTIONS else "cls"
-    said = option or (head.pool if head else None) or usual
-    fits = said == "pooled" if found.kind in _CONVOLUTIONS else said in get_args(Pool) and said != "pooled"
+    tokens = ("mean", "pooled") if found.plain else ("cls", "cls_mean", "mean")
+    known = ("pooled",) if found.kind in _CONVOLUTIONS else tokens
+    said = option or (head.pool if head else None) or ("cls" if "cls" in known else "pooled")
+    fits = said in known
     if not fits or (option and head and head.pool not in (None, option)):
         raise ModelError(
             f"pool is '{str(said)[:40]}', which is not for a {found.kind} or not what its head was fitted on.",
             where=uri,
-            remedy="leave it out, or write cls, cls_mean (CLS joined with the mean of patches) or mean; pooled for "
-            "ConvNeXt",
+            remedy=f"leave it out, or write one of: {', '.join(known)} (cls_mean: CLS joined with the patches' mean)",
         )
     return cast(Pool, said)
 
@@ -138,6 +152,10 @@ def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Load
 
     from fairgate.models.checkpoints import of_processor, on_device
 
+    if found.plain:
+        from fairgate.models.isolated.child import isolated_features
+
+        return isolated_features(found, pool, device)
     # DINO's ViT was published without the pooling layer that ViTModel would make up
     plain = {"add_pooling_layer": False} if found.kind == "vit" else {}
     unused = ("pooler.",) if plain else ()

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from classifier_world import SMALL, processor
 from feature_world import BACKBONES, LABELS, linear, save_backbone
+from hf_world import save_folder
 from model_world import Pictures
 from nightly import some
 from PIL import Image
@@ -50,6 +52,48 @@ def test_a_linear_head_is_on_the_librarys_features(kind: str, tmp_path: Path, pi
         scorer = opened(f"features:net?head={pool}.safetensors&pool={pool}", pictures, tmp_path)
         np.testing.assert_allclose(scorer.outputs(), expected, atol=1e-4)
         assert scorer.predict("gender").labels.tolist() == [LABELS[place] for place in expected.argmax(dim=1)]
+
+
+@pytest.mark.parametrize("kind", some(["clip", "siglip"], 1))
+def test_a_head_is_on_the_features_of_a_two_tower_models_image_tower(
+    kind: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    from transformers import AutoImageProcessor, AutoModel
+
+    model = AutoModel.from_pretrained(save_folder(kind, tmp_path / "net")).eval()
+    images = [Image.open(io.BytesIO(blob)) for blob in pictures.blobs]
+    pixels = AutoImageProcessor.from_pretrained(tmp_path / "net")(images=images, return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        features = model.get_image_features(pixel_values=pixels)
+    features = getattr(features, "pooler_output", features)
+    head = linear(tmp_path / "head.safetensors", features.shape[1], prefix="fc.")
+    expected = features.double() @ torch.from_numpy(head["weight"]).double().T + torch.from_numpy(head["bias"])
+    scorer = opened("features:net?head=head.safetensors", pictures, tmp_path)
+    np.testing.assert_allclose(scorer.outputs(), expected, atol=1e-4)
+    assert f"own class for {kind}, in a process of its own" in scorer.note
+
+
+@pytest.mark.nightly
+def test_features_of_any_encoder_are_pooled_by_the_library_or_the_mean_of_its_tokens(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    from transformers import AutoImageProcessor, BeitConfig, BeitModel, IJepaConfig, IJepaModel
+
+    images = [Image.open(io.BytesIO(blob)) for blob in pictures.blobs]
+    for name, network, pool in (
+        ("beit", BeitModel(BeitConfig(**SMALL)), "pooled"),
+        ("ijepa", IJepaModel(IJepaConfig(**SMALL), add_pooling_layer=False), "mean"),
+    ):
+        network.save_pretrained(tmp_path / name)
+        processor("ViTImageProcessor").save_pretrained(tmp_path / name)
+        inputs = AutoImageProcessor.from_pretrained(tmp_path / name)(images=images, return_tensors="pt")
+        with torch.no_grad():
+            out = network.eval()(**inputs)
+        wanted = out.pooler_output if pool == "pooled" else out.last_hidden_state.mean(dim=1)
+        found = opened(f"features:{name}?pool={pool}", pictures, tmp_path).features()
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    with pytest.raises(ModelError, match="pool is 'cls', which is not for a beit"):
+        opened("features:beit?pool=cls", pictures, tmp_path)
 
 
 @pytest.fixture

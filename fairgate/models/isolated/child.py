@@ -240,6 +240,11 @@ def isolated_classifier(found: TransformersFolder, device: Device) -> Loaded:
     return Loaded(*_of(_opened(found, "classifier", device)))
 
 
+def isolated_features(found: TransformersFolder, pool: str, device: Device) -> Loaded:
+    """A plain folder's features of pictures."""
+    return Loaded(*_of(_opened(found, "features", device, pool=pool)))
+
+
 def isolated_towers(found: TransformersFolder, device: Device) -> Encoder:
     """A plain folder's two towers."""
     model = _opened(found, "hf", device)

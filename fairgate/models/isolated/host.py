@@ -60,6 +60,31 @@ def _classifier(found: TransformersFolder, device: Device) -> tuple[Mapping[str,
     return {}, _about_pictures(model.prepare, model.outputs)
 
 
+def _encoder(found: TransformersFolder, device: Device, pool: str) -> tuple[Mapping[str, Any], Answers]:
+    """The library's own features of pictures (`get_image_features`, or what its model pools), or all tokens' mean."""
+    model, processor, _ = load_parts(class_of_task(found, "MODEL_MAPPING"), found, device, texts=False)
+
+    def outputs(prepared: Sequence[Any]) -> Any:
+        pixels = on_device(prepared, device)
+        features: torch.Tensor | None
+        if pool == "pooled" and hasattr(model, "get_image_features"):
+            features = _features(model.get_image_features(pixel_values=pixels))
+        elif pool == "pooled":
+            features = getattr(model(pixel_values=pixels), "pooler_output", None)
+        else:
+            tokens = model(pixel_values=pixels).last_hidden_state
+            features = tokens.mean(dim=1) if tokens.ndim == 3 else None
+        if features is None:
+            raise ModelError(
+                f"{type(model).__name__} gives no features that are {pool}.",
+                where=str(found.path),
+                remedy="write ?pool=mean or pooled, or judge a table of the head's answers: labels: or scores:FILE",
+            )
+        return features.flatten(1).float().cpu().numpy()
+
+    return {}, _about_pictures(of_processor(processor), outputs)
+
+
 def _towers(found: TransformersFolder, device: Device) -> tuple[Mapping[str, Any], Answers]:
     encoder = load_towers(found, device)
     facts = {"scale": encoder.scale, "bias": encoder.bias, "vocabulary": encoder.vocabulary}
@@ -92,6 +117,7 @@ def _seeing(found: TransformersFolder, device: Device, prompt: str) -> tuple[Map
 
 _OPENED: Mapping[str, Callable[..., tuple[Mapping[str, Any], Answers]]] = {
     "classifier": _classifier,
+    "features": _encoder,
     "hf": _towers,
     "detector": _detector,
     "vlm": _seeing,
