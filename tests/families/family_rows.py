@@ -216,18 +216,19 @@ def _diffusion(kind: str, root: Path) -> str:
     return f"diffusion:{_folder(root, f'diffusion-{kind}', lambda path: build(kind).save_pretrained(path))}?samples=2"
 
 
-def _peft(base: Save, loader: str) -> Save:
-    """A LoRA on a base that `loader` of transformers opens."""
+def _peft(base: Save, loader: str | Callable[[Path], Any]) -> Save:
+    """A LoRA on a base that `loader` opens: a class of transformers, or a function."""
 
     def save(kind: str, root: Path) -> str:
         import transformers
         from peft_world import save_adapter
 
         uri = base(kind, root)
-        folder = uri.partition(":")[2].partition("?")[0]
+        folder = uri.rpartition(":")[2] if "?" not in uri else uri.partition(":")[2].partition("?")[0]
+        load = getattr(transformers, loader).from_pretrained if isinstance(loader, str) else loader
 
         def adapt(path: Path) -> None:
-            model = getattr(transformers, loader).from_pretrained(root / folder)
+            model = load(root / folder)
             save_adapter(model, path, target_modules=_attention(model))
 
         return f"peft:{_folder(root, f'lora-{folder}', adapt)}?base={uri}"
@@ -236,9 +237,22 @@ def _peft(base: Save, loader: str) -> Save:
 
 
 def _attention(model: Any) -> list[str]:
-    """Names of the layers that make queries and values, as they are called in this model."""
+    """Names of the layers that make queries and values, as they are called in this model; of an open_clip, which has none
+    of its own for them, of the layers after them."""
     leaves = {name.rpartition(".")[2] for name, _ in model.named_modules()}
-    return sorted(leaves & {"q_proj", "v_proj", "query", "value"})
+    return sorted(leaves & {"q_proj", "v_proj", "query", "value", "qkv", "c_fc"})
+
+
+def _of_open_clip(folder: Path) -> Any:
+    import open_clip
+
+    return open_clip.create_model(f"local-dir:{folder}")
+
+
+def _of_timm(folder: Path) -> Any:
+    import timm
+
+    return timm.create_model(f"local-dir:{folder}", pretrained=True)
 
 
 def _debiased(origin: Save) -> Save:
@@ -353,6 +367,8 @@ ROWS: dict[str, Row] = {
     "detector-text": Row("detector, of texts", _detector, ("owlvit", "owlv2", "grounding-dino")),
     "peft-hf": Row("peft on hf", _peft(_hf, "AutoModel"), ("clip", "siglip")),
     "peft-classifier": Row("peft on classifier", _peft(_classifier, _CLASSIFYING), ("vit", "swin")),
+    "peft-open_clip": Row("peft on open_clip", _peft(_open_clip, _of_open_clip), ONE),
+    "peft-timm": Row("peft on timm", _peft(_timm, _of_timm), ("test_vit",)),
     "peft-matching-itm": Row("peft on matching `?head=itm`", _peft(_matching("itm"), _MATCHING), ("blip",)),
     "peft-matching-itc": Row("peft on matching `?head=itc`", _peft(_matching("itc"), _MATCHING), ("blip",)),
     "peft-features": Row("peft on features", _peft(_features, "AutoModel"), ("dinov2", "vit")),
