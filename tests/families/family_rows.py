@@ -237,8 +237,8 @@ def _peft(base: Save, loader: str | Callable[[Path], Any]) -> Save:
 
 
 def _attention(model: Any) -> list[str]:
-    """Names of the layers that make queries and values, as they are called in this model; of an open_clip, which has none
-    of its own for them, of the layers after them."""
+    """Names of the layers that make queries and values, as they are called in this model; of an open_clip, which has
+    none of its own for them, of the layers after them."""
     leaves = {name.rpartition(".")[2] for name, _ in model.named_modules()}
     return sorted(leaves & {"q_proj", "v_proj", "query", "value", "qkv", "c_fc"})
 
