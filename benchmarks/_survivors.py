@@ -105,6 +105,7 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("_solved", "np.full(2"): "one NaN is refused as two are",
     ("fair_counts", "size=draws, )"): DEFAULT,
     ("_sums_to_k", "turn = "): "a longer turn: what is mistaken for k has still less weight",
+    ("intersection_over_union", "union, 2.0)"): "0 is divided by it",
     ("permutation_p", "islice(partitions, None)"): PIECE,
     ("permutation_p", "100001"): "the count of draws is the caller's",
     ("ndkl_of_ranking", "discount = 2.0"): "a factor of all discounts cancels in their mean",

@@ -106,7 +106,7 @@ def intersection_over_union(boxes: ArrayLike, others: ArrayLike) -> FloatArray:
             where=f"boxes: first at pair {int(lost.argmax())}",
             remedy="pass pixels of an image",
         )
-    overlap: FloatArray = np.divide(shared, union, out=np.zeros(len(shared)), where=union > 0)
+    overlap: FloatArray = shared / np.where(union > 0, union, 1.0)  # 0 / 1 for two boxes without an area
     return overlap
 
 

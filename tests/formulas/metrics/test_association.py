@@ -105,6 +105,26 @@ def test_each_query_is_measured_as_if_it_were_alone() -> None:
     np.testing.assert_allclose(together, alone, rtol=1e-12)
 
 
+def test_scores_of_few_bits_are_measured_with_all_digits() -> None:
+    scores, labels = (100 + stream(10, "bits").standard_normal((1, 60))).astype(np.float32), np.arange(60) % 2
+    np.testing.assert_allclose(
+        c_asc(scores, labels, groups=2), c_asc(scores.astype(np.float64), labels, groups=2), rtol=1e-12
+    )
+
+
+def test_a_group_without_an_image_among_those_drawn_has_no_c_asc() -> None:
+    found = c_asc_of_sums(
+        np.array([[3.0, 0.0, -3.0], [0.0, 0.0, 0.0]]),
+        [[2, 0, 2], [4, 0, 0]],
+        np.array([[5.0], [5.0]]),
+        images=4,
+        total=0,
+    )
+    deviation = np.sqrt(5 / 3)
+    np.testing.assert_allclose(found[0], [3 / deviation, np.nan, -3 / deviation], rtol=1e-14)
+    assert np.isnan(found[1]).all()  # nobody is outside of the only group
+
+
 def test_sums_of_scores_are_enough_wherever_their_zero_lies() -> None:
     scores, labels = stream(8, "sums").standard_normal((1, 9)) + 2.0, np.arange(9) % 3
     found = c_asc_of_sums(
@@ -118,9 +138,9 @@ def test_sums_of_scores_are_enough_wherever_their_zero_lies() -> None:
 
 
 def test_resampled_sets_have_the_c_asc_of_the_gallery_written_out() -> None:
-    sets, labels = np.array([0, 0, 1, 1, 2, 2, 2]), np.array([0, 1, 2, 0, 2, 1, 0])
-    scores, counts = stream(9, "sets").standard_normal(7) + 1e7, np.array([[1, 1, 1], [3, 0, 2]])
-    sums, images, squares = SetSums.of(scores, labels, sets, groups=3, n_sets=3).drawn(counts)
+    sets, labels = np.array([0, 0, 1, 1, 2, 2, 2]), np.array([0, 1, 2, 0, 1, 1, 0])
+    scores, counts = stream(9, "sets").standard_normal(7) + 1e7, np.array([[1, 1, 1, 1], [3, 1, 2, 0]])
+    sums, images, squares = SetSums.of(scores, labels, sets, groups=3, n_sets=4).drawn(counts)  # set 3 has no image
     found = c_asc_of_sums(
         sums, images, squares, images=images.sum(axis=1)[:, None], total=sums.sum(axis=1)[:, None], ddof=0
     )

@@ -20,6 +20,11 @@ def test_f1_is_twice_the_hits_over_what_was_given_and_what_is_there() -> None:
     assert f1_by_label(HITS, GIVEN, ACTUAL)[1] == pytest.approx(2 * precision * recall / (precision + recall))
 
 
+def test_counts_of_few_bits_are_added_as_numbers() -> None:
+    counts = np.array([200], np.uint8)  # 200 + 200 is 144 in 8 bits
+    assert f1_by_label(counts, counts, counts).tolist() == [1.0]
+
+
 def test_a_label_that_is_nowhere_has_no_f1_and_does_not_count_in_the_mean() -> None:
     found = f1_by_label([*HITS, 0], [*GIVEN, 0], [*ACTUAL, 0])
     assert np.isnan(found[3])

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairgate.formulas.metrics import average_face, delta_ita, flip_rate, individual_typology_angle, skin_mask
+from fairgate.formulas.metrics import (
+    average_face,
+    delta_ita,
+    fitzpatrick_type,
+    flip_rate,
+    individual_typology_angle,
+    skin_mask,
+)
 from fairgate.formulas.metrics.editing import cielab
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
@@ -284,6 +291,11 @@ def test_a_planted_share_of_flips_is_found() -> None:
 def test_flips_need_a_class_for_every_image(before: Any, after: Any, match: str) -> None:
     with pytest.raises(MetricError, match=match):
         flip_rate(before, after)
+
+
+def test_an_angle_on_the_limit_of_two_types_is_of_the_darker_one() -> None:
+    assert [fitzpatrick_type(limit) for limit in (55.0, 41.0, 28.0, 19.0, 10.0)] == [2, 3, 4, 5, 6]
+    assert fitzpatrick_type(55.1) == 1
 
 
 def test_images_are_8_bit_rgb_and_masks_are_theirs() -> None:

@@ -8,6 +8,7 @@ import pytest
 from fairgate.formulas.metrics import (
     SetSums,
     _ranking,
+    c_asc,
     expected_max_skew,
     individual_typology_angle,
     max_skew_at_k,
@@ -27,9 +28,11 @@ from fairgate.ground.randomness import stream
 @pytest.mark.parametrize("size", [1e155, 1e308])
 def test_scores_whose_squares_overflow_have_no_association(size: float) -> None:
     """Divided by an infinite deviation, every group would be as far from the others as chance has it: 0."""
-    scores = size * np.array([1.0, -1.0, 1.0, -1.0])
+    scores, labels = size * np.tile([1.0, -1.0], 8), np.tile([0, 1], 8)  # whose mean may be infinity less infinity
     with pytest.raises(MetricError, match="sums of squared scores are not finite"):
-        SetSums.of(scores, np.array([0, 1, 0, 1]), np.arange(4), groups=2, n_sets=4)
+        SetSums.of(scores, labels, np.arange(16), groups=2, n_sets=16)
+    with pytest.raises(MetricError, match="that their squares overflow"):
+        c_asc(scores[None], labels, groups=2)
 
 
 def test_a_scale_of_one_half_flattens_the_softmax() -> None:

@@ -20,7 +20,9 @@ from fairgate.ground.errors import MetricError
     ],
 )
 def test_overlaps_by_hand(other: list[float], expected: float) -> None:
-    assert intersection_over_union([[0, 0, 4, 2]], [other]).tolist() == [pytest.approx(expected, abs=1e-15)]
+    for scale in (1.0, 0.125):
+        found = intersection_over_union([[0, 0, 4 * scale, 2 * scale]], scale * np.array([other]))
+        assert found.tolist() == [pytest.approx(expected, abs=1e-15)]
 
 
 def test_a_box_without_area_overlaps_with_none_not_even_itself() -> None:

@@ -48,6 +48,13 @@ def test_every_row_is_corrected_by_its_own_reader() -> None:
         assert shares == pytest.approx(corrected_shares(row, known).shares, rel=1e-13)
 
 
+def test_counts_of_few_bits_have_the_same_shares() -> None:
+    perceived, confusion = np.array([3001, 7001], np.float16), np.array([[801, 200], [50, 950]], np.float16)
+    found = corrected_shares(perceived, confusion).shares
+    np.testing.assert_array_equal(found, corrected_shares(perceived.tolist(), confusion.tolist()).shares)
+    assert share_distance(perceived, [1, 1]) == share_distance(perceived.tolist(), [1, 1])
+
+
 def test_a_share_of_exactly_0_is_no_error_of_the_reader() -> None:
     found = corrected_shares([5, 0], np.eye(2))
     assert (found.shares.tolist(), bool(found.clipped)) == ([1.0, 0.0], False)
