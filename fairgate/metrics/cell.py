@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,9 @@ from fairgate.probes import Rows, text_codes
 
 Crossing = tuple[str, ...]
 """Attributes that are crossed into one partition of the images; one attribute is a crossing of one."""
+
+_REMEMBERED = 40 << 20
+"""Bytes of what cells remember."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -43,6 +47,10 @@ class SetGroups:
     ) -> SetGroups:
         """The places of images with a group code in every grouping; groups are counted through all groupings."""
         starts, groups = np.cumsum([0, *sizes]), int(sum(sizes))
+        if n_sets == len(set_code) and len(codes) == 1:  # images that form no sets, in a group each
+            column = np.empty(n_sets, dtype=np.int64)
+            column[set_code] = codes[0]
+            return cls(np.arange(n_sets), column, np.broadcast_to(1.0, n_sets), set_code, (n_sets, groups))
         flat = np.concatenate([set_code * groups + code + at for code, at in zip(codes, starts, strict=False)])
         if n_sets * groups <= 8 * len(flat):  # a table is nearly full
             counts = np.bincount(flat, minlength=n_sets * groups)
@@ -74,6 +82,7 @@ class Cell:
     subject: NDArray[Any]
     group_codes: tuple[NDArray[np.int64], ...]
     groups: tuple[tuple[str, ...], ...]
+    _made: list[tuple[str, NDArray[Any], NDArray[Any]]] = field(default_factory=list, repr=False, compare=False)
     _known: list[SetGroups] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -98,7 +107,10 @@ class Cell:
     def group_images(self) -> NDArray[np.int64]:
         """Number of images of every group."""
         codings = zip(self.group_codes, self.groups, strict=True)
-        return np.concatenate([np.bincount(codes, minlength=len(names)) for codes, names in codings])
+        counts = [
+            self.once("images", codes, partial(np.bincount, codes, minlength=len(names))) for codes, names in codings
+        ]
+        return np.concatenate(counts)
 
     def group_sets(self) -> NDArray[np.int64]:
         """Number of sets that hold a member of every group."""
@@ -131,6 +143,26 @@ class Cell:
             self._known.append(SetGroups.of(self.set_code, self.n_sets, codes, sizes))
         return self._known[0]
 
+    def once(self, what: str, of: NDArray[Any], make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """`what` the cell makes of an array: several checks ask for the same, of which the latest are remembered, by
+        the array."""
+        for name, known, made in self._made:
+            if known is of and name == what:
+                return made
+        made = make()
+        self._made[:] = [(what, of, made), *self._made[: _REMEMBERED // max(1, made.nbytes)]]
+        return made
+
+    def sums(self, values: Floats) -> tuple[Entries, Entries]:
+        """Sums of `values` (images,) over every set's images in every group, and their means."""
+        places = self.places()
+        if places.entry is not self.set_code:
+            sums = places.entries(values)
+            return sums, replace(sums, value=sums.value / places.weight)
+        value = self.once("sums", values, lambda: places.entries(values).value)  # whatever the groups
+        sums = Entries(value, places.row, places.column, places.shape, places.weight)
+        return sums, sums
+
     def sets_by_members(self, values: Floats) -> Floats:
         """`values` (images,) as (sets, members). Raises MetricError when sets differ in size."""
         sizes = np.bincount(self.set_code, minlength=self.n_sets)
@@ -150,6 +182,7 @@ class Cells:
     index: GroupedRows
     _known: dict[tuple[str | None, tuple[Crossing, ...]], Cell] = field(default_factory=dict)
     _sets: dict[str | None, tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]] = field(default_factory=dict)
+    _made: dict[str | None, list[tuple[str, NDArray[Any], NDArray[Any]]]] = field(default_factory=dict)
     _codes: dict[Crossing, tuple[NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
 
     def of(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:
@@ -165,6 +198,7 @@ class Cells:
                 subject=self.index.subject if subject is None else self.index.subject[rows],
                 group_codes=tuple(codes if subject is None else codes[rows] for codes, _ in codings),
                 groups=tuple(names for _, names in codings),
+                _made=self._made.setdefault(subject, []),
             )
         return self._known[key]
 

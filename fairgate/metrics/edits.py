@@ -105,10 +105,10 @@ class FlipGap(GroupGap):
         display="flip gap",
     )
 
-    def of_images(self, answers: Answers) -> Floats:
+    def of_images(self, cell: Cell, answers: Answers) -> Floats:
         """The share of its edits that keep its group."""
         unflipped: Floats = 1.0 - np.mean([word.value for word in answers], axis=0)
-        return unflipped
+        return unflipped[cell.rows]
 
 
 @register

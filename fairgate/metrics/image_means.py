@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +41,11 @@ from fairgate.records import MetricSpec
 
 def shares(cell: Cell, right: Floats) -> Measure:
     """How right a model is, from 0 to 1 per image, on average; over groups, the worst group's average."""
-    wrong = np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
-    return measure_means(cell, right, wrong, "min")
+
+    def wrong() -> Floats:
+        return np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
+
+    return measure_means(cell, right, cell.once("wrong", right, wrong), "min")
 
 
 _spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True, averaged=True)
@@ -62,8 +66,15 @@ class Right(OfWorstGroup):
         return 1 / labels
 
 
-def _right(answer: ProbeScores) -> Floats:
-    return answer.more["right"] if answer.correct is None else answer.correct.astype(np.float64)
+def _of_cell(cell: Cell, numbers: NDArray[Any]) -> Floats:
+    """Of every image of the cell, as floats, (images,)."""
+    if len(numbers) == len(cell.rows) and numbers.dtype == np.float64:
+        return numbers
+    return cell.once("rows", numbers, lambda: numbers[cell.rows].astype(np.float64))
+
+
+def _right(cell: Cell, answer: ProbeScores) -> Floats:
+    return _of_cell(cell, answer.more["right"] if answer.correct is None else answer.correct)
 
 
 @register
@@ -81,7 +92,7 @@ class Accuracy(Right):
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """1 where the answer is right; of several views, the share that are."""
-        return _right(answers[0])[cell.rows]
+        return _right(cell, answers[0])
 
 
 @register
@@ -98,7 +109,7 @@ class PTrue(Right):
     )
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
-        return answers[0].value[cell.rows]
+        return _of_cell(cell, answers[0].value)
 
 
 class Nearest(MetricSettings):
@@ -224,15 +235,15 @@ class GroupGap(OfWorstGroup):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Inside sets, or between groups of single images or of clusters."""
-        value = self.of_images(answers)[cell.rows]
+        value = self.of_images(cell, answers)
         if r.clusters:
             _require_groups_apart(r, cell)
         between = r.clusters or cell.unit == "images"
         return _of_images(cell, value, r.min_sets) if between else _inside_sets(cell, value)
 
-    def of_images(self, answers: Answers) -> Floats:
-        """What gaps are of, for every image of the dataset, (images,)."""
-        return answers[0].value
+    def of_images(self, cell: Cell, answers: Answers) -> Floats:
+        """What gaps are of, for every image of the cell, (images,)."""
+        return _of_cell(cell, answers[0].value)
 
 
 @register
@@ -249,9 +260,9 @@ class AccuracyGap(GroupGap):
         display="accuracy gap",
     )
 
-    def of_images(self, answers: Answers) -> Floats:
+    def of_images(self, cell: Cell, answers: Answers) -> Floats:
         """1 where the answer is right; of several views, the share that are."""
-        return _right(answers[0])
+        return _right(cell, answers[0])
 
 
 def _require_groups_apart(r: MetricRequest, cell: Cell) -> None:

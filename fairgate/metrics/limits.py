@@ -7,7 +7,7 @@ Percentiles of an extreme miss it: `fairgate.formulas.statistics.extremes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,19 +77,19 @@ def resampled_means(sums: Entries, draws: int, sets: Resamples) -> Floats:
 
 def measure_means(cell: Cell, values: Floats, badness: Floats, extreme: Extreme) -> Measure:
     """A mean per group of `values` (images,), compared set by set; the value of the check is its `extreme` group's."""
-    sums = cell.places().entries(values)
+    sums, paired = cell.sums(values)
     assert sums.weight is not None
     weight = sums.weight
     with np.errstate(invalid="ignore"):  # a group without an image has no mean
-        now = sums.sums(sums.value) / sums.sums(weight)
+        now = sums.sums(sums.value) / cell.once("weights", sums.column, lambda: sums.sums(weight))
 
     def under(drawn: Counts, unit: Units) -> Floats:
         table = np.zeros((2, *sums.shape))
         table[:, sums.row, sums.column] = sums.value, weight
         return means_of_draws(drawn, unit, sums=table[0], counts=table[1])
 
-    paired = replace(sums, value=sums.value / weight)
-    return measure_groups(cell, under, now, badness, extreme, group_sets=sums.sets(), sums=sums, paired=paired)
+    group_sets = cell.once("sets", sums.column, sums.sets)
+    return measure_groups(cell, under, now, badness, extreme, group_sets=group_sets, sums=sums, paired=paired)
 
 
 def measure_groups(

@@ -165,7 +165,9 @@ class PrecomputedScores(_OneTable):
         if not prompts:
             raise ScoresError("there is no prompt to score.", where=self.uri, remedy="give at least one")
         limits = (0.0, 1.0) if self.values in _SHARES else (-1.001, 1.001) if self.values == "cosine" else None
-        return np.stack([self.table.column(prompt, limits) for prompt in prompts], axis=1)
+        by_prompt = np.stack([self.table.column(prompt, limits) for prompt in prompts])
+        # Column by column a softmax takes a fifth of the time; of 8 prompts on, sums would be in another order.
+        return by_prompt.T if len(prompts) < 8 else np.ascontiguousarray(by_prompt.T)
 
 
 @register

@@ -165,7 +165,8 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
         tables.append(pa.table({"probe": _coded(np.full(n, name, dtype=object)), **images, **answers}))
     table = pa.concat_tables(tables).unify_dictionaries()
     with atomic(path) as draft, arrow_file(draft, "wb") as file:
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+        coded = [key for key in table.column_names if key not in ("set_id", "value")]  # numbers and names all differ
+        pq.write_table(table, file, compression="zstd", use_dictionary=coded, write_page_checksum=True)
 
 
 def _arrow(values: NDArray[Any], kind: Any) -> Any:
@@ -323,7 +324,9 @@ def text_codes(values: NDArray[Any]) -> tuple[NDArray[np.object_], NDArray[np.in
     order = sorted(range(len(names)), key=keys.__getitem__)
     codes = np.empty(len(names), dtype=np.int64)
     codes[order] = np.arange(len(names))
-    if len(names) < len(texts):
+    if len(names) == 1:
+        codes = np.zeros(len(texts), dtype=np.int64)
+    elif len(names) < len(texts):
         place = dict(zip(names, codes.tolist(), strict=True))
         codes = np.fromiter(map(place.__getitem__, texts), dtype=np.int64, count=len(texts))
     return np.array(names, dtype=object)[order], codes

@@ -158,7 +158,7 @@ class ZeroShotProbe(Probe):
             return np.full(len(rows.subject), self.positive, dtype=object)
         truth = rows.subject if self.truth == "subject" else rows.attributes[self.truth]
         word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
-        return np.array([word[value] for value in truth.tolist()], dtype=object)
+        return np.fromiter(map(word.__getitem__, truth.tolist()), dtype=object, count=len(truth))
 
     def run(self, name: str, model: LabelModel, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """P(true label) of every image, or P(positive label)."""
@@ -211,7 +211,8 @@ def classify(
         for code in (code for code, own in enumerate(labels_by_code) if own == labels):
             rows = np.flatnonzero(code_of_row == code)
             true = np.fromiter(map(column.__getitem__, truth[rows].tolist()), dtype=np.int64, count=len(rows))
-            contests.append(Contest(str(names[code]), rows, answers[rows], true))
+            own = answers[rows] if answers.flags.c_contiguous else np.take(answers.T, rows, axis=1).T
+            contests.append(Contest(str(names[code]), rows, own, true))
             log_p = contests[-1].log_p
             value[rows] = np.exp(log_p[np.arange(len(rows)), true])
             predicted[rows] = np.asarray(labels, dtype=object)[log_p.argmax(axis=1)]

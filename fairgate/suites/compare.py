@@ -164,9 +164,10 @@ def numbers_of(planned: PlannedCheck, cell: Cell, measure: Measure, known: list[
 
     Checks over several groups rank the same sets: what is `known` already is not stored again.
     """
-    badness = next((each for each in known if np.array_equal(each, measure.badness)), measure.badness)
-    if badness is measure.badness:
-        known.append(badness)
+    badness = measure.badness
+    if not any(each is badness for each in known):
+        badness = next((each for each in known if np.array_equal(each, badness)), badness)
+        known += [badness] if badness is measure.badness else []
     return replace(measure.numbers_alone(), badness=badness, sets=_known_sets(planned, cell, measure))
 
 

@@ -107,7 +107,7 @@ class Resamples:
     def of_blocks(self, draws: int) -> Iterator[Counts]:
         """Multiplicities of the blocks, (draws, blocks) in chunks; of the sets, if they are drawn themselves."""
         table = self._units(self.n_sets, draws)
-        return (table[rows].astype(np.int32) for rows in spans(table.shape[1], draws, CHUNK))
+        return (table[rows].astype(np.int32) for rows in spans(table.shape[1], draws, 4 * _BLOCK))
 
     def sums(self, entries: Entries, numbers: Sequence[FloatArray], draws: int) -> list[FloatArray]:
         """Resampled sums by group, (draws, groups) each, of several numbers (entries,) of the same sets and groups."""

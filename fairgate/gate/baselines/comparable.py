@@ -253,12 +253,14 @@ def _answered(scores: ProbeScores) -> dict[str, NDArray[np.float64]]:
 
 def _same(own: ProbeScores, other: ProbeScores) -> bool:
     """Whether two runs gave every image the same numbers, and the same label where they give one."""
+    if not np.array_equal(own.value, other.value, equal_nan=True):
+        return False
     labels = [None if run.predicted is None else [str(label) for label in run.predicted] for run in (own, other)]
     mine, theirs = _answered(own), _answered(other)
     further = mine.keys() == theirs.keys() and all(
         np.array_equal(numbers, theirs[name], equal_nan=True) for name, numbers in mine.items()
     )
-    return further and labels[0] == labels[1] and np.array_equal(own.value, other.value, equal_nan=True)
+    return further and labels[0] == labels[1]
 
 
 _MAKE_ONE = "make one with `fairgate baseline update {} --reason TEXT` and commit it"
