@@ -1,4 +1,4 @@
-"""A build: subject by subject, part by part, then the dataset; whatever is finished is found again, and counted.
+"""A build: every subject part by part, then the dataset; whatever is finished is found again, and counted.
 
 `params.yaml` names builds: a recipe and the settings that differ from the paper's.
 """
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fairgate.builds.assemble import PartTally, assemble
-from fairgate.builds.part import Chosen, PartBuild
+from fairgate.builds.part import Chosen, FirstShardAgain, PartBuild
 from fairgate.builds.plan import Ground, what_changed
 from fairgate.builds.recipes import Recipe, open_recipe, recipe_names
+from fairgate.builds.shard_queue import Parts, ShardQueue
 from fairgate.builds.shard_store import (
     DATASET,
     Places,
@@ -74,8 +75,7 @@ class Factory:
         one_thread_each()
         ground = Ground.of(self.recipe, self.limit, part)
         with self.places.held(selected):
-            for subject in selected:
-                self._subject(ground, subject, engine, part)
+            self._make(ground, selected, engine, part)
 
     def assemble(self, engine: Engine | None = None) -> Manifest:
         """Write the dataset from all subjects, after making what is missing with an engine.
@@ -87,7 +87,7 @@ class Factory:
         ground = Ground.of(self.recipe, self.limit)
         subjects = self._subjects(())
         with self.places.held([*subjects, DATASET]):
-            finished = {subject: self._subject(ground, subject, engine) for subject in subjects}
+            finished = self._make(ground, subjects, engine)
             return assemble(self.name, ground, self.places, finished, self.watch)
 
     def _subjects(self, names: Sequence[str]) -> list[str]:
@@ -95,23 +95,40 @@ class Factory:
         require_different_folders(known)
         return pick(names, known, "subject")
 
-    def _subject(self, ground: Ground, subject: str, engine: Engine | None, last: str | None = None) -> Chosen:
-        """The parts of a subject up to `last`, which alone may be made where it is named; else all, by the engine."""
+    def _make(
+        self, ground: Ground, subjects: Sequence[str], engine: Engine | None, last: str | None = None
+    ) -> dict[str, Chosen]:
+        """What every subject chose in its last part, after making what is missing: several subjects at once where the
+        engine can, as many as it has workers."""
+        parts = {subject: self._parts(ground, subject, engine is not None, last) for subject in subjects}
+        if engine is None:
+            queue = ShardQueue(parts, lambda: 1, mixed=False)
+            queue.take()  # raises where something is missing
+        else:
+            queue = ShardQueue(parts, engine.room, mixed=engine.mixed)
+            engine.run(queue.take, queue.done)
+        return {subject: queue.chosen[subject] for subject in subjects}
+
+    def _parts(self, ground: Ground, subject: str, making: bool, last: str | None) -> Parts:
+        """The parts of a subject up to `last`, which alone may be made where it is named; else all may."""
         limit = f" --limit {self.limit}" if self.limit else ""
         params = f" --params {shlex.quote(str(self.params))}" if self.params != PARAMS else ""
         out = f" --out {shlex.quote(str(self.out))}" if self.out != Path("build") else ""
         command = f"fairgate build {self.name} --subject {shlex.quote(subject)}{limit}{params}{out}"
         attributes, chosen = list(self.recipe.attributes()), Chosen()
         for part in self.recipe.parts():
-            before, plan = chosen, ground.plan(part, subject, chosen.chain)
+            plan = ground.plan(part, subject, chosen.chain)
             store = ShardStore(self.places.part(subject, part.name), plan)
-            making = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command, self.offload)
-            makes = engine if last in (None, part.name) else None
-            if self.keep_equal and makes:
-                making.keep_equal(plan, makes)
+            may = making and last in (None, part.name)
+            build = PartBuild(
+                part, subject, chosen, store, attributes, self.watch, self.limit, command, may, self.offload
+            )
+            if self.keep_equal and may and (again := FirstShardAgain.of(build, plan)) is not None:
+                yield again
             self._set_aside(store, plan, subject, part.name)
-            chosen = making.run(makes)
-            before.let_go()
+            build.open()
+            yield build
+            chosen = build.finish()
             if part.name == last:
                 break
         return chosen

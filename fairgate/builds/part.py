@@ -5,22 +5,21 @@ The chosen sets are read from the shards on demand.
 
 from __future__ import annotations
 
-import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
 
 from fairgate.builds.recipes import Part
-from fairgate.builds.shard_store import Ledger, ShardStore, Watcher, read_part, record_of, shard_path, starts_digest
-from fairgate.builds.shards import StoredSet, decode, encode
-from fairgate.builds.steps import Meter, SetRows, Trace, run_steps
-from fairgate.engines import Engine, Task
+from fairgate.builds.shard_bench import ShardBench
+from fairgate.builds.shard_store import Ledger, ShardStore, Watcher, read_part, shard_path, starts_digest
+from fairgate.builds.shards import StoredSet, decode
+from fairgate.builds.steps import SetRows, Trace
+from fairgate.engines import Task
 from fairgate.ground.errors import RecipeError
-from fairgate.ground.hashing import digest, sha256_bytes
-from fairgate.models.generation import Offload, offloading
+from fairgate.ground.hashing import digest
+from fairgate.models.generation import Offload
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,53 +120,6 @@ class _Finished:
     traces: list[Trace]
 
 
-@dataclass(frozen=True)
-class ShardBench:
-    """Opens a part's steps on a device; it can be pickled, and travels to the worker."""
-
-    part: Part
-    subject: str
-    context: Any
-    attributes: list[str]
-    plan: str
-    offload: Offload = "none"
-
-    def __call__(self, device: str) -> Callable[[tuple[int, list[SetRows]]], tuple[Ledger, bytes | None]]:
-        """What makes shards, one after the other, with the models that the steps hold."""
-        with offloading(self.offload):
-            steps = self.part.steps(self.subject, device, self.context)
-
-        def make(numbered: tuple[int, list[SetRows]]) -> tuple[Ledger, bytes | None]:
-            """The ledger and the file (None for no set) of a shard, from its index and its starting sets."""
-            started, (index, sets) = time.perf_counter(), numbered
-            if doubled := [set_id for set_id, times in Counter(rows.set_id for rows in sets).items() if times > 1]:
-                raise RecipeError(
-                    f"set '{doubled[0]}' starts twice.",
-                    where="the part's shards",
-                    remedy="give every starting set of a subject its own set_id",
-                )
-            meter = Meter()
-            traces = run_steps(steps, sets, meter)
-            encoded = encode([rows for rows in sets if rows.drop is None])
-            data = encoded.parquet
-            ledger = Ledger(
-                plan=self.plan,
-                index=index,
-                starts=starts_digest(sets),
-                content=encoded.content,
-                file=None if data is None else shard_path(Path(), index, "parquet").name,
-                sha256=None if data is None else sha256_bytes(data),
-                bytes=0 if data is None else len(data),
-                attributes=self.attributes,
-                counts=dict(sorted(meter.counts.items())),
-                seconds=round(time.perf_counter() - started, 3),
-                sets=[record_of(trace, rows, self.attributes) for trace, rows in zip(traces, sets, strict=True)],
-            )
-            return ledger, data
-
-        return make
-
-
 @dataclass
 class PartBuild:
     """A part of a subject, made after what came before into a shard store.
@@ -183,74 +135,98 @@ class PartBuild:
     watch: Watcher
     limit: int | None
     command: str
+    making: bool
     offload: Offload = "none"
     shards: dict[int, _Finished] = field(default_factory=dict)
     prefix: int = 0
     started: int = 0
     kept: int = 0
     end: int | None = None
-    total: int = 0
+    total: int | None = None
 
     def __post_init__(self) -> None:
         self.where = f"{self.subject}, part '{self.part.name}'"
         self.target = self.part.target_sets(self.subject)
         # a part that chooses by its traces has them held in memory
         self.chooses = type(self.part).choose is not Part.choose
+        self._missing = self._unmade()
+        self._running: dict[int, int] = {}  # shards that are being made, with their starting sets
+        self._accepted = 0  # of all finished shards, also those after a gap
+        self._bench: ShardBench | None = None
+        self._makes = False
 
-    def run(self, engine: Engine | None) -> Chosen:
-        """Make what is missing, and choose. Without an engine, raises RecipeError where something is missing."""
+    def open(self) -> None:
+        """Begin: what an earlier run made is found as `take` comes to it."""
         self.store.open()
         number = None
         if not self.before.set_ids and self.target is None:  # for the time left: such starts are cheap, and have an end
-            number = sum(1 for _ in islice(self._starts(), 1_000_000))
+            number = sum(1 for _ in islice(self.starts(), 1_000_000))
         self.watch.part(self.subject, self.part.name, wanted_sets=self.target, shards=number)
-        tasks = self._tasks()
-        if (first := next(tasks, None)) is not None:
-            if engine is None:
-                raise RecipeError(
-                    f"part '{self.part.name}' of '{self.subject}' is not finished.",
-                    where=str(self.store.folder),
-                    remedy=f"build it first: `{self.command}`",
-                )
-            self._make(engine, chain([first], tasks))
-        number = self.total if self.end is None else self.end
+
+    @property
+    def finished(self) -> bool:
+        """Whether no further shard is needed."""
+        return self.end is not None or (self.total is not None and not self._running)
+
+    def take(self, *, spare: bool) -> Task | None:
+        """The next shard to make, if there is one. Without `spare` only one that is needed for certain: the sets that
+        are kept, and all of those that are being made, would be too few.
+
+        Raises RecipeError where nothing is to be made.
+        """
+        if not spare and self.target is not None and self._accepted + sum(self._running.values()) >= self.target:
+            return None
+        missing = next(self._missing, None)
+        if missing is None:
+            return None
+        if not self.making:
+            raise RecipeError(
+                f"part '{self.part.name}' of '{self.subject}' is not finished.",
+                where=str(self.store.folder),
+                remedy=f"build it first: `{self.command}`",
+            )
+        if not self._makes:
+            self._makes = True
+            self.store.write_facts({"complete": False, "stocked": self.store.stocked})
+        self._running[missing[0]] = len(missing[1])
+        return self.task(*missing)
+
+    def task(self, index: int, sets: list[SetRows]) -> Task:
+        """To make one shard, whether it is there or not."""
+        if self._bench is None:
+            context = self.part.context(self.subject, self.before)
+            self._bench = ShardBench(self.part, self.subject, context, self.attributes, self.store.digest, self.offload)
+        return Task(index, (index, sets), self._bench, self.where)
+
+    def owns(self, task: Task) -> bool:
+        """Whether a task is one of this part's."""
+        return task.bench is self._bench
+
+    def add(self, task: Task, ledger: Ledger, data: bytes | None) -> None:
+        """Store a shard that was made."""
+        self.store.write(ledger, data)
+        del self._running[task.index]
+        self._note(ledger, found=False)
+
+    def finish(self) -> Chosen:
+        """Choose among the sets of a part that is finished."""
+        number = self.end if self.end is not None else self.total
+        assert number is not None
         missing = [index for index in range(number) if index not in self.shards]
         assert not missing, f"shards {missing} were neither found nor made"
         stocked = max(number, self.store.stocked)
         self.store.keep_first(stocked)
         chosen = self._choose([self.shards[index] for index in range(number)], stocked)
+        self.watch.end(self.subject, self.part.name)
         if self.target is not None and self.kept < self.target and self.limit is None:
             self.watch.note(
                 f"{self.where}: {self.kept:,} of {self.target:,} wanted sets were kept, and every starting set was "
                 "tried; start from more, or be less strict"
             )
+        self.before.let_go()
         return chosen
 
-    def keep_equal(self, plan: Mapping[str, Any], engine: Engine) -> None:
-        """Take over shards that other code of the recipe made, if the first of them, made again, has the same content.
-
-        Nothing is done where more than the code has changed, or nothing is there to compare.
-        """
-        recorded = read_part(self.store.folder)
-        was = recorded.get("depends_on")
-        first = next(self.store.ledgers_of(str(recorded.get("plan"))), None)
-        if first is None or not isinstance(was, dict) or was == plan or {**was, "code": plan["code"]} != plan:
-            return
-        sets = next(islice(self._starts(), first.index, None), [])
-        again: list[Ledger] = []
-
-        def done(_: Task, made: tuple[Ledger, bytes | None]) -> bool:
-            again.append(made[0])
-            return True
-
-        engine.run(iter([Task(first.index, (first.index, sets))]), self._bench(), done)
-        if (again[0].starts, again[0].content) == (first.starts, first.content):
-            kept = self.store.take_over(recorded)
-            self.watch.note(
-                f"{self.where}: shard {first.index}, made again, is equal: the finished shards are kept ({kept:,})"
-            )
-
-    def _starts(self) -> Iterator[list[SetRows]]:
+    def starts(self) -> Iterator[list[SetRows]]:
         """The starting sets of every shard; no more than `limit` sets in all."""
         shards = self.part.shards(self.subject, self.before)
         if self.limit is None:
@@ -263,40 +239,26 @@ class PartBuild:
             yield sets[:left]
             left -= len(sets)
 
-    def _tasks(self) -> Iterator[Task]:
+    def _unmade(self) -> Iterator[tuple[int, list[SetRows]]]:
         """What is still to be made, in order; shards that are there are noted on the way."""
         number = 0
-        for index, sets in enumerate(self._starts()):
+        for index, sets in enumerate(self.starts()):
             if self.end is not None:
                 return
             number = index + 1
-            if index in self.shards:
-                continue
             ledger = self.store.ledger(index, starts_digest(sets))
             if ledger is not None:
                 self._note(ledger, found=True)
             else:
-                yield Task(index, (index, sets))
+                yield index, sets
         self.total = number
-
-    def _make(self, engine: Engine, tasks: Iterator[Task]) -> None:
-        self.store.write_facts({"complete": False, "stocked": self.store.stocked})
-
-        def done(_: Task, made: tuple[Ledger, bytes | None]) -> bool:
-            self.store.write(*made)
-            self._note(made[0], found=False)
-            return self.end is None
-
-        engine.run(tasks, self._bench(), done)
-
-    def _bench(self) -> ShardBench:
-        context = self.part.context(self.subject, self.before)
-        return ShardBench(self.part, self.subject, context, self.attributes, self.store.digest, self.offload)
 
     def _note(self, ledger: Ledger, found: bool) -> None:
         traces = [record.trace(self.subject) for record in ledger.sets] if self.chooses else []
-        self.shards[ledger.index] = _Finished(len(ledger.sets), ledger.kept_ids, ledger.content, traces)
-        self.watch.shard(ledger, images=sum(len(each.members) for each in ledger.sets if each.kept), found=found)
+        self.shards[ledger.index] = shard = _Finished(len(ledger.sets), ledger.kept_ids, ledger.content, traces)
+        self._accepted += len(shard.kept)
+        images = sum(len(each.members) for each in ledger.sets if each.kept)
+        self.watch.shard(self.subject, self.part.name, ledger, images=images, found=found)
         while self.end is None and self.prefix in self.shards:
             shard = self.shards[self.prefix]
             self.prefix += 1
@@ -345,3 +307,43 @@ class PartBuild:
         }
         self.store.write_facts(facts)
         return Chosen(chosen, link, self.store, shard_of)
+
+
+@dataclass
+class FirstShardAgain:
+    """The first shard of a part that other code of the recipe made, to be made again: if its content is the same, the
+    part's shards are taken over."""
+
+    build: PartBuild
+    recorded: Mapping[str, Any]
+    first: Ledger
+    taken: bool = False
+    finished: bool = False
+
+    def __post_init__(self) -> None:
+        self.part, self.before, self.owns = self.build.part, self.build.before, self.build.owns
+
+    @classmethod
+    def of(cls, build: PartBuild, plan: Mapping[str, Any]) -> Self | None:
+        """None where more than the code has changed, or nothing is there to compare."""
+        recorded = read_part(build.store.folder)
+        was = recorded.get("depends_on")
+        first = next(build.store.ledgers_of(str(recorded.get("plan"))), None)
+        if first is None or not isinstance(was, dict) or was == plan or {**was, "code": plan["code"]} != plan:
+            return None
+        return cls(build, recorded, first)
+
+    def take(self, *, spare: bool) -> Task | None:
+        """The one shard."""
+        if self.taken or spare:
+            return None
+        self.taken = True
+        return self.build.task(self.first.index, next(islice(self.build.starts(), self.first.index, None), []))
+
+    def add(self, _: Task, again: Ledger, __: bytes | None) -> None:
+        """Compare, and take over."""
+        self.finished = True
+        if (again.starts, again.content) == (self.first.starts, self.first.content):
+            kept = self.build.store.take_over(self.recorded)
+            same = f"shard {again.index}, made again, is equal: the finished shards are kept ({kept:,})"
+            self.build.watch.note(f"{self.build.where}: {same}")

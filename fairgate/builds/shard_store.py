@@ -243,13 +243,17 @@ def earlier_code(recorded: Mapping[str, Any]) -> list[str]:
 
 
 class Watcher(Protocol):
-    """Receives the progress of a build: every part that begins, every finished shard."""
+    """Receives the progress of a build: every part that begins or ends, every finished shard. Parts of several subjects
+    may be built at once."""
 
     def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
         """A part begins. It ends with `wanted_sets` accepted sets or after `shards`; None where that is not known."""
 
-    def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
+    def shard(self, subject: str, part: str, ledger: Ledger, *, images: int, found: bool) -> None:
         """A shard is finished: `images` in its accepted sets; `found` where an earlier run had made it."""
+
+    def end(self, subject: str, part: str) -> None:
+        """A part ends."""
 
     def note(self, text: str) -> None:
         """A sentence that the one who builds should read."""

@@ -1,9 +1,9 @@
 """What an engine is (tasks in, results out, in any order; it knows nothing of recipes or files), and the local one.
 
-The local one has a thread per worker, each on its device, in this process. Models are opened one after the other,
-before the first worker begins: diffusers and transformers change torch for the whole process while they load
-(parameters on no device, another default type). Every operation computes on one thread: sums then have one order,
-however many workers there are.
+The local one has a thread per worker, each on its device, in this process. Models are opened one after the other, while
+no worker is at work: diffusers and transformers change torch for the whole process while they load (parameters on no
+device, another default type). Every operation computes on one thread: sums then have one order, however many workers
+there are.
 """
 
 from __future__ import annotations
@@ -13,39 +13,49 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import Any, Protocol
 
 Work = Callable[[Any], Any]
 """Turns a task's payload into its result. It lives in one worker and keeps that worker's models."""
 
-Bench = Callable[[str], Work]
-"""Sets up a worker on a device ("cpu", "cuda:0", "mps"): opens models there. It and its payloads can be pickled."""
+Bench = Callable[[str, Work | None], Work]
+"""Sets up a worker on a device ("cpu", "cuda:0", "mps"): opens models there, or takes over those of the work that the
+worker did before (None: it is new). It and its payloads can be pickled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One piece of work. `index` orders tasks; what comes out must depend on the payload alone."""
+    """One piece of work, for workers that a bench sets up. What comes out must depend on the payload alone.
+
+    `index` orders the tasks `of` something, which messages name.
+    """
 
     index: int
     payload: Any
+    bench: Bench
+    of: str = ""
 
 
 class Engine(Protocol):
-    """Runs tasks on workers. Exceptions of the work and of `done` stop the run and reach the caller."""
+    """Runs tasks on workers. Exceptions of the work and of `done` stop the run and reach the caller.
+
+    With `mixed`, workers may be set up for different benches at the same time; else all wait when the bench changes.
+    """
 
     name: str
+    mixed: bool
 
     def room(self) -> int:
         """How many workers there can be."""
 
-    def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
-        """Take tasks lazily and in order, a few ahead of what is running; call `done(task, result)`, in this process.
+    def run(self, take: Callable[[], Task | None], done: Callable[[Task, Any], bool]) -> None:
+        """Take tasks, a few ahead of what is running; call `done(task, result)`, in this process, as results come in.
 
-        Once `done` returns False no further task is taken; those that run are finished or abandoned.
+        `take` returns None where no task can begin before another result is in; if none is running either, the run
+        ends. Once `done` returns False no further task is taken; those that run are finished or abandoned.
         """
 
     def close(self) -> None:
@@ -81,7 +91,7 @@ class LocalEngine:
     long gain little from them, GPUs and torch much.
     """
 
-    name = "local"
+    name, mixed = "local", False
 
     def __init__(self, devices: Sequence[str] = ("cpu",)) -> None:
         if not devices:
@@ -92,29 +102,59 @@ class LocalEngine:
         """One worker per device."""
         return len(self.devices)
 
-    def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
-        """Run tasks until they are used up or `done` returns False; whatever went wrong in a worker is raised here."""
+    def run(self, take: Callable[[], Task | None], done: Callable[[Task, Any], bool]) -> None:
+        """Run tasks until there are none or `done` returns False; whatever went wrong in a worker is raised here."""
         one_thread_each()
-        if len(self.devices) > 1:
-            waiting = iter(tasks)
-            first = list(islice(waiting, len(self.devices)))
-            works = [opened(bench, device) for device in self.devices[: len(first)]]
-            run_in_threads([_alone(work) for work in works], chain(first, waiting), done)
-            return
-        work: Work | None = None
-        for task in tasks:
-            work = work or opened(bench, self.devices[0])
-            if not done(task, work(task.payload)):
-                return
+        works: list[Work | None] = [None] * len(self.devices)
+        waiting, more = _Waiting(take), True
+
+        def note(task: Task, result: Any) -> bool:
+            nonlocal more
+            more = done(task, result)
+            return more
+
+        while more and (first := waiting.first(len(self.devices))):
+            crew = [
+                opened(bench, device, last) for bench, device, last in zip(first, self.devices, works, strict=False)
+            ]
+            works[: len(crew)] = crew
+            if len(self.devices) == 1:
+                while more and (task := waiting.take()) is not None:
+                    note(task, crew[0](task.payload))
+            else:
+                run_in_threads(map(_alone, crew).__next__, len(crew), waiting.take, note)
 
     def close(self) -> None:
         """There is nothing to let go of."""
 
 
-def opened(bench: Bench, device: str) -> Work:
+class _Waiting:
+    """Tasks of one bench, up to the first of another."""
+
+    def __init__(self, take: Callable[[], Task | None]) -> None:
+        self._source = take
+        self._tasks: list[Task] = []
+        self.bench: Bench | None = None
+
+    def first(self, number: int) -> list[Bench]:
+        """The bench of each of the next tasks, `number` at most, up to another one; `take` returns them."""
+        while len(self._tasks) < number and (task := self._source()) is not None:
+            self._tasks.append(task)
+            if task.bench is not self._tasks[0].bench:
+                break
+        self.bench = self._tasks[0].bench if self._tasks else None
+        return [task.bench for task in self._tasks if task.bench is self.bench]
+
+    def take(self) -> Task | None:
+        if not self._tasks and (task := self._source()) is not None:
+            self._tasks.append(task)
+        return self._tasks.pop(0) if self._tasks and self._tasks[0].bench is self.bench else None
+
+
+def opened(bench: Bench, device: str, last: Work | None = None) -> Work:
     """A worker with its models on a device, computing on one thread: see `one_thread_each`."""
     one_thread_each()
-    work = bench(device)
+    work = bench(device, last)
     one_thread_each()
     return work
 
@@ -130,13 +170,15 @@ def _alone(work: Work) -> Callable[[Task], Any]:
 
 
 def run_in_threads(
-    workers: Sequence[Callable[[Task], Any]],
-    tasks: Iterator[Task],
+    hire: Callable[[], Callable[[Task], Any]],
+    room: int,
+    take: Callable[[], Task | None],
     done: Callable[[Task, Any], bool],
     leave: Callable[[], None] = lambda: None,
 ) -> None:
-    """A thread for each worker: they work off a queue and report to the calling thread, which alone takes tasks and
-    calls `done`. `leave` is called when no further result is wanted, before the threads are waited for."""
+    """A thread for each worker, `room` at most, hired as there are tasks: they work off a queue and report to the
+    calling thread, which alone takes tasks and calls `done`. `leave` is called when no further result is wanted, before
+    the threads are waited for."""
     stop = threading.Event()
     given: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
     outcomes: queue.SimpleQueue[tuple[Task, Future[Any]]] = queue.SimpleQueue()
@@ -150,18 +192,17 @@ def run_in_threads(
                 outcome.set_exception(error)
             outcomes.put((task, outcome))
 
-    threads = [
-        threading.Thread(target=labour, args=(worker,), name=f"fairgate-{number}", daemon=True)
-        for number, worker in enumerate(workers)
-    ]
-    for thread in threads:
-        thread.start()
+    threads: list[threading.Thread] = []
     waited_for, hurried, more = 0, True, True
     try:
         while more:
-            while waited_for <= len(threads) and (task := next(tasks, None)) is not None:
+            while waited_for <= room and (task := take()) is not None:
                 given.put(task)  # one more than there are workers: none waits while a result is stored
                 waited_for += 1
+                if len(threads) < min(waited_for, room):
+                    name = f"fairgate-{len(threads)}"
+                    threads.append(threading.Thread(target=labour, args=(hire(),), name=name, daemon=True))
+                    threads[-1].start()
             if not waited_for:
                 break
             finished, outcome = outcomes.get()

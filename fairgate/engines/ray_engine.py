@@ -6,12 +6,9 @@ one place, the same for every engine.
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
-import sys
-from collections.abc import Callable, Iterable
-from itertools import chain, islice
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,13 +34,12 @@ class RayEngine:
     under the same paths. A worker that is lost is replaced, and its task made again.
     """
 
-    name = "ray"
+    name, mixed = "ray", True
 
     def __init__(self, *, workers: int | None = None, device: str = "auto") -> None:
         self.workers = workers
         self.device = device
         self._own = False
-        self._free: list[Any] = []
         if device not in ("auto", "cpu", "cuda"):
             raise DeviceError(
                 f"on Ray no single device can be chosen, and '{device}' was.",
@@ -61,29 +57,28 @@ class RayEngine:
         room = max(_room(ray, self.device)[1], 1)
         return min(self.workers or room, room)
 
-    def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
-        """Run tasks until they are used up or `done` returns False; what went wrong in a worker is raised here."""
-        room, ray, waiting = self.room(), _ray(), iter(tasks)
-        on_gpu, first = _room(ray, self.device)[0], list(islice(waiting, room))
-        hands = [_Hand(ray, bench, on_gpu, self._free.pop() if self._free else None) for _ in first]
+    def run(self, take: Callable[[], Task | None], done: Callable[[Task, Any], bool]) -> None:
+        """Run tasks until there are none or `done` returns False; what went wrong in a worker is raised here."""
+        waiting, hands = [take()], list[_Hand]()
+        if waiting == [None]:
+            return
+        room, ray = self.room(), _ray()
+        on_gpu = _room(ray, self.device)[0]
+
+        def hire() -> _Hand:
+            hands.append(_Hand(ray, on_gpu))
+            return hands[-1]
 
         def leave() -> None:
             for hand in hands:
                 hand.leave()
 
-        try:
-            run_in_threads(hands, chain(first, waiting), done, leave)
-        finally:
-            self._free += [hand.worker for hand in hands if not hand.busy]
+        run_in_threads(hire, room, lambda: waiting.pop() if waiting else take(), done, leave)
 
     def close(self) -> None:
-        """Let the workers go, and leave the cluster; end it where this engine started it."""
-        ray = _ray()
-        for worker in self._free:
-            ray.kill(worker)
-        self._free = []
+        """Leave the cluster; end it where this engine started it."""
         if self._own:
-            ray.shutdown()
+            _ray().shutdown()
             self._own = False
 
 
@@ -98,18 +93,14 @@ class _Worker:
         self._work: Work | None = None
 
     def set_up(self, bench: Bench) -> None:
-        """Open the models of a run, in place of those of the run before."""
+        """Open what a bench needs, in place of what the bench before needed."""
         if __version__ != self._expected:
             raise SettingsError(
                 f"a worker has fairgate {__version__}, and this is {self._expected}.",
                 where="the Ray cluster",
                 remedy="install the same version on all machines: shards of two versions are not mixed",
             )
-        self._work = None
-        gc.collect()
-        if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        self._work = opened(bench, self._device)
+        self._work = opened(bench, self._device, self._work)
 
     def work(self, payload: Any) -> Any:
         assert self._work is not None  # nobody gives tasks to a worker that is not ready
@@ -117,41 +108,38 @@ class _Worker:
 
 
 class _Hand:
-    """A worker of the cluster, set up for a run with its first task. One that is lost is replaced, and its task made
-    again; one that is still `busy` when the run ends is ended with it."""
+    """A worker of the cluster, set up anew by a task of another bench. One that is lost is replaced, and its task made
+    again; when the run ends it is ended with it."""
 
-    def __init__(self, ray: ModuleType, bench: Bench, on_gpu: bool, worker: Any = None) -> None:
-        self._ray, self._bench, self._on_gpu = ray, bench, on_gpu
-        self.worker = worker or self._hired()
-        self.busy = self._ready = self._left = False
+    def __init__(self, ray: ModuleType, on_gpu: bool) -> None:
+        self._ray, self._on_gpu = ray, on_gpu
+        self._worker = self._hired()
+        self._bench: Bench | None = None
+        self._left = False
 
     def __call__(self, task: Task) -> Any:
         """What the worker makes of a task. Raises RecipeError where it cannot begin, or is lost again and again."""
         errors = self._ray.exceptions
         lost = (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
-        self.busy, lives = True, LIVES
+        lives = LIVES
         while not self._left:
             try:
-                if not self._ready:
-                    self._ray.get(self.worker.set_up.remote(self._bench))
-                    self._ready = True
-                result = self._ray.get(self.worker.work.remote(task.payload))
+                if self._bench is not task.bench:
+                    self._ray.get(self._worker.set_up.remote(task.bench))
+                    self._bench = task.bench
+                return self._ray.get(self._worker.work.remote(task.payload))
             except errors.RayTaskError as error:
                 raise error.cause if isinstance(error.cause, Exception) else error from error
             except lost as error:
                 lives -= 1
                 if not self._left:
                     self._replace(task, error, last=not lives)
-            else:
-                self.busy = False
-                return result
         return None  # the run has ended, and nobody waits
 
     def leave(self) -> None:
-        """End the worker, if it is still at something."""
+        """End the worker, whatever it is at."""
         self._left = True
-        if self.busy:
-            self._ray.kill(self.worker)
+        self._ray.kill(self._worker)
 
     def _hired(self) -> Any:
         resources = {"num_gpus": 1, "num_cpus": 0} if self._on_gpu else {"num_cpus": 1}
@@ -159,7 +147,7 @@ class _Hand:
         return actor.remote("cuda" if self._on_gpu else "cpu", str(Path.cwd()), __version__)
 
     def _replace(self, task: Task, error: Exception, *, last: bool) -> None:
-        self._ray.kill(self.worker)
+        self._ray.kill(self._worker)
         why = _last_line(error)
         if "creation task" in str(error):
             raise RecipeError(
@@ -168,13 +156,14 @@ class _Hand:
                 remedy="install the same fairgate, with what it needs, on all machines of the cluster",
             ) from error
         if last:
-            what = f"at the same piece of work (shard {task.index})" if self._ready else "while it set up its models"
+            work = f"at the same piece of work (shard {task.index}{f' of {task.of}' if task.of else ''})"
+            what = work if self._bench is task.bench else "while it set up its models"
             raise RecipeError(
                 f"{LIVES} workers were lost {what}.",
                 where=f"Ray: {type(error).__name__}: {why}",
                 remedy="see Ray's logs; often memory ran out: use fewer --workers, or a smaller `shard_sets` of builds",
             ) from error
-        self.worker, self._ready = self._hired(), False
+        self._worker, self._bench = self._hired(), None
 
 
 def _last_line(error: Exception) -> str:

@@ -323,9 +323,10 @@ def evaluate_on(
                 progress("shards scored", len(parts), count)
             return True
 
-        tasks = (Task(number, (number, count)) for number in range(1, count + 1))
+        bench = partial(_worker, prepared, settings)
+        tasks = (Task(number, (number, count), bench) for number in range(1, count + 1))
         try:
-            crew.run(tasks, partial(_worker, prepared, settings), done)
+            crew.run(partial(next, tasks, None), done)
         except FairgateError as trouble:
             return evaluate(replace(prepared, trouble=trouble), settings, progress=progress)
         parts.sort(key=lambda read: read.part.shard)
@@ -333,7 +334,7 @@ def evaluate_on(
 
 
 def _worker(
-    prepared: Prepared, settings: Settings, device: str
+    prepared: Prepared, settings: Settings, device: str, _: object
 ) -> Callable[[tuple[int, int]], tuple[ScoredPart, dict[str, bytes]]]:
     """A worker, which scores one shard at a time: the part, and its files by name."""
     settings = replace(settings, device=device)

@@ -68,7 +68,7 @@ def test_work_that_kills_every_worker_is_given_up_with_a_remedy_and_can_be_gone_
     marks = with_fault(folder, "killed always")
     ended = forge.run([*RAY, "1"], folder, environment=cluster.environment)
     assert ended.code == 4
-    assert "3 workers were lost at the same piece of work (shard 0)" in ended.output
+    assert "3 workers were lost at the same piece of work (shard 0 of car mechanic, part 'pool')" in ended.output
     assert "remedy: see Ray's logs" in ended.output
     assert len(list(marks.iterdir())) == 3
     (folder / "params.yaml").write_text("builds:\n  toys: {recipe: toy}\n")

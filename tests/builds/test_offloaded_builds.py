@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fairgate.builds import Factory, Quiet
-from fairgate.builds.part import ShardBench
 from fairgate.builds.recipes import open_recipe
+from fairgate.builds.shard_bench import ShardBench
 from fairgate.builds.steps import Step
 from fairgate.engines import open_engine
 from fairgate.models.generation import current_offload
@@ -30,8 +30,8 @@ class Noting:
 
 def test_a_worker_opens_models_as_the_build_was_told() -> None:
     part: Any = Noting()
-    ShardBench(part, "baker", None, [], "plan", "sequential")("cpu")
-    ShardBench(part, "baker", None, [], "plan")("cpu")
+    ShardBench(part, "baker", None, [], "plan", "sequential")("cpu", None)
+    ShardBench(part, "baker", None, [], "plan")("cpu", None)
     assert part.seen == ["sequential", "none"]
     travelled = pickle.loads(pickle.dumps(ShardBench(part, "baker", None, [], "plan", "model")))
     assert travelled.offload == "model"

@@ -11,6 +11,8 @@ from fairgate.engines import Task
 from fairgate.engines.ray_engine import LIVES, _Hand
 from fairgate.ground.errors import RecipeError
 
+TASK = Task(3, None, lambda *_: lambda _: None, "baker, part 'pool'")
+
 
 class Died(Exception):
     """As Ray's RayActorError."""
@@ -33,22 +35,23 @@ def hand(said: str, hired: list[Any], *, at: str = "work") -> _Hand:
 
     actor = SimpleNamespace(remote=hire)
     ray = SimpleNamespace(exceptions=errors, get=get, kill=lambda _: None, remote=lambda **_: lambda _: actor)
-    return _Hand(ray, lambda _: None, False)  # type: ignore[arg-type]
+    return _Hand(ray, False)  # type: ignore[arg-type]
 
 
 def test_a_worker_that_cannot_begin_is_named_at_once_with_its_reason() -> None:
     said = "The actor died because of an error raised in its creation task\nModuleNotFoundError: No module named 'x'\n"
     with pytest.raises(RecipeError, match="a worker could not begin: ModuleNotFoundError: No module named 'x'"):
-        hand(said, [], at="set_up")(Task(3, None))
+        hand(said, [], at="set_up")(TASK)
 
 
-@pytest.mark.parametrize(
-    ("at", "what"), [("work", r"at the same piece of work \(shard 3\)"), ("set_up", "while it set up its models")]
-)
+SHARD = r"at the same piece of work \(shard 3 of baker, part 'pool'\)"
+
+
+@pytest.mark.parametrize(("at", "what"), [("work", SHARD), ("set_up", "while it set up its models")])
 def test_after_some_lives_the_last_words_of_a_worker_are_told(at: str, what: str) -> None:
     hired: list[Any] = []
     with pytest.raises(RecipeError, match=f"3 workers were lost {what}") as refused:
-        hand("The actor is dead\nits owner ran out of memory", hired, at=at)(Task(3, None))
+        hand("The actor is dead\nits owner ran out of memory", hired, at=at)(TASK)
     assert "its owner ran out of memory" in str(refused.value)
     assert len(hired) == LIVES
 
@@ -57,5 +60,5 @@ def test_a_worker_whose_run_has_ended_is_not_replaced() -> None:
     hired: list[Any] = []
     lost = hand("killed", hired)
     lost.leave()
-    assert lost(Task(3, None)) is None
+    assert lost(TASK) is None
     assert len(hired) == 1

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
+from fairgate.builds.opening import open_model
 from fairgate.builds.recipes.contract import Before, Part, Recipe, RecipeSettings, drawn, in_shards
 from fairgate.builds.steps import (
     PHOTO,
@@ -28,7 +29,7 @@ from fairgate.builds.steps import (
 )
 from fairgate.data import AnnotatedImage, read_coco
 from fairgate.ground.errors import RecipeError
-from fairgate.models.generation import Matcher, open_model
+from fairgate.models.generation import Matcher
 
 PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
 GROUPS = ("male", "female")

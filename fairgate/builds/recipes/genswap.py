@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
+from fairgate.builds.opening import open_model
 from fairgate.builds.recipes.contract import Before, Part, RecipeSettings, register
 from fairgate.builds.recipes.edited_photographs import (
     GROUPS,
@@ -31,7 +32,6 @@ from fairgate.builds.recipes.edited_photographs import (
 from fairgate.builds.steps import DescribeMembers, FacePool, FindFace, SetRows, Step, SwapFace
 from fairgate.data import inside, read_labels
 from fairgate.ground.errors import RecipeError
-from fairgate.models.generation import open_model
 
 MIN_AGE = 20
 """The paper: "age attribute is greater than 19"; FairFace's groups are 0-2, 3-9, 10-19, 20-29, ..., more than 70."""

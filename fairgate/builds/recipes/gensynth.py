@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
+from fairgate.builds.opening import open_model
 from fairgate.builds.recipes.contract import Before, Part, RecipeSettings, Work, register
 from fairgate.builds.recipes.edited_photographs import (
     GROUPS,
@@ -47,7 +48,7 @@ from fairgate.builds.steps import (
     Step,
     candidates,
 )
-from fairgate.models.generation import Matcher, Sampling, open_model
+from fairgate.models.generation import Matcher, Sampling
 
 INSTRUCTIONS = {
     "male": [

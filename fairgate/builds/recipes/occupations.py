@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from fairgate.builds.opening import open_model
 from fairgate.builds.recipes.contract import (
     Before,
     Part,
@@ -53,7 +54,7 @@ from fairgate.builds.steps import (
     Within,
     first_of_each,
 )
-from fairgate.models.generation import Sampling, open_model
+from fairgate.models.generation import Sampling
 
 PAPER = "Lui et al., Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI 2024"
 TEMPLATE = "A photo of the face of a {phrase}"
@@ -166,7 +167,7 @@ class OccupationSettings(RecipeSettings):
         return occupation, gender
 
 
-_OF_POOL = (
+_OF_POOL = (  # settings and models that the other part does not read
     *("painter", "asker", "paint_steps", "paint_guidance", "paint_negative"),
     *("present", "distorted", "real", "asked_as", "min_colours"),
 )
@@ -176,7 +177,6 @@ _OF_SETS = (
     *("attribute", "words", "reads_as", "waves", "gender_reads_as", "gender_must_match"),
     *("person", "box_threshold", "text_threshold", "min_mask"),
 )
-"""Settings and models that one part reads and the other does not."""
 
 
 class Pool(Part):

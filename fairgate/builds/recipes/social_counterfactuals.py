@@ -35,6 +35,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from fairgate.builds.opening import open_model
 from fairgate.builds.recipes.contract import Before, Part, Recipe, RecipeSettings, Work, register, require_fields
 from fairgate.builds.steps import (
     SHARE,
@@ -49,7 +50,7 @@ from fairgate.builds.steps import (
     Step,
     Trace,
 )
-from fairgate.models.generation import Sampling, open_model
+from fairgate.models.generation import Sampling
 
 PAPER = "Howard et al., Probing Intersectional Biases in Vision-Language Models with Counterfactual Examples, 2023"
 PAINTER = "hf:stable-diffusion-v1-5/stable-diffusion-v1-5?vae=stabilityai/sd-vae-ft-mse"

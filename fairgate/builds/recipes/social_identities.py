@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from fairgate.builds.opening import open_model
 from fairgate.builds.recipes.contract import (
     Before,
     Part,
@@ -23,7 +24,7 @@ from fairgate.builds.recipes.contract import (
     single_pictures,
 )
 from fairgate.builds.steps import Paint, SetRows, Step, Trace
-from fairgate.models.generation import Sampling, open_model
+from fairgate.models.generation import Sampling
 
 PAPER = "Saravanan et al., Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models, 2023"
 TEMPLATE = "A color photograph of a {identity}, headshot, high-quality."

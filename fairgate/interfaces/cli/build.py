@@ -233,8 +233,7 @@ class BuildProgress:
         self._clock = clock
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._bar = Progress(*_COLUMNS, console=self._console, disable=not self._console.is_terminal)
-        self._task: TaskID | None = None
-        self._line = _Line("", None, None, clock)
+        self._lines: dict[tuple[str, str], tuple[_Line, TaskID]] = {}
         self._printed = clock()
 
     def __enter__(self) -> Self:
@@ -242,36 +241,37 @@ class BuildProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        for subject, part in list(self._lines):
+            self.end(subject, part)
         self._bar.stop()
 
     def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
         """A line for a part that begins."""
-        self._end()
-        self._line = _Line(harmless(f"{subject} {part}"), wanted_sets, shards, self._clock)
-        self._printed = self._clock()
-        self._task = self._bar.add_task(escape(self._line.name), total=self._line.total, summary="")
+        line = _Line(harmless(f"{subject} {part}"), wanted_sets, shards, self._clock)
+        if not self._lines:
+            self._printed = self._clock()
+        self._lines[subject, part] = line, self._bar.add_task(escape(line.name), total=line.total, summary="")
 
-    def shard(self, ledger: builds.Ledger, *, images: int, found: bool) -> None:
-        """Move the line, or print it where the last one is old."""
-        self._line.add(ledger, images, found)
-        if self._task is not None:
-            self._bar.update(self._task, completed=self._line.done, summary=escape(self._line.summary()))
+    def shard(self, subject: str, part: str, ledger: builds.Ledger, *, images: int, found: bool) -> None:
+        """Move the part's line, or print it where the last one is old."""
+        line, task = self._lines[subject, part]
+        line.add(ledger, images, found)
+        self._bar.update(task, completed=line.done, summary=escape(line.summary()))
         if self._bar.disable and self._clock() - self._printed >= EVERY:
-            self._print(self._line.summary())
+            self._print(line, line.summary())
 
     def note(self, text: str) -> None:
         """A sentence above the lines."""
         self._console.print(escape(harmless(text)))
 
-    def _end(self) -> None:
-        task, self._task = self._task, None  # an interrupt right after it ends no bar twice
-        if task is not None:
-            self._bar.remove_task(task)  # of many bars a terminal shows the first ones alone
-            self._print(self._line.summary(ended=True))
+    def end(self, subject: str, part: str) -> None:
+        """The last line of a part."""
+        line, task = self._lines.pop((subject, part))  # before anything else: an interrupt here ends no part twice
+        self._bar.remove_task(task)  # of many bars a terminal shows the first ones alone
+        self._print(line, line.summary(ended=True))
 
-    def _print(self, summary: str) -> None:
-        self._console.print(escape(f"{self._line.name}: {summary}"))
+    def _print(self, line: _Line, summary: str) -> None:
+        self._console.print(escape(f"{line.name}: {summary}"))
         self._printed = self._clock()
 
 

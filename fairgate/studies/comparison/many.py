@@ -89,11 +89,12 @@ def _by_workers(
 
     name, count = workers
     with closing(open_engine(name, workers=count, device=run.device or "auto")) as engine:
-        engine.run((Task(at, pair) for at, pair in enumerate(pairs)), partial(_worker, run), done)
+        bench = partial(_worker, run)
+        engine.run(partial(next, (Task(at, pair, bench) for at, pair in enumerate(pairs)), None), done)
     return by_model
 
 
-def _worker(run: AuditRun, device: str) -> Callable[[tuple[str, str]], Answers]:
+def _worker(run: AuditRun, device: str, _: object) -> Callable[[tuple[str, str]], Answers]:
     """A worker, which scores one model on one suite at a time."""
     run, prepare = replace(run, device=device), cache(partial(gate.prepare, root=run.root))
 
