@@ -135,7 +135,7 @@ class _Hidden:
         """Of these groups; minus infinity of the others."""
         distance = direction * (self.mean - bound)
         share = np.divide(distance, self.largest, out=np.full(self.n.size, np.inf), where=self.largest > 0)
-        rate = np.clip(self.departing / self.n + share, 0.0, 1.0)
+        rate = np.minimum(self.departing / self.n + share, 1.0)
         p = np.where(groups & (distance > 0), bdtr(self.departing, self.n, rate), 1.0)
         return np.asarray(-ndtri(p))
 

@@ -121,7 +121,7 @@ def _near_limit(lost: int, won: int, images: int, level: float, wanted: float, u
         return float(np.expm1(np.log(level) / images))
     at, slope = (lost - won) / images, 1 / unit
     for _ in range(_STEPS):
-        near = _score(lost, won, images, max(at, -1.0))
+        near = _score(lost, won, images, at)
         ahead = at - (wanted - near) / slope
         if not -1 < ahead < 1 or abs(ahead - at) < 0.01 * unit:
             break
@@ -170,7 +170,7 @@ def _shares(turned: int, images: int, margin: float) -> FloatArray:
     """Shares of turning images to search, ascending: from the margin, within exact limits; even in arcsine scale."""
     low = betaincinv(turned, images - turned + 1, _MISSED / 2) if turned else 0.0
     high = betaincinv(turned + 1, images - turned, 1 - _MISSED / 2) if turned < images else 1.0
-    first, last = np.arcsin(np.sqrt(np.clip([max(low, margin), max(high, margin)], 1e-9, 1.0)))
+    first, last = np.arcsin(np.sqrt(np.maximum([low, high], max(margin, 1e-9))))
     shares: FloatArray = np.maximum(np.sin(np.linspace(first, last, _SEARCHED)) ** 2, margin)
     return shares
 

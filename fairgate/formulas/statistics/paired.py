@@ -28,7 +28,7 @@ from scipy.special import ndtri
 
 from fairgate.formulas.statistics._limits import SimultaneousLimits, is_mute, limits, mean_evidence
 from fairgate.formulas.statistics.entries import Entries
-from fairgate.formulas.statistics.family import MOST_CERTAIN, Evidence, Hypothesis, Side, adjusted
+from fairgate.formulas.statistics.family import Evidence, Hypothesis, Side, adjusted
 from fairgate.formulas.statistics.paired_result import Design, Harm, Method, Outcome, PairedResult
 from fairgate.formulas.statistics.resampling import FloatArray, Source
 from fairgate.ground.errors import StatisticsError
@@ -38,6 +38,9 @@ _ODDS = 1.28
 
 _HOPELESS = 1000
 """`sets_needed` beyond this many times the present sets is no advice."""
+
+_NEXT_TO_NOTHING = 1e-300
+"""The error of what never varies: any distance from a bound is far."""
 
 _TRIED = 8
 """Margins that are tried, each a tenth wider, for one at which a run passes."""
@@ -155,14 +158,14 @@ def compare_draws(
         )
     error = table.std(axis=0, ddof=1)
     away = np.abs(table - delta).max(axis=0)
-    scale = np.where(np.ptp(table, axis=0) > 0, error, np.where(away > 0, away, np.finfo(np.float64).tiny))
+    scale = np.where(np.ptp(table, axis=0) > 0, error, np.where(away > 0, away, _NEXT_TO_NOTHING))
     score = (table - delta) / scale
     n = np.broadcast_to(np.asarray(n_sets, dtype=np.int64), delta.shape)
     judged = ~(is_mute(n, design.alpha) & ((table != 0).any(axis=0) | (delta != 0)))
 
     def side(direction: float) -> Side:
         return Side(
-            z=lambda bound: np.clip(direction * (delta - bound) / scale, -MOST_CERTAIN, MOST_CERTAIN),
+            z=lambda bound: direction * (delta - bound) / scale,
             reach=lambda critical_z: critical_z * np.where(away > 0, scale, 0.0),
             drawn=_wider(direction * score),
             columns=np.arange(delta.size),
@@ -184,9 +187,7 @@ def _wider(score: FloatArray) -> FloatArray:
     return wider
 
 
-def differences(
-    candidate: ArrayLike | Entries, baseline: ArrayLike | Entries, sign: float = 1.0
-) -> tuple[Entries, Entries]:
+def differences(candidate: ArrayLike | Entries, baseline: ArrayLike | Entries, sign: float) -> tuple[Entries, Entries]:
     """Candidate minus baseline, and the candidate, of the groups of sets, both times the sign; after the checks that
     make the pairs pairs."""
     if not (isinstance(candidate, Entries) and isinstance(baseline, Entries)):
@@ -248,7 +249,7 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
     overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
     low, high = interval.mean - interval.below, interval.mean + interval.above
     # What a step settled lies beyond the margin (Hsu and Berger 1999), also where a single step would not say so.
-    by_change = not_worse if own is None else not_worse & (p_goods[0] <= design.alpha)
+    by_change = not_worse & (p_goods[0] <= design.alpha)
     low = np.where(by_change, np.maximum(low, np.minimum(-margin, interval.mean)), low)
     if design.harm == "either":
         high = np.where(not_worse, np.minimum(high, np.maximum(margin, interval.mean)), high)
@@ -328,7 +329,7 @@ def _in_family(p_worse: FloatArray, p_alone: FloatArray, interval: SimultaneousL
     with their root, and the family corrects it as now."""
     with np.errstate(divide="ignore"):
         wanted = _ODDS - ndtri(design.alpha * np.minimum(p_alone / p_worse, 1.0))
-        needed = np.ceil((wanted / np.maximum(-ndtri(p_alone), 0.0)) ** 2 * interval.n_sets)
+        needed = np.ceil((wanted / ndtri(p_alone)) ** 2 * interval.n_sets)
     return np.where(needed <= _HOPELESS * interval.n_sets, needed, np.inf)
 
 

@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import multinomial
+from scipy.stats import beta, multinomial
 
 from fairgate.formulas.statistics import paired_test
-from fairgate.formulas.statistics.answers import (
-    _shares,
-    chance_given_turned,
-    least_lost,
-    p_lost_less,
-    p_lost_more,
-    score,
-)
+from fairgate.formulas.statistics.answers import chance_given_turned, least_lost, p_lost_less, p_lost_more, score
 from fairgate.ground.randomness import stream
 
 
@@ -36,18 +29,38 @@ def chances(lost: np.ndarray, won: np.ndarray, images: int, turning: float, marg
     return np.asarray(multinomial.pmf(counts, images, shares))
 
 
+def by_bisection(lost: np.ndarray, won: np.ndarray, images: int, margin: float) -> np.ndarray:
+    """The scores, at the share won (and the margin more lost) that makes the counts the most likely."""
+    low, high = np.zeros(lost.shape), np.full(lost.shape, (1 - margin) / 2)
+    for _ in range(60):
+        share = (low + high) / 2
+        rises = (won / share + lost / (share + margin)) * (1 - 2 * share - margin) > 2 * (images - lost - won)
+        low, high = np.where(rises, share, low), np.where(rises, high, share)
+    return np.asarray((lost - won - images * margin) / np.sqrt(images * (2 * share + margin - margin**2)))
+
+
+def shares_searched(turned: int, images: int, margin: float) -> np.ndarray:
+    """Twenty shares of turning answers, from the margin, within Clopper and Pearson's limits; even in arcsine scale."""
+    low = beta.ppf(5e-7, turned, images - turned + 1) if turned else 1e-9
+    high = beta.isf(5e-7, turned + 1, images - turned) if turned < images else 1.0
+    return np.asarray(np.sin(np.linspace(*np.arcsin(np.sqrt(np.maximum([low, high], margin))), 20)) ** 2)
+
+
 def by_enumeration(lost: int, won: int, images: int, margin: float, *, more: bool) -> float:
     all_lost, all_won = outcomes(images)
-    seen = score(np.array([float(lost)]), np.array([float(won)]), images, margin)[0]
-    every = score(all_lost, all_won, images, margin)
+    every = by_bisection(all_lost, all_won, images, margin)
+    (seen,) = every[(all_lost == lost) & (all_won == won)]
     beyond = every >= seen - 1e-9 if more else every <= seen + 1e-9
-    searched = _shares(lost + won, images, margin)
-    return min(max(chances(all_lost, all_won, images, one, margin)[beyond].sum() for one in searched) + 1e-6, 1.0)
+    searched = shares_searched(lost + won, images, margin)
+    return min(max(chances(all_lost, all_won, images, share, margin)[beyond].sum() for share in searched) + 1e-6, 1.0)
 
 
 @pytest.mark.parametrize(
     ("lost", "won", "images", "margin"),
-    [(6, 0, 50, 0.0), (4, 1, 50, 0.02), (0, 0, 50, 0.02), (3, 5, 40, 0.1), (0, 0, 30, 0.0), (30, 0, 30, 0.1)],
+    [
+        *[(6, 0, 50, 0.0), (4, 1, 50, 0.02), (0, 0, 50, 0.02), (3, 5, 40, 0.1), (0, 0, 30, 0.0), (30, 0, 30, 0.1)],
+        *[(0, 0, 1, 0.0), (12, 6, 20, 0.5), (9, 9, 20, 0.01)],
+    ],
 )
 def test_p_is_the_chance_of_every_outcome_as_far_beyond_the_margin(
     lost: int, won: int, images: int, margin: float
@@ -63,6 +76,19 @@ def test_p_is_the_chance_of_every_outcome_as_far_beyond_the_margin(
 def test_the_score_is_mcnemars_without_a_margin_and_a_plain_binomials_where_nothing_was_won() -> None:
     assert score(np.array([15.0]), np.array([5.0]), 100, 0.0)[0] == pytest.approx(10 / np.sqrt(20))
     assert score(np.array([7.0]), np.array([0.0]), 100, 0.05)[0] == pytest.approx(2 / np.sqrt(100 * 0.05 * 0.95))
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.01, 0.1, 0.5, 0.9])
+def test_the_score_takes_the_shares_that_are_most_likely_at_the_margin(margin: float) -> None:
+    lost, won = outcomes(12)
+    assert score(lost, won, 12, margin) == pytest.approx(by_bisection(lost, won, 12, margin), abs=1e-7)
+
+
+@pytest.mark.parametrize(("lost", "won"), [(0, 0), (5, 2), (9, 0), (0, 9)])
+def test_no_share_is_above_a_margin_of_1_or_below_minus_1_however_the_answers_turned(lost: int, won: int) -> None:
+    """The evidence that it is within is as strong as nine answers can be."""
+    assert (p_lost_more(lost, won, 9, 1.0), p_lost_less(lost, won, 9, -1.0)) == (1.0, 1.0)
+    assert (p_lost_less(lost, won, 9, 1.0), p_lost_more(lost, won, 9, -1.0)) == (2.0**-9, 2.0**-9)
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.02, 0.1])
@@ -109,6 +135,20 @@ def test_the_limit_is_a_margin_that_is_rejected_and_close_to_one_that_is_not(
 
 def test_a_limit_that_the_first_steps_left_too_low_is_raised() -> None:
     assert least_lost(20, 2, 40, 0.045) == pytest.approx(0.2655, abs=0.0015)  # p: 0.0444 at 0.2653, 0.0476 at 0.2678
+
+
+def test_a_limit_takes_six_p_values_on_average_and_seven_at_most() -> None:
+    turned = [(1, 0), (0, 1), (3, 1), (8, 8), (2, 15)]
+    searches = [(*each, images, level) for images in (40, 300, 2000) for each in turned for level in (0.045, 0.001)]
+    searches += [(0, 0, images, 0.045) for images in (40, 300, 2000)] + [(20, 2, 300, 0.045), (20, 2, 40, 0.001)]
+    taken = []
+    for search in searches:
+        least_lost.cache_clear()
+        p_lost_more.cache_clear()
+        least_lost(*search)
+        taken.append(p_lost_more.cache_info().misses)
+    assert max(taken) <= 7
+    assert np.mean(taken) <= 6
 
 
 def test_one_more_lost_answer_is_never_weaker_evidence() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fairgate.formulas.statistics import Entries, PairedResult, Resamples, paired_test, resampling
+from fairgate.formulas.statistics._limits import mean_evidence
 from fairgate.formulas.statistics.resampling import blocks_of, most_drawn, resampled_sums
 from fairgate.ground.randomness import stream
 
@@ -84,6 +85,17 @@ def test_sums_of_blocks_vary_as_those_of_sets_do() -> None:
     wanted = np.sqrt(values.sums(centred**2))
     assert (drawn * sets.spread(values, centred)).std(axis=0) / wanted == pytest.approx(1, abs=5 / np.sqrt(2 * 4000))
     assert drawn.mean(axis=0) / wanted == pytest.approx(0, abs=5 / np.sqrt(4000))
+
+
+def test_scores_of_blocks_vary_as_those_of_sets_even_if_what_is_alike_shares_a_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resampling, "MOST", 0)
+    monkeypatch.setattr(resampling, "BLOCKS", 50)
+    sets = Resamples(500, DRAWS, stream(0, "sets"))
+    values = stream(0, "alike").normal(0, 0.1, 50)[sets.unit] + stream(0, "noise").normal(0, 0.02, 500)
+    evidence = mean_evidence(values, alpha=0.05, draws=DRAWS, rng=sets)
+    assert evidence.over.drawn.std() == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.parametrize("most", [2048, 256])

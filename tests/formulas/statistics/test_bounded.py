@@ -29,6 +29,17 @@ def test_of_right_or_wrong_numbers_the_limit_is_clopper_and_pearsons(lost: int, 
     assert -limit == pytest.approx(beta.ppf(0.95, lost + 1, images - lost), abs=1e-3)
 
 
+@pytest.mark.parametrize("unit", [2.0**-10, 2.0**10])
+def test_the_limit_is_as_close_in_every_unit(unit: float) -> None:
+    sample = drawn(3, 40, 0.5)
+    limit = least_mean(sample, 0.05, -1.0)
+    assert least_mean(unit * sample, 0.05, -unit) == pytest.approx(unit * limit, abs=unit * 1e-4)
+
+
+def test_of_numbers_that_cannot_be_lower_the_limit_is_their_mean() -> None:
+    assert least_mean(np.full(5, -1.0), 0.05, -1.0) == -1.0
+
+
 def test_it_is_the_share_of_dirichlet_weights_that_bring_the_mean_below_the_bound() -> None:
     sample = np.array([-1 / 2, -1 / 16, 3 / 16, *[0.0] * 27])
     weights = np.random.default_rng(0).exponential(size=(400_000, 31))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairgate.formulas.statistics import Design, PairedComparison, Resamples, holm, paired_test
+from fairgate.formulas.statistics.family import tail
 from fairgate.formulas.statistics.paired import compare_draws, compare_means, decided
 from fairgate.ground.randomness import stream
 
@@ -133,6 +134,10 @@ def test_a_group_fails_exactly_where_its_p_in_the_family_is_at_most_alpha(steps:
         parts = [comparison(noise(seed, shift=-0.045)), comparison(noise(seed + 50, 2, shift=-0.05)), answers(6)]
         for result in decided(parts, steps=steps):
             assert ((result.verdict == "fail") == (result.p_adjusted <= 0.05)).all()
+
+
+def test_a_level_that_so_many_draws_show_exactly_is_shown() -> None:
+    assert [tail(0.1, draws) for draws in (9, 99, 98)] == [0, 9, 8]
 
 
 def test_no_comparison_is_no_family() -> None:

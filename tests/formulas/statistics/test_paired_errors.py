@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from refusals import Refusal, check
 
 from fairgate.formulas.statistics import (
+    Design,
+    Entries,
+    compare_means,
     image_changes,
     paired_statistic_test,
     paired_test,
@@ -34,6 +39,10 @@ def rng() -> np.random.Generator:
     return stream(0, "refused")
 
 
+def of_means(now: Any, before: Any) -> object:
+    return compare_means(now, before, design=Design(0.1, 0.05, "lower"), rng=rng())
+
+
 REFUSALS = {
     "a margin below 0": Refusal(lambda: paired_test([0.1, 0.2], [0.1, 0.2], margin=-0.1, rng=rng()), DESIGN),
     "a margin without end": Refusal(lambda: paired_test([0.1, 0.2], [0.1, 0.2], margin=np.inf, rng=rng()), DESIGN),
@@ -44,6 +53,7 @@ REFUSALS = {
     "runs of three axes": Refusal(
         lambda: paired_test(np.zeros((2, 2, 2)), np.zeros((2, 2, 2)), margin=0.1, rng=rng()), RUNS
     ),
+    "a list of other sets than the table": Refusal(lambda: of_means(RUN[:5], Entries.of(RUN)), RUNS),
     "runs of nothing": Refusal(lambda: paired_test([], [], margin=0.1, rng=rng()), RUNS),
     "a gap in one run": Refusal(
         lambda: paired_test([0.1, 0.2, np.nan], [0.1, 0.2, 0.3], margin=0.1, rng=rng()), SAME_GAPS

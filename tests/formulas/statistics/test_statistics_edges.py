@@ -69,6 +69,19 @@ def test_two_groups_of_the_same_draws_cost_no_more_than_one_and_are_counted_apar
     assert skewed.lo == pytest.approx([-7.0])
 
 
+@pytest.mark.parametrize("estimate", [-5.0, 0.5, 5.0])
+def test_a_statistic_that_every_resample_repeats_is_known_exactly(estimate: float) -> None:
+    result = paired_statistic_test(estimate, np.full(401, estimate), n_sets=50, margin=0.02)
+    assert result.overall == ("fail" if estimate < 0 else "pass")
+    assert (result.lo[0], result.delta[0], result.hi[0]) == (estimate,) * 3
+
+
+def test_where_resamples_agree_on_another_value_their_distance_is_the_error() -> None:
+    result = paired_statistic_test(0.1, np.full(401, 0.3), n_sets=50, margin=0.02)
+    reach = 0.2 * norm.isf(0.045)
+    assert [result.lo[0], result.hi[0]] == pytest.approx([0.1 - reach, 0.1 + reach])
+
+
 def test_sets_needed_follow_from_the_spread_of_the_groups_own_draws() -> None:
     draws = np.stack([DRAWS[:, 0] + 0.1, (DRAWS[:, 0] + 0.1) / 2], axis=1)
     result = paired_statistic_test([0.0, 0.0], draws, n_sets=50, margin=0.05)
