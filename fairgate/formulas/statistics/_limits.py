@@ -87,10 +87,11 @@ def mean_evidence(
     if dense.size:
         some = np.isin(np.arange(n.size), dense)
         drawn, silent = _drawn(entries, some, mean, error, draws, rng)
-    judged[dense[silent > _SILENT]] = False
-    dense, drawn = dense[silent <= _SILENT], drawn[:, silent <= _SILENT]
+    known = silent <= _SILENT
+    judged[dense] = known
+    dense, drawn = dense[known], drawn[:, known]
     drawn = np.asfortranarray(normal_score(drawn, freedom[dense]))  # it is read by columns
-    lacking = np.isnan(drawn)
+    lacking, not_drawn = np.isnan(drawn), sparse & judged
     thin: _Answers | _Bounded | _Hidden = _Hidden(mean, departing, n, largest)
     if exact:
         thin = _Answers([_turned(sample) for sample in samples]) if farthest is None else _Bounded(samples, farthest)
@@ -107,13 +108,13 @@ def mean_evidence(
         scored = np.where(lacking, direction * np.inf, drawn) if lacking.any() else drawn
 
         def z(bound: float) -> FloatArray:
-            score = thin.z(bound, direction, sparse & judged)
+            score = thin.z(bound, direction, not_drawn)
             t = direction * (mean[dense] - bound) / error[dense] / stretch[dense]
             score[dense] = normal_score(t, freedom[dense])
             return score
 
         def reach(critical_z: float) -> FloatArray:
-            far = thin.reach(critical_z, direction, sparse & judged)
+            far = thin.reach(critical_z, direction, not_drawn)
             far[dense] = student_t(critical_z, freedom[dense]) * stretch[dense] * error[dense]
             return far
 
@@ -155,7 +156,7 @@ class _Answers:
     def z(self, bound: float, direction: float, groups: NDArray[np.bool_]) -> FloatArray:
         """Of these groups; minus infinity of the others."""
         p = np.ones(len(self.turned))
-        test = answers.p_lost_more if direction < 0 else answers.p_lost_less
+        test = answers.p_lost_more if direction == -1 else answers.p_lost_less
         for group in np.flatnonzero(groups):
             p[group] = test(*self.turned[group], -bound)
         return np.asarray(-ndtri(p))
@@ -166,7 +167,7 @@ class _Answers:
         level = float(ndtr(-math.ceil(critical_z * 50) / 50))  # rounded to where limits are found already
         for group in np.flatnonzero(groups):
             lost, won, n = self.turned[group]
-            if direction < 0:  # the truth is at most the upper limit of won - lost
+            if direction == -1:  # the truth is at most the upper limit of won - lost
                 far[group] = (lost - won) / n - answers.least_lost(lost, won, n, level)
             else:
                 far[group] = (won - lost) / n - answers.least_lost(won, lost, n, level)
@@ -208,7 +209,7 @@ def _turned(sample: FloatArray) -> tuple[int, int, int]:
 
 def are_answers(samples: Iterable[FloatArray]) -> bool:
     """Whether differences are those of answers, one per set: -1, 0 and 1, and not all the same."""
-    lowest, highest = 1.0, -1.0
+    lowest, highest = math.inf, -math.inf
     for sample in samples:
         if not ((sample == 0) | (np.abs(sample) == 1)).all():
             return False
@@ -265,7 +266,7 @@ def _drawn(
     sets = rng if isinstance(rng, Resamples) else Resamples(every.shape[0], draws, rng)
     entries, mean, error = every.among(some), mean[some], error[some]
     centred = (entries.value - mean[entries.column]) / error[entries.column]
-    complete = len(entries.value) == entries.shape[0] * entries.shape[1] and sets.unit is None
+    complete = len(entries.value) == math.prod(entries.shape) and sets.unit is None
     moved, squares = sets.sums(entries, [centred, centred**2], draws)
     n = np.float64(entries.shape[0]) if complete else sets.tally(every, draws)[:, some]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -167,7 +167,7 @@ def _columns(side: Side, groups: int) -> list[FloatArray | None]:
     columns: list[FloatArray | None] = [None] * groups
     for column, group in enumerate(side.columns):
         own = side.drawn[:, column]
-        columns[group] = own if side.direction > 0 else -own
+        columns[group] = own if side.direction == 1 else -own
     return columns
 
 

@@ -105,7 +105,7 @@ def compare_means(
     *,
     design: Design,
     rng: Source,
-    draws: int = 4000,
+    draws: int,
     gap: bool = False,
     farthest: float | None = None,
 ) -> PairedComparison:
@@ -160,7 +160,7 @@ def compare_draws(
     away = np.abs(table - delta).max(axis=0)
     scale = np.where(np.ptp(table, axis=0) > 0, error, np.where(away > 0, away, _NEXT_TO_NOTHING))
     score = (table - delta) / scale
-    n = np.broadcast_to(np.asarray(n_sets, dtype=np.int64), delta.shape)
+    n = np.broadcast_to(n_sets, delta.shape)
     judged = ~(is_mute(n, design.alpha) & ((table != 0).any(axis=0) | (delta != 0)))
 
     def side(direction: float) -> Side:
@@ -190,18 +190,16 @@ def _wider(score: FloatArray) -> FloatArray:
 def differences(candidate: ArrayLike | Entries, baseline: ArrayLike | Entries, sign: float) -> tuple[Entries, Entries]:
     """Candidate minus baseline, and the candidate, of the groups of sets, both times the sign; after the checks that
     make the pairs pairs."""
-    if not (isinstance(candidate, Entries) and isinstance(baseline, Entries)):
-        shapes = [np.shape(candidate), np.shape(baseline)]
-        if shapes[0] != shapes[1] or len(shapes[0]) not in (1, 2) or 0 in shapes[0]:
-            raise StatisticsError(
-                f"the candidate's values have shape {shapes[0]}, the baseline's {shapes[1]}.",
-                where="paired test",
-                remedy="pass (sets,) or (sets, groups) over the sets that both runs scored, in the same order",
-            )
+    shape, other = (each.shape if isinstance(each, Entries) else np.shape(each) for each in (candidate, baseline))
+    if shape != other or len(shape) not in (1, 2) or 0 in shape:
+        raise StatisticsError(
+            f"the candidate's values have shape {shape}, the baseline's {other}.",
+            where="paired test",
+            remedy="pass (sets,) or (sets, groups) over the sets that both runs scored, in the same order",
+        )
     new, old = Entries.of(candidate), Entries.of(baseline)
     own, theirs = new.keys(), old.keys()
-    same = new.shape == old.shape and np.array_equal(own, theirs)
-    apart = own[:0] if same else np.setxor1d(own, theirs, assume_unique=True)
+    apart = own[:0] if np.array_equal(own, theirs) else np.setxor1d(own, theirs)  # sorts
     broken = [own[np.isinf(new.value)], theirs[np.isinf(old.value)]]
     if first := [int(each.min()) for each in (apart, *broken) if each.size]:
         raise StatisticsError(
@@ -328,7 +326,7 @@ def _in_family(p_worse: FloatArray, p_alone: FloatArray, interval: SimultaneousL
     """Per group, the number of sets with which what fails alone fails in the whole family: the score of p alone grows
     with their root, and the family corrects it as now."""
     with np.errstate(divide="ignore"):
-        wanted = _ODDS - ndtri(design.alpha * np.minimum(p_alone / p_worse, 1.0))
+        wanted = _ODDS - ndtri(design.alpha * p_alone / p_worse)
         needed = np.ceil((wanted / ndtri(p_alone)) ** 2 * interval.n_sets)
     return np.where(needed <= _HOPELESS * interval.n_sets, needed, np.inf)
 

@@ -84,6 +84,26 @@ def alone(groups: tuple[tuple[int, int, int], ...]) -> Floats:
     return table
 
 
+def test_a_resampled_rival_of_answers_counts_by_its_resamples_alone() -> None:
+    """Of the second group's 70 answers 30 turned, as many lost as won."""
+    part = of_means(alone(((40, 6, 1), (70, 15, 15))))
+    assert part.under.columns.tolist() == [1]
+    z = part.under.z(0.0)
+    as_large = int((-part.under.drawn[:, 0] >= z[0]).sum())
+    (p,) = adjusted([(part, part.under, 0.0)])
+    assert p[0] == pytest.approx((1 + as_large) / 201 / 0.9 + ndtr(-z[0]))
+
+
+@pytest.mark.parametrize(("draws", "finite"), [(19, False), (20, True)])
+def test_the_limit_of_a_resampled_group_has_no_end_if_draws_leave_nothing_of_alpha_to_the_others(
+    draws: int, finite: bool
+) -> None:
+    """One draw of 20 is all of a level of 0.05: alpha, less the reserve."""
+    table = np.stack([few([0.3, -0.2, 0.1]), rng(1).gamma(2.0, 0.1, 60)], axis=1)
+    of = mean_evidence(table, alpha=0.05 / 0.9, draws=draws, rng=rng())
+    assert bool(np.isfinite(limits(of, 0.05 / 0.9).below[1])) == finite
+
+
 def of_gaps(change: float, level: float) -> PairedComparison:
     """Two groups of 60 sets: the first moved by so much, to be so far from the other."""
     before = np.stack([rng(1).normal(level - change, 0.05, 60), rng(2).normal(0.0, 0.05, 60)], axis=1)

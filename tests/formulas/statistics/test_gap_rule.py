@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,14 @@ def test_where_higher_is_worse_the_rule_is_turned_over() -> None:
         assert result.worst == 0
     for result in both([0.07, -0.07], [0.0, 0.0], harm="higher"):
         assert result.verdict.tolist() == ["pass", "pass"]
+
+
+@pytest.mark.parametrize("harm", ["lower", "higher"])
+def test_a_gap_of_0_has_no_sign(harm: Any) -> None:
+    for gap in (0.0, -0.0):
+        result = paired_test([gap] * 9, [0.5] * 9, margin=MARGIN, rng=stream(0), harm=harm, gap=True, draws=200)
+        assert result.gap[0] == 0.0
+        assert not np.signbit(result.gap[0])
 
 
 def test_where_either_direction_is_harm_there_is_no_rule_for_gaps() -> None:

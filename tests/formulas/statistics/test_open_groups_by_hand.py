@@ -49,7 +49,7 @@ def settling(ends: SimultaneousLimits) -> Floats:
 def test_a_gap_needs_the_sets_of_both_questions_to_fail_and_those_of_either_one_to_pass() -> None:
     fell, stayed, behind, near = -0.13, -0.05, -0.14, -0.06
     changes = noisy([fell, fell, stayed, stayed, fell], 0.04)
-    part = of_gaps(changes, noisy([behind, near, behind, near, -0.9], 0.03, seed=1))
+    part = of_gaps(changes, noisy([behind, near, behind, near, -0.9], [0.03, 0.03, 0.05, 0.05, 0.03], seed=1))
     (result,) = decided([part])
     assert (result.verdict == "inconclusive").all()
     assert not result.clear_alone.any()
@@ -92,7 +92,7 @@ def test_the_margin_named_is_the_first_at_which_all_open_groups_pass(kind: str, 
 def harmed(kind: str) -> PairedComparison:
     """Two groups that fail by themselves."""
     if kind == "gap":
-        return of_gaps(noisy([-0.2, -0.19], 0.036), noisy([-0.19, -0.2], 0.035, seed=1))
+        return of_gaps(noisy([-0.21, -0.19], 0.036), noisy([-0.22, -0.19], 0.035, seed=1))
     return of_changes(noisy([-0.2, 0.19], 0.033) if kind == "either" else noisy([-0.2, -0.19], 0.036), kind)
 
 
@@ -102,6 +102,7 @@ def test_every_group_that_fails_alone_needs_the_sets_with_which_it_would_fail_in
     others = [of_changes(noisy([0.0] * 6, 0.05, seed=seed), seed=seed) for seed in range(2, 8)]
     alone, result = decided([made])[0], decided([made, *others])[0]
     assert alone.verdict.tolist() == ["fail", "fail"]
+    assert alone.p_adjusted[0] != alone.p_adjusted[1]
     assert result.verdict.tolist() == ["inconclusive", "inconclusive"]
     assert result.clear_alone.tolist() == [True, True]
     wanted = 1.28 + norm.isf(ALPHA * alone.p_adjusted / result.p_adjusted)
@@ -115,6 +116,27 @@ def by_steps(harm: str, errors: float) -> tuple[PairedResult, SimultaneousLimits
     within, beyond = MARGIN - errors * 0.02, MARGIN + errors * 0.02
     part = of_changes(noisy([-within, within, -beyond, beyond, *[-0.9] * 10, *[0.9] * 10], 0.02), harm)
     return decided([part])[0], ends_of(part)[0]
+
+
+@pytest.mark.parametrize(("mean", "verdict"), [(-0.3, "fail"), (0.08, "pass")])
+def test_at_a_level_of_just_its_p_a_group_is_decided_and_its_limit_is_on_the_margin(mean: float, verdict: str) -> None:
+    part = of_changes(noisy([mean, 0.5, -0.6], [0.06, 0.1, 0.1]))
+    (result,) = decided([part])
+    p = (result.p_adjusted if verdict == "fail" else result.p_not_worse)[0]
+    at_p, below = (
+        decided([replace(part, design=replace(part.design, alpha=level))])[0] for level in (p, np.nextafter(p, 0.0))
+    )
+    assert (at_p.outcome(0), below.outcome(0)) == (verdict, "inconclusive")
+    assert at_p.hi[0] <= -MARGIN or at_p.lo[0] >= -MARGIN
+
+
+def test_where_either_harms_and_nothing_moved_the_lower_limit_tells_the_sets_needed() -> None:
+    """28 sets rose by 0.5 and 14 fell by 1: the limits are not as far on both sides."""
+    part = of_changes(np.repeat([0.5, -1.0], [28, 14])[:, None], "either")
+    (result,), (ends,) = decided([part]), ends_of(part)
+    assert (result.delta[0], result.overall) == (0.0, "inconclusive")
+    assert ends.below[0] != ends.above[0]
+    assert result.sets_needed.tolist() == settling(ends).tolist()
 
 
 def test_where_either_harms_what_a_step_settles_has_its_limit_on_the_margin() -> None:

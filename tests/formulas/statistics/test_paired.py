@@ -199,6 +199,8 @@ def test_a_group_that_moves_alike_in_every_set_needs_no_variance() -> None:
     assert (worse.overall, worse.lo[0], worse.hi[0]) == ("fail", -0.5, -0.5)
     within = paired_test(np.full(50, 0.99), np.full(50, 1.0), margin=0.02, rng=stream(10, "test"))
     assert within.overall == "pass"
+    on_it = paired_test(np.full(50, 0.5), np.full(50, 1.0), margin=0.5, rng=stream(10, "test"))
+    assert (on_it.overall, on_it.lo[0], on_it.hi[0]) == ("inconclusive", -0.5, -0.5)
 
 
 def test_one_lost_answer_of_many_is_no_regression_and_of_few_is_no_pass() -> None:

@@ -40,7 +40,7 @@ def rng() -> np.random.Generator:
 
 
 def of_means(now: Any, before: Any) -> object:
-    return compare_means(now, before, design=Design(0.1, 0.05, "lower"), rng=rng())
+    return compare_means(now, before, design=Design(0.1, 0.05, "lower"), rng=rng(), draws=100)
 
 
 REFUSALS = {

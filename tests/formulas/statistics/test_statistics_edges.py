@@ -11,10 +11,12 @@ from regressions import group_changes, group_regression, image_regression
 from scipy.stats import norm
 
 from fairgate.formulas.statistics import (
+    Design,
     Interval,
     bonferroni,
     bootstrap,
     cluster_ols,
+    compare_draws,
     divergence_interval,
     extreme_interval,
     holm,
@@ -67,6 +69,15 @@ def test_two_groups_of_the_same_draws_cost_no_more_than_one_and_are_counted_apar
     skewed = paired_statistic_test(0.0, np.concatenate([np.zeros(376), np.arange(25.0)]), n_sets=50, margin=0.0)
     assert skewed.hi == pytest.approx([7.0])  # seventeen draws may lie beyond: the eighteenth is 7
     assert skewed.lo == pytest.approx([-7.0])
+
+
+def test_equal_draws_are_widened_in_the_order_in_which_they_were_drawn() -> None:
+    draws = np.random.default_rng(0).integers(0, 3, 200).astype(np.float64)
+    drawn = compare_draws(1.0, draws, n_sets=50, design=Design(0.1, 0.05, "lower")).evidence.over.drawn[:, 0]
+    score = ((draws - 1.0) / draws.std(ddof=1)).tolist()
+    order = sorted(range(200), key=score.__getitem__)
+    wider = {order[at]: max(score[order[at]], -score[order[-1 - at]]) for at in range(200)}
+    assert drawn.tolist() == pytest.approx([wider[at] for at in range(200)])
 
 
 @pytest.mark.parametrize("estimate", [-5.0, 0.5, 5.0])
@@ -209,6 +220,8 @@ def test_single_precision_is_worked_on_in_double() -> None:
     draws = single(DRAWS)
     of_single = extreme_interval([0.1, 0.2], draws, n_sets=50)
     assert of_single == extreme_interval([0.1, 0.2], draws.astype(np.float64), n_sets=50)
+    double = paired_statistic_test(single([0.1]), single(DRAWS[:, :1]).astype(np.float64), n_sets=50, margin=0.1)
+    assert (result.lo[0], result.hi[0]) == (double.lo[0], double.hi[0])
     divergence = divergence_interval(single(0.1), single([0.1, 0.3]), k=20, shown=[10, 10], images=[40, 40])
     assert isinstance(divergence, Interval)
     value, low, high = (float(np.float32(number)) for number in (0.1, 0.1, 0.3))
