@@ -47,6 +47,11 @@ def test_the_site_lists_every_page_once() -> None:
     assert all((ROOT / name).is_file() for name in MADE.values())
 
 
+def test_no_block_of_code_ends_the_list_that_it_is_in() -> None:
+    """On the site, steps after one that is indented by less than four spaces are numbered from 1 again."""
+    assert [name_of(page) for page in PAGES if re.search(r"^ {1,3}```", page.read_text("utf-8"), re.MULTILINE)] == []
+
+
 def test_the_site_fetches_nothing_from_elsewhere() -> None:
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert settings["theme"]["font"] is False
