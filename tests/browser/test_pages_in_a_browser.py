@@ -33,6 +33,7 @@ def test_no_page_is_wider_than_its_window(browser: Browser, pages: Mapping[str, 
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.evaluate(_BEYOND, width) == []
             assert page.evaluate(_SIDEWAYS) == []
+            assert page.evaluate(_TOUCHING) == []
 
 
 _BEYOND = """width => [...document.querySelectorAll('body *')]
@@ -134,6 +135,12 @@ _SIDEWAYS = """() => [...document.querySelectorAll('.scroll:has(> .stacks)')]
   .filter(one => one.scrollWidth > one.clientWidth + 1)
   .map(one => `${one.scrollWidth} in ${one.clientWidth}: ${one.outerHTML.slice(0, 160)}`)"""
 """Tables of groups that would have to be scrolled."""
+_TOUCHING = """() => [...document.querySelectorAll('svg.axis')].filter(axis => axis.checkVisibility()).flatMap(axis => {
+  const boxes = [...axis.querySelectorAll('text')].map(text => text.getBoundingClientRect()).filter(box => box.width);
+  boxes.sort((a, b) => a.left - b.left);
+  return boxes.slice(1).filter((box, at) => box.left < boxes[at].right + 2).map(() => axis.textContent);
+})"""
+"""Axes on which two labels touch."""
 _FOLDED = """() => [...document.querySelectorAll('details > *:not(summary, .export)')]
   .filter(one => !one.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true})
     || one.getBoundingClientRect().height === 0)
