@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairgate.ground import number_format
 from fairgate.ground.errors import clean
 from fairgate.ground.markdown import web_address
-from fairgate.records import CheckResult
+from fairgate.records import CheckResult, plain_notice
 from fairgate.reports import formatting, next_steps, run_remarks, sentences
 from fairgate.reports.data_table import table_id
 from fairgate.reports.formatting import check_name
@@ -166,6 +166,7 @@ class Page:
 
 def render_review(manifest: Manifest, instructions: Sequence[str]) -> Page:
     """The page of a dataset. What is in the data reaches it as JSON and is set as text; no markup is made of it."""
-    text = render_page("review", admit=_SERVED, name=manifest.name, notice=manifest.notice, instructions=instructions)
+    notice = manifest.notice and plain_notice(manifest.notice)
+    text = render_page("review", admit=_SERVED, name=manifest.name, notice=notice, instructions=instructions)
     more = {"frame-ancestors": "'none'", "require-trusted-types-for": "'script'", "trusted-types": "'none'"}
     return Page(text.encode(), {"Content-Security-Policy": page_policy("review", _SERVED | more), **_HEADERS})
