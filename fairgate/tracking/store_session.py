@@ -41,7 +41,7 @@ _DURING_THE_CALL = {
 
 _PUSH = ", then send what is waiting with `fairgate push`"
 _REMEDY = f"check the address and the server{_PUSH}"
-READ_REMEDY = "check the address (--fairness-mlflow, --mlflow) and the server"
+READ_REMEDY = "check the address (--mlflow; pytest: --fairness-mlflow) and the server"
 
 
 @contextlib.contextmanager
@@ -53,6 +53,9 @@ def session(
     as FAIRGATE_MLFLOW_TIMEOUT says, or 60)."""
     if not uri:  # MLflow would take its process-wide address instead
         raise TrackingError("the MLflow address is empty.", remedy="give an address, or `off` for none")
+    if uri == "off":  # MLflow would take it for a folder
+        where = "--mlflow, or FAIRGATE_MLFLOW"
+        raise TrackingError("MLflow is off.", where=where, remedy="name a store, such as sqlite:///fairgate.db")
     deadline = _Deadline(patience(TIMEOUT, 60) if seconds is None else seconds)
     with _environment(), warnings.catch_warnings():
         # Only MLflow and what it imports run in here, and their use of deprecated SQLAlchemy, pydantic and

@@ -55,6 +55,12 @@ def test_the_commit_at_which_a_number_moved_is_told(told: str) -> None:
     assert "more than both intervals allow" in done.output
 
 
+def test_a_history_of_mlflow_that_is_off_names_no_server() -> None:
+    done = ask("off", "told")
+    assert done.exit_code == 4
+    assert "error: MLflow is off." in done.output
+
+
 def test_checkpoints_that_are_not_tracked_are_points_of_their_own_in_the_order_of_time(uri: str) -> None:
     for day, value, letter in [(3, 0.3, "c"), (1, 0.3, "a"), (2, 0.8, "b")]:
         run = a_day(day, value, "untracked", git_commit="9" * 40, git_height=7)
