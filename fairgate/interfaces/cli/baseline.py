@@ -96,7 +96,7 @@ def anchor(
     ref: Annotated[str | None, typer.Argument(help="A tag, a branch or a full hash; left out, the baseline's.")] = None,
     root: options.Root = Path(),
 ) -> None:
-    """Pin a suite's anchor, against slow drift: the record that a commit has stays what changes are compared with, too.
+    """Pin a suite's anchor against slow drift: changes are then compared with the record at that commit, too.
 
     Writes `anchor: git:REF@HASH` into fairness_suites/SUITE.yaml. The hash decides, also once the tag has moved.
     """

@@ -58,7 +58,7 @@ def run(  # noqa: PLR0913, PLR0917 -- each is an option of the command line
     offload: Annotated[
         Offload,
         typer.Option(
-            help="Of a GPU with little memory: model (parts of a diffusion model take turns on it) or sequential "
+            help="For a GPU with little memory: model (parts of a diffusion model take turns on it) or sequential "
             "(each layer is there while it computes: slow). No picture changes but for rounding."
         ),
     ] = "none",
@@ -108,7 +108,7 @@ def preflight(
     out: Out = OUT,
 ) -> None:
     """What NAME reads and will cost: models with licence, size and the command that fetches them, evaluations, GPU
-    memory and hours. Nothing is loaded. Exits with 1 where something is not there."""
+    memory and hours. Nothing is loaded. Exit code 1: something is missing."""
     needed = builds.preflight_of(builds.read_build(name, params), out)
     show_preflight(name, needed)
     if needed.missing:

@@ -198,7 +198,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     out: Annotated[str | None, typer.Option(help="Name of the release; the dataset's when left out.")] = None,
     version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
     fetch_images: Annotated[
-        bool, typer.Option("--fetch-images", help="Of a list of addresses: fetch the images from strangers' servers.")
+        bool, typer.Option("--fetch-images", help="Of a list of addresses: fetch images from strangers' servers.")
     ] = False,
     fewest_sets: Annotated[
         int, typer.Option(min=1, help="Leave out subjects of fewer sets: a check needs 30 of each that it is about.")
@@ -213,7 +213,7 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     ] = None,
     root: options.Releases = data.FOLDER,
 ) -> None:
-    """Fetch or read a published dataset and make a release of it; without --accept-licence, say what it is.
+    """Fetch or read a published dataset and make a release of it; without --accept-licence, describe it.
 
     Exit code 0: it is there, 4: it is not.
     """

@@ -61,7 +61,7 @@ _TYPES = {"str": "TEXT", "path": "PATH", "int": "N", "float": "NUMBER"}
 def _type_word(option: Any, ctx: Any) -> str:
     """What an option takes, for its help: Typer shows Python's types, such as `<list[str]>`."""
     python: str = type(option).display_type(option, ctx).strip("<>").removeprefix("list[").removesuffix("]")
-    return _TYPES.get(python.removesuffix(" range"), python)
+    return _TYPES.get(python.removesuffix(" range").lower(), python)
 
 
 def _of_paths(command: Any) -> Any:

@@ -157,7 +157,7 @@ def _group() -> None:
 @head_app.command("fit")
 def fit(
     out: Annotated[Path, typer.Argument(help=".safetensors file to write, from the repository's root.")],
-    model: Annotated[str, typer.Option(help="Backbone, as features:FOLDER, with ?pool= where it is not the usual.")],
+    model: Annotated[str, typer.Option(help="Backbone, as features:FOLDER, with ?pool= if it is not the default.")],
     data: Annotated[str, typer.Option(help="Release of pictures, NAME or NAME@VERSION: not the one that will judge.")],
     attribute: Annotated[str, typer.Option(help="Attribute of the release that the head is to predict, or `subject`.")],
     kind: Annotated[

@@ -15,7 +15,7 @@ from fairgate.builds import review as reviewing
 from fairgate.ground.errors import DatasetError, SettingsError
 from fairgate.interfaces.cli import options
 
-Reviews = Annotated[Path, typer.Option(help="Folder that keeps what raters said; commit it.")]
+Reviews = Annotated[Path, typer.Option(help="Folder of the raters' answers; commit it.")]
 Matcher = Annotated[
     str | None,
     typer.Option(metavar="URI", help="Compare a CLIP's zero-shot groups with the people's, as Howard et al. do."),

@@ -46,7 +46,7 @@ class Studies(TyperGroup):
 study_app = typer.Typer(
     cls=Studies,
     no_args_is_help=True,
-    help="The papers' tables and figures, measured on one's own models. A study passes and fails nobody.",
+    help="The papers' tables and figures, measured on one's own models. A study gives no verdict.",
 )
 
 
@@ -160,8 +160,10 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     reference: Annotated[
         list[str] | None, typer.Option(help="Group that others are measured against (default: the first declared).")
     ] = None,
-    margin: Annotated[float | None, typer.Option(help="Change of spread that counts as none (default: suite).")] = None,
-    k: Annotated[int | None, typer.Option(min=1, help="Where rankings are cut (default: as the suite does).")] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Change of spread that still counts as none (default: suite).")
+    ] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="Places at the top that count (default: the suite's).")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: models are scored by its workers.")] = "local",
     workers: Annotated[int | None, typer.Option(help="Workers of ray (default: one per GPU, or core).")] = None,
     device: options.Device = None,

@@ -52,7 +52,7 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
         str | None,
         typer.Option(help="What to compare with. Default: the default branch, of `origin` if there is such a remote."),
     ] = None,
-    truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
+    truth: Annotated[str | None, typer.Option(help="Attribute to classify, if all images show one subject.")] = None,
     beside: _Beside = None,
     tolerates: _Tolerates = None,
     like: options.Like = None,
@@ -144,7 +144,7 @@ def init(
     name: Annotated[str, typer.Argument(help="Name of the suite; left out, the dataset's.")] = "",
     dataset: Annotated[str | None, typer.Option(help="The dataset; left out, the one in fairness_data/.")] = None,
     model: Annotated[str | None, typer.Option(help="URI of the checkpoint; left out, the one that is found.")] = None,
-    truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
+    truth: Annotated[str | None, typer.Option(help="Attribute to classify, if all images show one subject.")] = None,
     ci: Annotated[
         Literal["auto", "github", "gitlab", "none"], typer.Option(help="Where the gate runs; auto: by the remote.")
     ] = "auto",
@@ -163,9 +163,9 @@ def init(
 ) -> None:
     """Write a first suite, workflows with the rules of docs/evidence/trust.md, a hook, and lines of .gitignore.
 
-    What can be seen is not asked: dataset, checkpoint, branch, GitHub or GitLab. A file that is there is never changed,
-    but for lines added to .gitignore: its text is printed instead, and a suite that is there is the gate's. Nothing is
-    written where something is wrong.
+    Dataset, checkpoint, branch, and GitHub or GitLab are found, if there is one of each. Existing files are not
+    changed, except for lines added to .gitignore: the text is printed instead. An existing suite is used. If something
+    is wrong, nothing is written.
     """
     root = root.resolve()
     unknown: list[SettingsError] = []

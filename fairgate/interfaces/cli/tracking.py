@@ -34,22 +34,22 @@ def push(
         typer.Option(
             metavar="[ENTITY/]PROJECT",
             envvar="FAIRGATE_WANDB",
-            help="With --from: send it to this project of Weights & Biases; to MLflow as well where --mlflow is given.",
+            help="With --from: send it to this project of Weights & Biases; to MLflow as well if --mlflow is given.",
         ),
     ] = None,
     pull_request: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="With --from: the pull request, whatever the record says.")
+        int | None, typer.Option(metavar="N", min=1, help="With --from: the pull request, whatever the record claims.")
     ] = None,
 ) -> None:
     """Send waiting runs to MLflow. Each is removed only after MLflow took it; a second push sends nothing twice.
 
     Without --mlflow, a run goes to the address that it was meant for, if this machine has queued it and is no CI
-    runner. What somebody else queued, on a branch say, goes nowhere unless you name the address.
+    runner. A run that somebody else queued, for example on a branch, needs the address.
 
     With --from DIR: send a report that another job made and that nobody vouches for. results.json is read strictly and
-    written anew; scores.parquet goes with it, and SUITE.yaml where it is the suite that the record names; comment.md is
+    written anew; scores.parquet goes with it, and SUITE.yaml if it is the suite that the record names; comment.md is
     made again. The folder's own pages are not sent. A record can claim to be of no pull request, and so become
-    `mlflow:latest`: say --pull-request N. In a GitHub workflow of a pull request, or after one, that is known.
+    `mlflow:latest`: give --pull-request N. In a GitHub workflow of a pull request, or after one, that is known.
 
     Exit code 0: nothing waits any more. 1: some runs still wait, or the report was not taken, and why. 4: the report
     is not one.
@@ -158,7 +158,7 @@ def history(
 ) -> None:
     """How a suite's numbers moved from commit to commit, and at which one.
 
-    Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved where two
+    Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved if two
     runs in a row differ by more than both their intervals allow. Exit code 0: shown, 4: nothing to show, and why.
     """
     if out is not None and out.suffix.lower() not in (".html", ".png"):
