@@ -237,16 +237,16 @@ def _write_files(root: Path, files: Mapping[str, str]) -> None:
     if added := _ignored(root):
         typer.echo(f"added to .gitignore: {' '.join(added)}")
     for path in there:
-        typer.echo(f"{path} is there, and stays as it is. This belongs into it:\n{files[path]}")
+        typer.echo(f"{path} is there, and stays as it is. Add this to it:\n{files[path]}")
 
 
 def _print_next_steps(root: Path, gate: suites.Gate, service: str | None, files: Mapping[str, str]) -> None:
     if service == "gitlab":
         typer.echo("name it in .gitlab-ci.yml: include: [{local: .gitlab/fairness-gate.yml}], and read its first lines")
     if not gate.dvc:
-        typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
+        echo_prose(["DVC tracks nothing: a runner has what git tracks. Track dataset and checkpoint with git or DVC"])
     if not gate.dvc and service is not None:
-        typer.echo("with DVC the workflow also fetches them: track them, delete the workflow, and run this again")
+        echo_prose(["with DVC, the workflow must fetch them: track them, delete the workflow, and run this again"])
     if not (root / suites.FOLDER / "baselines" / gate.suite).is_dir():
         typer.echo(f"set the bounds of {suites.FOLDER}/{gate.suite}.yaml, and keep a baseline, on {gate.branch}:")
         typer.echo(f'  fairgate baseline update {gate.suite} --reason "the first one"')
@@ -254,7 +254,7 @@ def _print_next_steps(root: Path, gate: suites.Gate, service: str | None, files:
     typer.echo(f"then commit it on {gate.branch}, and push:")
     typer.echo(f'  git add {" ".join(written)} && git commit -m "A fairness gate" && git push origin {gate.branch}')
     if service is not None:
-        typer.echo(_REQUIRED[service])
+        echo_prose([_REQUIRED[service]])
 
 
 def _ignored(root: Path) -> list[str]:
