@@ -312,7 +312,8 @@ class Metric(ABC):
 
 def percentiles(draws: Floats, alpha: float) -> tuple[Floats, Floats]:
     """Percentile interval along the draws. A resample whose statistic is infinite (an absent group) stays infinite."""
-    lo, hi = np.nanquantile(draws, [alpha / 2, 1 - alpha / 2], axis=0, method="inverted_cdf")
+    quantile = np.nanquantile if np.isnan(draws).any() else np.quantile  # which takes a third of the time
+    lo, hi = quantile(draws, [alpha / 2, 1 - alpha / 2], axis=0, method="inverted_cdf")
     return lo, hi
 
 

@@ -40,6 +40,8 @@ def weighted_group_counts(
     member = np.arange(weight.shape[-1]) if sets is None else np.asarray(sets)
     group = codes("labels", labels, size=member.size, groups=groups)
     defined = group >= 0
+    if len(weight) == 1:  # the gallery itself: no table of all its sets
+        return np.bincount(group[defined], weight[0, member[defined]], minlength=groups)[None].astype(np.float64)
     cell = member[defined] * groups + group[defined]
     images = np.bincount(cell, minlength=weight.shape[-1] * groups).reshape(-1, groups).astype(np.float64)
     counts = np.empty((weight.shape[0], groups))

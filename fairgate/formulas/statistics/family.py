@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -94,12 +95,13 @@ def adjusted(hypotheses: Sequence[Hypothesis], *, steps: bool = True) -> list[Fl
     judged = np.flatnonzero(np.concatenate([evidence.judged for evidence, _, _ in hypotheses]))
     order = judged[np.argsort(z[judged], kind="stable")]  # the weakest evidence first
     starts = np.cumsum([0] + [evidence.mean.size for evidence, _, _ in hypotheses])
+    ascending = z[order]
     largest = None if steps else _joined([resampled[at] for at in order])
     p = np.ones(z.size)
     for at in order:
         if steps:
             largest = _joined([resampled[at]], largest)
-        rivals = order[z[order] <= z[at]] if steps else order
+        rivals = order[: np.searchsorted(ascending, z[at], side="right")] if steps else order
         p[at] = _p(z[at], largest, float(weight[rivals].sum()), resampled=not weight[at])
         part = int(np.searchsorted(starts, at, side="right")) - 1
         _, side, bound = hypotheses[part]
@@ -107,8 +109,8 @@ def adjusted(hypotheses: Sequence[Hypothesis], *, steps: bool = True) -> list[Fl
             alone, groups = float(ndtr(-z[at])), rivals[(rivals != at) & (weight[rivals] > 0)] - starts[part]
             groups = groups[(groups >= 0) & (groups < starts[part + 1] - starts[part])]
             p[at] += (side.rival(bound, alone)[groups] - alone).sum()
-    for tied in (order[z[order] == score] for score in np.unique(z[order])):
-        p[tied] = p[tied].max()
+    for start, end in pairwise([*np.flatnonzero(np.diff(ascending, prepend=-np.inf)), order.size]):
+        p[order[start:end]] = p[order[start:end]].max()  # ties
     p[order] = np.maximum.accumulate(p[order][::-1])[::-1]
     least = np.concatenate([evidence.least for evidence, _, _ in hypotheses])
     return np.split(np.clip(p, least, 1.0), starts[1:-1])
