@@ -1,4 +1,4 @@
-"""A real `mlflow server`: SQLite behind it, artifacts through it."""
+"""A real `mlflow server`: SQLite or another store behind it, artifacts through it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class Server:
 
 
 @contextmanager
-def mlflow_server(folder: Path) -> Iterator[Server]:
-    """Start a server that keeps everything in `folder`, wait until it is well, and end all its processes after."""
+def mlflow_server(folder: Path, store: str | None = None) -> Iterator[Server]:
+    """Start a server that keeps everything in `folder` (runs in a `store`, if named), wait until it is well, and end
+    all its processes after."""
     server = Server(f"http://127.0.0.1:{_free_port()}", folder, folder / "server.log")
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", server.uri.rpartition(":")[2]),
-        *("--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1"),
+        *("--backend-store-uri", store or f"sqlite:///{folder}/mlflow.db", "--workers", "1"),
         *("--serve-artifacts", "--artifacts-destination", str(folder / "artifacts")),
     ]
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "PYTHONWARN"))}

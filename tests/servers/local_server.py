@@ -66,6 +66,16 @@ class LocalServer:
         self.kill()
         raise RuntimeError(f"{self.command[0]} does not serve:\n{self.log.read_text(errors='replace')[-3000:]}")
 
+    def pause(self) -> None:
+        """Let it take connections and never answer."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """End it at once with all its processes, as a machine that loses its power."""
         if self._process is not None:
@@ -76,10 +86,10 @@ class LocalServer:
 
 
 class Relay:
-    """A port that leads to a server, and can kill it in the middle of a conversation."""
+    """A port that leads to a server, and can kill it in the middle of a conversation. `sent` counts bytes to it."""
 
     def __init__(self, server: LocalServer) -> None:
-        self.server, self.port, self.killed = server, 0, threading.Event()
+        self.server, self.port, self.killed, self.sent = server, 0, threading.Event(), 0
         self._left: dict[bool, int] = {}
         self._kills = 0
         self._lock = threading.Lock()
@@ -117,6 +127,7 @@ class Relay:
 
     def _count(self, size: int, sent: bool) -> None:
         with self._lock:
+            self.sent += size * sent
             if sent in self._left:
                 self._left[sent] -= size
                 if self._left[sent] <= 0:
