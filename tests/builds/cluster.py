@@ -11,9 +11,10 @@ from forge import OWN_TOKEN
 
 
 class Cluster:
-    """A Ray with four CPUs (as it believes), until `close`."""
+    """A Ray with four CPUs (as it believes), on one node or several, until `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: int = 1) -> None:
+        self._nodes = nodes
         here = str(Path(__file__).parent)
         own = {
             "PYTHONPATH": os.pathsep.join(
@@ -31,7 +32,7 @@ class Cluster:
 
     def _start(self, environment: dict[str, str]) -> bool:
         self._process = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, __file__, str(self._nodes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -54,15 +55,25 @@ class Cluster:
         self._process.stdout.close()
 
 
-def _serve() -> None:
+def _serve(nodes: int) -> None:
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     import ray
+    from ray.cluster_utils import Cluster as Nodes
 
-    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
-    print("address", ray.get_runtime_context().gcs_address, flush=True)
+    if nodes == 1:
+        ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
+        print("address", ray.get_runtime_context().gcs_address, flush=True)
+        sys.stdin.read()
+        return ray.shutdown()
+    settings = {"num_cpus": 4 // nodes, "include_dashboard": False}
+    cluster = Nodes(initialize_head=True, head_node_args=settings)
+    for _ in range(nodes - 1):
+        cluster.add_node(**settings)
+    cluster.wait_for_nodes()
+    print("address", cluster.address, flush=True)
     sys.stdin.read()
-    ray.shutdown()
+    return cluster.shutdown()
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(int(sys.argv[1]))

@@ -41,10 +41,11 @@ PREPROCESS = {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25], "interpolation
 CHANGES_EVERY_TIME = ("created_at", "seconds", "command")
 
 
-def a_gated_world(root: Path) -> Path:
-    """A repository with suite `jobs` and two checkpoints of seeded random weights. Its verdict is `fail`, always."""
+def a_gated_world(root: Path, sets: int = SETS) -> Path:
+    """A repository with suite `jobs` (so many sets of each of two subjects), and two checkpoints of seeded random
+    weights. Its verdict is `fail`, always."""
     root.mkdir(parents=True)
-    toy_repository(root, SETS).write_suite(SUITE)
+    toy_repository(root, sets).write_suite(SUITE)
     for number, name in enumerate(("base", "tuned")):
         _save(root / name, number)
     return root
