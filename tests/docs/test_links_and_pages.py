@@ -52,6 +52,12 @@ def test_no_block_of_code_ends_the_list_that_it_is_in() -> None:
     assert [name_of(page) for page in PAGES if re.search(r"^ {1,3}```", page.read_text("utf-8"), re.MULTILINE)] == []
 
 
+def test_the_site_breaks_no_line_of_a_drawn_table(site: ModuleType) -> None:
+    plain, drawn = "<pre><code>$ fairgate</code></pre>", "<pre><code>check\n─────</code></pre>"
+    assert site.on_page_content(plain + drawn) == plain + drawn.replace("<pre>", '<pre class="drawn">')
+    assert "pre.drawn" in (ROOT / "docs" / "site.css").read_text(encoding="utf-8")
+
+
 def test_the_site_fetches_nothing_from_elsewhere() -> None:
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert settings["theme"]["font"] is False
