@@ -32,7 +32,8 @@ figures of each file.
 
 mutmut leaves out what is decorated and code outside of functions; `open_properties` makes properties methods first. It
 reuses the result of a function until its source changes, even if the tests change: run it from nothing.
-`run_mutants` runs the mutants in a tenth of the time that mutmut takes.
+`run_mutants` runs the mutants in a tenth of the time that mutmut takes. mutmut 3.8 reads `item._nodeid`, which pytest
+9.2 no longer has: write `item.nodeid` in its `runners/harness.py`.
 
     pip install mutmut           # 3.8; not a dependency of fairgate, and not part of `make check`
     git clone . ../mutated && cd ../mutated
