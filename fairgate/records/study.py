@@ -48,25 +48,28 @@ class StudyTable(RecordPart):
 
 class FigureSeries(RecordPart):
     """Numbers of a figure, one at each place of `x`: numbers, or names of a figure with bars. `lo` and `hi` are the
-    limits of their intervals; empty where there is no sampling."""
+    limits of their intervals; empty where there is no sampling. `shade` is the number that colours a map's series."""
 
     name: str
     x: list[float] | list[str]
     y: list[Number]
     lo: list[Number] = Field(default_factory=list)
     hi: list[Number] = Field(default_factory=list)
+    shade: Estimate | None = None
 
 
 class StudyFigure(RecordPart):
     """A figure; axes are labelled with their units. `reference` names horizontal lines, such as what chance gives;
-    `x_log` is for numbers that grow by factors. Of `boxes`, a series has several numbers at each of its names `x`."""
+    `x_log` is for numbers that grow by factors. Of `boxes`, a series has several numbers at each of its names `x`. A
+    `map` writes the name of each series amid its points, and colours them on the scale `shade_label`."""
 
     name: FileName
     title: str
     source: str
-    kind: Literal["lines", "bars", "points", "boxes"]
+    kind: Literal["lines", "bars", "points", "boxes", "map"]
     x_label: str
     y_label: str
+    shade_label: str = ""
     x_log: bool = False
     series: list[FigureSeries] = Field(min_length=1)
     reference: dict[str, float] = Field(default_factory=dict)

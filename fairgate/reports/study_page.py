@@ -6,10 +6,11 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import ABSENT, interval, number
+from fairgate.ground.number_format import ABSENT, interval, number, signed
 from fairgate.ground.text import csv_text
 from fairgate.records import (
     WANTED_PASSES,
@@ -114,10 +115,11 @@ def draw_figure(figure: StudyFigure) -> bytes:
     with rc_context(settings):
         places = max(len(dict.fromkeys(series.x)) for series in figure.series)
         wide = max(6.4, 0.32 * places * (len(figure.series) if figure.kind in ("bars", "boxes") else 1) + 2)
-        canvas = Figure(figsize=(min(wide, 16.0), 3.8), layout="constrained", facecolor="white")
+        size = _MAP_SIZE if figure.kind == "map" else (min(wide, 16.0), 3.8)
+        canvas = Figure(figsize=size, layout="constrained", facecolor="white")
         FigureCanvasSVG(canvas)
         axes = canvas.add_subplot()
-        {"bars": _bars, "boxes": _boxes}.get(figure.kind, _marks)(axes, figure)
+        {"bars": _bars, "boxes": _boxes, "map": _map}.get(figure.kind, _marks)(axes, figure)
         for place, (name, value) in enumerate(figure.reference.items()):
             style = _DASHES[1 + place % 3]
             axes.axhline(value, color="#1c1e21", linewidth=1, linestyle=style, label=_plain(name), zorder=1)
@@ -191,6 +193,59 @@ def _boxes(axes: Axes, figure: StudyFigure) -> None:
             spread = [place + (0.5 - (n + 0.5) / len(ys)) * 0.5 * width for n in range(len(ys))]
             axes.plot(spread, ys, _MARKS[at % 8], color=colour, markersize=2.5, zorder=3)
     _write_names(axes, names)
+
+
+_MAP_SIZE: Final = (9.6, 6.4)
+_SIDES: Final = {-1: ("v", "below 0"), 0: ("o", "the interval holds 0"), 1: ("^", "above 0")}
+
+
+def _map(axes: Axes, figure: StudyFigure) -> None:
+    """Every series in the colour of its number, marked by the side of 0, its name and number amid its points."""
+    shades = [(series.shade and series.shade.value) or 0.0 for series in figure.series]
+    most = max(map(abs, shades)) or 1.0
+    for series, shade in zip(figure.series, shades, strict=True):
+        points = axes.scatter(
+            [float(x) for x in series.x],
+            _numbers(series),
+            s=16,
+            c=[shade] * len(series.x),
+            cmap="PuOr_r",
+            vmin=-most,
+            vmax=most,
+            marker=_SIDES[_side(series.shade)][0],
+            edgecolors="#5b616b",
+            linewidths=0.4,
+        )
+    for mark, name in _SIDES.values():
+        axes.scatter([], [], c="#5b616b", marker=mark, label=name)
+    axes.get_figure().colorbar(points, ax=axes, label=_plain(figure.shade_label))  # type: ignore[union-attr]
+    placed: list[tuple[float, float, float]] = []
+    middles = [(median(map(float, each.x)), median(_numbers(each)), each.name) for each in figure.series]
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    for (x, y, name), shade in sorted(zip(middles, shades, strict=True), key=lambda each: each[0][1]):
+        text, up = f"{clean(name, 40)} {signed(shade)}", y
+        half = 0.0055 * (right - left) * len(text)
+        along = min(max(x, left + half), right - half)
+        while any(abs(along - x2) < half + far and abs(up - y2) < 0.035 * (top - bottom) for x2, y2, far in placed):
+            up += 0.01 * (top - bottom)
+        placed.append((along, up, half))
+        axes.annotate(
+            _plain(text),
+            (x, y),
+            (along, up),
+            ha="center",
+            va="center",
+            fontsize=7.5,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.6} if up > y else None,
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+        )
+
+
+def _side(shade: Estimate | None) -> int:
+    """1 for a number clear of 0 and above it, -1 for one below, 0 for others."""
+    if shade is None or shade.value is None or shade.lo is None or shade.hi is None or shade.lo <= 0 <= shade.hi:
+        return 0
+    return 1 if shade.value > 0 else -1
 
 
 def _names(figure: StudyFigure) -> list[str]:

@@ -95,6 +95,18 @@ def test_a_figure_is_the_same_bytes_again_and_fetches_nothing(kind, x):
     assert not re.search(rb'(href|src)="http', drawn)
 
 
+def test_a_map_names_every_series_with_its_number_and_marks_its_side_of_0():
+    shades = {"1 plant": Estimate(value=-0.3, lo=-0.4, hi=-0.2), "2 shelf": Estimate(value=0.1, lo=-0.1, hi=0.3)}
+    series = [FigureSeries(name=name, x=[0.0, 1.0], y=[0.0, 1.0], shade=shade) for name, shade in shades.items()]
+    drawn = figure("points", [0.6, 1.0]).model_copy(
+        update={"kind": "map", "series": series, "shade_label": "share of men above all"}
+    )
+    svg = study_files(record(drawn), {})["figure-points.svg"].decode()
+    for text in ("1 plant −0.300", "2 shelf +0.100", "share of men above all", "below 0", "the interval holds 0"):
+        assert f"<!-- {text} -->" in svg
+    assert svg == study_files(record(drawn), {})["figure-points.svg"].decode()
+
+
 def test_the_page_holds_tables_figures_pictures_and_their_notice_and_escapes_titles():
     sheet = StudyPicture(name="sheet", title="Edits", source="figure 4", alt="faces in a row")
     one = record(figure("bars", ["doctor", "nurse"]), tables=[TABLE], pictures=[sheet], notes=["read this"])
