@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from pathlib import Path
 
 import edit_fakes
 import numpy as np
 import pytest
+import yaml
 from edit_fakes import PERSON, outcome, seen
 from in_memory_build import rows_of, run_part, run_recipe
 from PIL import Image
@@ -26,6 +28,7 @@ from fairgate.models import generation
 from fairgate.models.generation import registry
 
 PHOTOS, PILOT = 60, 16
+ROOT = Path(__file__).resolve().parents[3]
 FEW = {"editor": "fake:editor", "matcher": "fake:matcher", "edit_steps": 2, "pilot_photos": PILOT, "neighbours": 20}
 
 
@@ -81,6 +84,19 @@ def test_the_dino_variant_is_settings_alone():
     assert options.neighbours == round(5_000 * pool / papers)  # as large a share of the pool as in appendix F
     assert options.rule.accepts(EditShares(real=1 / 217, group=0.5))  # one real image is enough
     assert not options.rule.accepts(EditShares(real=0.0, group=0.5))
+
+
+def test_the_builds_neighbourhood_is_as_large_a_share_of_the_pool_as_the_papers():
+    for name, build, published_k in (
+        ("params.yaml", "gensynth", published.NEIGHBOURS),
+        ("examples/gensynth/params.yaml", "gensynth_unfiltered", published.NEIGHBOURS),
+        ("examples/gensynth/params.yaml", "gensynth-dino", 5_000),
+    ):
+        typed = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))["builds"][build]
+        options = open_recipe("gensynth", {key: value for key, value in typed.items() if key != "recipe"}).settings
+        assert options.neighbours == round(published_k * options.pilot_photos / 11_541), build
+        assert options.rule.k_group == 50
+        assert options.rule.accepts(EditShares(real=1 / options.neighbours, group=0.51))  # one real image is enough
 
 
 def test_a_set_is_one_photograph_with_its_person_edited_both_ways_and_nothing_else_changed(fakes, folder, built):
