@@ -79,11 +79,11 @@ def test_neutral_captions_still_tell_and_skateboards_are_mens(images: dict[int, 
     named = [image for image, label in labels.items() if label]
     texts = [" ".join(neutralise(caption) for caption in images[image]) for image in named]
     male = np.array([labels[image] == "male" for image in named])
-    vectors, _ = tf_idf(texts)
+    vectors, words = tf_idf(texts)
 
     # Smith et al. 2023, section 3.3: 78% with BERT and all of train2017; table 6: skateboards +28%, ball games +24%
     assert predictable_auc(vectors, male, stream(0, "folds")) == pytest.approx(0.68, abs=0.05)
-    found = clusters(vectors, texts, 20, stream(0, "clusters"))
+    found = clusters(vectors, words, 20, stream(0, "clusters"))
     skating = [male[cluster.rows].mean() - male.mean() for cluster in found if "skateboard" in cluster.words[:3]]
     assert skating
     assert min(skating) > 0.1

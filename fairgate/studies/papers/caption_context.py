@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -33,6 +33,7 @@ MOST_WORDS = 20
 MOST_POINTS = 2000
 """Photographs of the map."""
 PERPLEXITY = 30.0
+_BLOCK = 8192  # rows that are scaled at once
 _SAY_LITTLE = (
     "a an the of in on at by with to and or is are as for from up it this that next near "
     "his her its their theirs them they person people child children"
@@ -52,20 +53,25 @@ class Cluster:
 
 
 def predictable_auc(
-    vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Generator, owner: Rows | None = None
+    vectors: Any,
+    positive: NDArray[np.bool_],
+    rng: np.random.Generator,
+    owner: Rows | None = None,
+    weight: Rows | None = None,
 ) -> float:
     """Held-out AUC of a logistic regression that predicts the group from vectors (rows, dim); 0.5 is chance.
 
     Folds are stratified by group, every row is scored by the model that was not fitted on it, and the AUC is averaged
-    over folds. `owner` (rows,) codes photographs 0, 1, ...: rows of one are in one fold, by the group of its first row.
-    Raises DatasetError where a group has fewer photographs than there are folds.
+    over folds. Vectors may be sparse. `owner` (rows,) codes photographs 0, 1, ...: rows of one are in one fold, by the
+    group of its first row; `weight` (rows,) is how many equal rows each is there for. Raises DatasetError where a group
+    has fewer photographs than there are folds.
     """
+    from scipy.sparse import issparse
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import PredefinedSplit, cross_val_score
-    from sklearn.pipeline import make_pipeline
+    from sklearn.metrics import roc_auc_score
     from sklearn.preprocessing import StandardScaler
 
-    owner = np.arange(len(vectors)) if owner is None else owner
+    owner = np.arange(len(positive)) if owner is None else owner
     _, first, code = np.unique(owner, return_index=True, return_inverse=True)
     leading = positive[first]
     fold = np.empty(len(first), dtype=np.intp)
@@ -78,9 +84,34 @@ def predictable_auc(
                 remedy="give more rows of it",
             )
         fold[own] = np.arange(len(own)) % FOLDS
-    model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=10_000))
-    split = PredefinedSplit(fold[code])
-    return float(np.mean(cross_val_score(model, vectors, positive, scoring="roc_auc", cv=split)))
+    aucs = []
+    for number in range(FOLDS):
+        judging = fold[code] == number
+        fitted = _doubles(vectors, np.flatnonzero(~judging))
+        counts, others = (None, None) if weight is None else (weight[~judging], weight[judging])
+        # A sparse table would be dense once its means were taken away; the intercept takes them up as well.
+        scaler = StandardScaler(copy=False, with_mean=not issparse(vectors))
+        for start in range(0, fitted.shape[0], _BLOCK):
+            block = slice(start, start + _BLOCK)
+            scaler.partial_fit(fitted[block], sample_weight=None if counts is None else counts[block])
+        model = LogisticRegression(tol=1e-8, max_iter=10_000)
+        model.fit(scaler.transform(fitted), positive[~judging], sample_weight=counts)
+        del fitted
+        scores = model.decision_function(scaler.transform(_doubles(vectors, np.flatnonzero(judging))))
+        aucs.append(roc_auc_score(positive[judging], scores, sample_weight=others))
+    return float(np.mean(aucs))
+
+
+def _doubles(vectors: Any, rows: Rows) -> Any:
+    """Rows of vectors as float64; of dense ones block by block, without a second copy of them all."""
+    from scipy.sparse import issparse
+
+    if issparse(vectors):
+        return vectors[rows].astype(np.float64)
+    doubles = np.empty((len(rows), vectors.shape[1]))
+    for start in range(0, len(rows), _BLOCK):
+        doubles[start : start + _BLOCK] = vectors[rows[start : start + _BLOCK]]
+    return doubles
 
 
 def words_of(text: str) -> list[str]:
@@ -93,10 +124,10 @@ def words_of(text: str) -> list[str]:
     return [word for word in whole if word not in _STOP_WORDS]
 
 
-def tf_idf(texts: Sequence[str]) -> tuple[Matrix, list[str]]:
-    """Rows of unit length (texts, words) and the words: log(1 + n / in how many texts) times the count."""
+def tf_idf(texts: Sequence[str]) -> tuple[Any, list[str]]:
+    """Sparse rows of unit length (texts, words) and the words: log(1 + n / in how many texts) times the count."""
     table, _, words = weighted_words(texts, [])
-    return table.toarray(), words
+    return table, words
 
 
 def weighted_words(documents: Sequence[str], queries: Sequence[str]) -> tuple[Any, Any, list[str]]:
@@ -115,20 +146,21 @@ def weighted_words(documents: Sequence[str], queries: Sequence[str]) -> tuple[An
     return normalize(table @ weight), queried, counter.get_feature_names_out().tolist()
 
 
-def k_means(vectors: Matrix, k: int, rng: np.random.Generator) -> Rows:
-    """The cluster of each row: k-means++ starts, then until nothing moves, at most ROUNDS times.
+def k_means(vectors: Any, k: int, rng: np.random.Generator) -> Rows:
+    """The cluster of each row of a sparse array: k-means++ starts, then until nothing moves, at most ROUNDS times.
 
     Raises DatasetError for more clusters than rows.
     """
     # Not scikit-learn's: its starts come of a legacy RandomState, and published clusters would be others.
-    if k > len(vectors):
-        raise DatasetError(f"{len(vectors)} rows cannot form {k} clusters.", remedy="set fewer clusters")
-    centres = vectors[[int(rng.integers(len(vectors)))]]
+    rows = vectors.shape[0]
+    if k > rows:
+        raise DatasetError(f"{rows} rows cannot form {k} clusters.", remedy="set fewer clusters")
+    centres = vectors[[int(rng.integers(rows))]].toarray()
     while len(centres) < k:
         apart = _squares(vectors, centres).min(axis=1)
         chances = apart / apart.sum() if apart.sum() > 0 else None
-        centres = np.vstack([centres, vectors[int(rng.choice(len(vectors), p=chances))]])
-    cluster = np.full(len(vectors), -1, dtype=np.intp)
+        centres = np.vstack([centres, vectors[[int(rng.choice(rows, p=chances))]].toarray()])
+    cluster = np.full(rows, -1, dtype=np.intp)
     for _ in range(ROUNDS):
         nearest = _squares(vectors, centres).argmin(axis=1)
         if (nearest == cluster).all():
@@ -140,15 +172,15 @@ def k_means(vectors: Matrix, k: int, rng: np.random.Generator) -> Rows:
     return cluster
 
 
-def _squares(vectors: Matrix, centres: Matrix) -> Matrix:
-    square: Matrix = np.square(vectors).sum(axis=1)[:, None] - 2 * vectors @ centres.T + np.square(centres).sum(axis=1)
+def _squares(vectors: Any, centres: Matrix) -> Matrix:
+    own = (vectors * vectors).sum(axis=1)
+    square: Matrix = own[:, None] - 2 * (vectors @ centres.T) + np.square(centres).sum(axis=1)
     return np.maximum(square, 0.0)
 
 
-def clusters(vectors: Matrix, texts: Sequence[str], k: int, rng: np.random.Generator) -> list[Cluster]:
-    """Clusters of rows, the largest first."""
-    cluster = k_means(vectors, k, rng)
-    table, vocabulary = tf_idf(texts)
+def clusters(table: Any, vocabulary: Sequence[str], k: int, rng: np.random.Generator) -> list[Cluster]:
+    """Clusters of the rows of `tf_idf`'s table, the largest first."""
+    cluster = k_means(table, k, rng)
     whole = table.mean(axis=0)
     described = []
     for number in np.unique(cluster):
@@ -168,21 +200,27 @@ def balanced(labels: Sequence[str], rng: np.random.Generator) -> Rows:
 
 
 @lru_cache(maxsize=2)
-def _clustered(release: Captioned, k: int, seed: int) -> tuple[tuple[Cluster, ...], Matrix, NDArray[np.bool_]]:
+def _clustered(release: Captioned, k: int, seed: int) -> tuple[tuple[Cluster, ...], Any, NDArray[np.bool_]]:
     """Clusters, TF-IDF of every photograph's neutral captions, and who is of the first group."""
     texts = _texts(release)
-    vectors, _ = tf_idf(texts)
+    table, vocabulary = tf_idf(texts)
     first = release.codes[release.own] == 0
-    groups = clusters(vectors, texts, min(k, len(texts)), stream(seed, "checks", "clusters"))
-    return tuple(groups), vectors, first
+    groups = clusters(table, vocabulary, min(k, len(texts)), stream(seed, "checks", "clusters"))
+    return tuple(groups), table, first
 
 
 def _texts(release: Captioned) -> list[str]:
     return [" ".join(release.columns["neutral_captions"][row]) for row in release.own]
 
 
-def cluster_tables(release: Captioned, k: int, seed: int) -> list[StudyTable]:
-    """Table 6, and appendix B.1's single words."""
+def _names(groups: Sequence[Cluster], given: Mapping[str, str]) -> list[str]:
+    """Number and name of every cluster: the one that was given by hand, else two words that stand out."""
+    words = (", ".join(group.words[:2]) or "no words" for group in groups)
+    return [f"{number} {given.get(str(number), own)}" for number, own in enumerate(words, 1)]
+
+
+def cluster_tables(release: Captioned, k: int, seed: int, given: Mapping[str, str]) -> list[StudyTable]:
+    """Table 6, and appendix B.1's single words; `given` names clusters by their number."""
     groups, _, first = _clustered(release, k, seed)
     name = release.groups[0]
     ours = StudyTable(
@@ -191,8 +229,8 @@ def cluster_tables(release: Captioned, k: int, seed: int) -> list[StudyTable]:
         source="table 6, figure 1",
         columns=["cluster", "photographs", f"{name} above all", "words that stand out"],
         rows=[
-            [str(place + 1), group.size, _over(first, group.rows, seed, str(place)), ", ".join(group.words)]
-            for place, group in enumerate(groups)
+            [called, group.size, _over(first, group.rows, seed, str(place)), ", ".join(group.words)]
+            for place, (called, group) in enumerate(zip(_names(groups, given), groups, strict=True))
         ],
         note=f"Of {len(first):,} photographs {first.mean():.1%} are of {name}."
         " Limits resample the cluster's photographs.",
@@ -217,64 +255,53 @@ def _over(first: NDArray[np.bool_], rows: NDArray[np.intp], seed: int, what: str
     return mean_estimate(first[rows].astype(np.float64), stream(seed, "over", what), less=float(first.mean()))
 
 
-def cluster_figures(release: Captioned, k: int, seed: int) -> list[StudyFigure]:
+def cluster_figures(release: Captioned, k: int, seed: int, given: Mapping[str, str]) -> list[StudyFigure]:
     """Figure 1: a map of the captions by whom their cluster over-represents, and the clusters as bars."""
     groups, vectors, of_first = _clustered(release, k, seed)
-    first, other = release.groups
+    first, names = release.groups[0], _names(groups, given)
     over = [_over(of_first, each.rows, seed, str(place)) for place, each in enumerate(groups)]
-    lean = [
-        "even" if e.lo is None or e.lo <= 0 <= (e.hi or 0) else first if (e.value or 0) > 0 else other for e in over
-    ]
     order = sorted(range(len(groups)), key=lambda place: over[place].value or 0.0)
-    names = [f"{', '.join(groups[place].words[:2]) or 'no words'} ({at})" for at, place in enumerate(order, 1)]
     bars = StudyFigure(
         name="over-representation",
         title=f"Over-representation of {first} by cluster of neutral captions",
         source="figure 1",
         kind="bars",
-        x_label="cluster, named by the words that stand out",
+        x_label="cluster, by its number and name",
         y_label=f"share of {first} above all",
-        series=[series_of(first, names, [over[place] for place in order])],
+        series=[series_of(first, [names[place] for place in order], [over[place] for place in order])],
     )
     points = _map(vectors, seed)
     if points is None:
         return [bars]
     rows, xy = points
-    of_row = np.empty(len(of_first), dtype=np.intp)
-    for place, each in enumerate(groups):
-        of_row[each.rows] = place
-    series = _by_lean(xy, [lean[place] for place in of_row[rows]], (first, "even", other))
-    about = {first: f"more {first}", other: f"more {other}", "even": "neither: the interval holds 0"}
-    title = "Neutral captions, by whom their cluster over-represents (t-SNE)"
+    series = []
+    for name, group, number in zip(names, groups, over, strict=True):
+        mine = np.flatnonzero(np.isin(rows, group.rows))
+        if len(mine):
+            series.append(FigureSeries(name=name, x=xy[mine, 0].tolist(), y=xy[mine, 1].tolist(), shade=number))
     drawn = StudyFigure(
         name="captions-map",
-        title=title,
+        title="Neutral captions, by whom their cluster over-represents (t-SNE)",
         source="figure 1",
-        kind="points",
+        kind="map",
         x_label="first coordinate (no unit)",
         y_label="second coordinate (no unit)",
-        series=[each.model_copy(update={"name": about[each.name]}) for each in series],
+        shade_label=f"share of {first} above all",
+        series=series,
         note="Each point is a photograph. Distances between far points mean nothing in such a map.",
     )
     return [drawn, bars]
 
 
-def _map(vectors: Matrix, seed: int) -> tuple[NDArray[np.intp], Matrix] | None:
+def _map(vectors: Any, seed: int) -> tuple[NDArray[np.intp], Matrix] | None:
     """Up to MOST_POINTS rows and their places; None where there are too few for a map."""
     from sklearn.manifold import TSNE
 
-    rows = np.sort(stream(seed, "map").permutation(len(vectors))[:MOST_POINTS])
+    rows = np.sort(stream(seed, "map").permutation(vectors.shape[0])[:MOST_POINTS])
     if len(rows) < 10 or not vectors.shape[1]:
         return None
     perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
-    made = TSNE(perplexity=perplexity, init="random", random_state=seed, n_jobs=1).fit_transform(vectors[rows])
+    made = TSNE(perplexity=perplexity, init="random", random_state=seed, n_jobs=1).fit_transform(
+        vectors[rows].toarray()
+    )
     return rows, np.round(made.astype(np.float64), 3)
-
-
-def _by_lean(xy: Matrix, lean: Sequence[str], names: Sequence[str]) -> list[FigureSeries]:
-    series = []
-    for name in names:
-        mine = np.flatnonzero(np.array(lean) == name)
-        if len(mine):
-            series.append(FigureSeries(name=name, x=xy[mine, 0].tolist(), y=xy[mine, 1].tolist()))
-    return series

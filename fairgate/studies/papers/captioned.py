@@ -4,7 +4,7 @@ edits by the share of real persons among their neighbours (P_R), and sheets of e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -52,8 +52,10 @@ class Captioned:
                 table = self.dataset.read_group(parquet, shard, group, columns=names_read)
                 for name in names_read:
                     columns.setdefault(name, []).extend(table[name].to_pylist())
-        for name in _TEXT:
-            columns[name] = [self._texts(cell, name) for cell in columns[name]]
+        for name in _TEXT:  # edits of a photograph share their texts
+            cells = [cell if isinstance(cell, str) else None for cell in columns[name]]
+            texts = {cell: self._texts(cell, name) for cell in dict.fromkeys(cells)}
+            columns[name] = [texts[cell] for cell in cells]
         return columns
 
     def require(self, recipe: str) -> None:
@@ -168,8 +170,8 @@ class PersonInBlack(SourceLike):
 
 
 TENTHS = 10
-PER_TENTH = 3
-"""Pairs of each tenth on the sheet."""
+PER_ROW = 3
+"""Pairs of each tenth or decile on its sheet."""
 PHOTOGRAPHS = 6
 
 
@@ -203,35 +205,59 @@ def tenth(score: float) -> int:
     return min(TENTHS - 1, int(round(score * TENTHS, 9)))
 
 
-def _span(place: int) -> str:
-    return f"{place / TENTHS:g} to {(place + 1) / TENTHS:g}"
+def by_tenth(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
+    """Pairs by tenths of the range of P_R, 0 to 1, some of them empty: the paper's text counts so ("only one image with
+    an averaged score between 0.7-0.8", its 8th decile)."""
+    groups: list[list[Pair]] = [[] for _ in range(TENTHS)]
+    for pair in pairs:
+        groups[tenth(pair.score)].append(pair)
+    return {f"{at / TENTHS:g} to {(at + 1) / TENTHS:g}": group for at, group in enumerate(groups)}
 
 
-def decile_table(release: Captioned, taken: NDArray[np.float64] | str) -> StudyTable:
+def by_decile(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
+    """Pairs in ten equal groups by P_R, low ones first, each named by its lowest and highest; equal ones in stored
+    order, so that neighbouring groups may share a number."""
+    ordered = sorted(pairs, key=lambda pair: pair.score)
+    parts = np.array_split(np.arange(len(ordered)), TENTHS)
+    groups = [[ordered[place] for place in part] for part in parts]
+    spans = (f"{group[0].score:.3f} to {group[-1].score:.3f}" if group else "no pair" for group in groups)
+    return {f"{at}: {span}": group for at, (span, group) in enumerate(zip(spans, groups, strict=True), 1)}
+
+
+def neighbour_tables(release: Captioned, taken: NDArray[np.float64] | str) -> list[StudyTable]:
     """Figure 4 in numbers: `taken` (rows,) is 1 for edits that the first model takes for their group, or a reason."""
     pairs = pairs_of(release)
-    rows: list[list[StudyCell]] = []
-    for place in range(TENTHS):
-        mine = [pair for pair in pairs if tenth(pair.score) == place]
-        seen = [] if isinstance(taken, str) else [float(taken[list(pair.rows)].mean()) for pair in mine]
-        rows.append([_span(place), len(mine), float(np.mean(seen)) if seen else None])
-    return StudyTable(
-        name="real-neighbours",
-        title="Pairs of edits by their mean share of real neighbours (P_R)",
-        source="figure 4",
-        columns=["P_R", "pairs", "gender seen"],
-        rows=rows if pairs else [],
-        note=f"Of {release.name}. The share of real images among an edit's neighbours, averaged over a pair; gender "
-        "seen by the first model, zero-shot."
-        if pairs
-        else f"{release.name} records no P_R (column p_real).",
-    )
+    ways = {
+        "real-neighbours": ("by their mean share of real neighbours (P_R)", by_tenth),
+        "neighbour-deciles": ("by deciles of P_R", by_decile),
+    }
+    tables = []
+    for name, (title, grouped) in ways.items():
+        rows: list[list[StudyCell]] = []
+        for span, mine in grouped(pairs).items():
+            seen = [] if isinstance(taken, str) else [float(taken[list(pair.rows)].mean()) for pair in mine]
+            rows.append([span, len(mine), float(np.mean(seen)) if seen else None])
+        about = (
+            f"Of {release.name}. The share of real images among an edit's neighbours, averaged over a pair; gender "
+            "seen by the first model, zero-shot."
+        )
+        tables.append(
+            StudyTable(
+                name=name,
+                title=f"Pairs of edits {title}",
+                source="figure 4",
+                columns=["P_R", "pairs", "gender seen"],
+                rows=rows if pairs else [],
+                note=about if pairs else f"{release.name} records no P_R (column p_real).",
+            )
+        )
+    return tables
 
 
 def pair_sheets(
     original: Captioned, genswap: Captioned, gensynth: Captioned, scored: Captioned, seed: int
 ) -> list[tuple[StudyPicture, bytes]]:
-    """Figure 3, photographs with both kinds of edits, and figure 4, pairs of each tenth of P_R."""
+    """Figure 3, photographs with both kinds of edits, and figure 4, pairs of each tenth and decile of P_R."""
     rng = stream(seed, "sheets")
     shared = sorted(set(original.set_id) & set(genswap.set_id) & set(gensynth.set_id))
     chosen = [shared[place] for place in np.sort(rng.permutation(len(shared))[:PHOTOGRAPHS])] if shared else []
@@ -246,19 +272,20 @@ def pair_sheets(
             alt="In each row a photograph, its two versions with a swapped face, and its two edited versions.",
         )
         sheets.append((photographs, png_of(picture_rows(rows))))
-    if pairs := pairs_of(scored):
-        shown = []
-        for place in range(TENTHS):
-            mine = [pair for pair in pairs if tenth(pair.score) == place]
-            drawn = [mine[at] for at in rng.permutation(len(mine))[:PER_TENTH]]
+    pairs = pairs_of(scored)
+    for name, grouped in {"tenth": by_tenth, "decile": by_decile}.items():
+        rows = []
+        for span, mine in grouped(pairs).items():
+            drawn = [mine[at] for at in rng.permutation(len(mine))[:PER_ROW]]
             if drawn:
                 images = pictures_of(scored.dataset, (row for pair in drawn for row in pair.rows))
-                shown.append((_span(place), list(images.values())))
-        tenths = StudyPicture(
-            name="tenths",
-            title="Pairs of edits by tenth of P_R",
-            source="figure 4",
-            alt="In each row pairs of edits whose mean share of real neighbours is in one tenth, low ones first.",
-        )
-        sheets.append((tenths, png_of(picture_rows(shown))))
+                rows.append((span, list(images.values())))
+        if rows:
+            picture = StudyPicture(
+                name=f"{name}s",
+                title=f"Pairs of edits by {name} of P_R",
+                source="figure 4",
+                alt=f"In each row pairs of edits whose mean share of real neighbours is in one {name}, low ones first.",
+            )
+            sheets.append((picture, png_of(picture_rows(rows))))
     return sheets

@@ -11,6 +11,7 @@ judged in five folds where the paper judges on COCO val, and clusters are of wor
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -19,21 +20,23 @@ from pydantic import Field
 
 from fairgate.builds import review
 from fairgate.data import Dataset
-from fairgate.ground.errors import ModelError
+from fairgate.ground.errors import ModelError, SettingsError
 from fairgate.ground.randomness import stream
 from fairgate.models import indistinct
 from fairgate.probes import filled
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
 from fairgate.studies.papers import gensynth_arms
 from fairgate.studies.papers.caption_context import cluster_figures, cluster_tables, predictable_auc, tf_idf
+from fairgate.studies.papers.caption_edits import edit_tables
 from fairgate.studies.papers.caption_search import RECALL_AT, Matrix, recall
-from fairgate.studies.papers.captioned import Captioned, PersonInBlack, decile_table, pair_sheets
+from fairgate.studies.papers.captioned import Captioned, PersonInBlack, neighbour_tables, pair_sheets
 from fairgate.studies.papers.contract import (
     Study,
     StudyContents,
     StudyPlace,
     Typed,
     named_models,
+    named_texts,
     register,
     required_template,
 )
@@ -54,7 +57,7 @@ Release = "a release's name, or a build (its folder)"
 class GenSynthStudy(Study):
     """Neutral captions as queries on photographs and on edits, next to rankers without a bias of their own.
 
-    Tables 1 to 3, 6, 8 and 9 and figures 1, 3 and 4 of Smith et al. 2023, "Balancing the Picture".
+    Tables 1 to 9 and figures 1, 3 and 4 of Smith et al. 2023, "Balancing the Picture".
     """
 
     name: ClassVar[str] = "gensynth"
@@ -78,6 +81,9 @@ class GenSynthStudy(Study):
     male: str = Field("a photo of a man", description="Prompt for the first group of `gender`.")
     female: str = Field("a photo of a woman", description="Prompt for the second.")
     clusters: int = Field(20, ge=1, description="Clusters of neutral captions.")
+    cluster_name: Annotated[
+        dict[str, str], Typed(partial(named_texts, option="--cluster-name", example="3=kitchen"))
+    ] = Field({}, description="NUMBER=NAME of a cluster, given by hand; repeat (default: words that stand out).")
     seed: int = Field(0, description="Of all that is drawn.")
 
     def run(self, place: StudyPlace) -> StudyContents:
@@ -87,6 +93,10 @@ class GenSynthStudy(Study):
         compare pictures with texts.
         """
         required_template(self.template, "subject")
+        if unknown := [number for number in self.cluster_name if number not in map(str, range(1, self.clusters + 1))]:
+            raise SettingsError(
+                f"'{unknown[0]}' is no cluster.", where="--cluster-name", remedy=f"number 1 to {self.clusters}"
+            )
         inputs = self._inputs(place)
         first = inputs.original
         for release in (first, *inputs.edited):
@@ -94,6 +104,9 @@ class GenSynthStudy(Study):
         edits = inputs.unfiltered or inputs.gensynth
         opened = [first, inputs.genswap, inputs.gensynth, *([inputs.unfiltered] if inputs.unfiltered else [])]
         others = [*([] if inputs.gallery is first else [inputs.gallery.dataset]), inputs.utility]
+        context = _context_table(
+            inputs
+        )  # first: it takes the most memory, and embeddings of captions stay for the rest
         arms = gensynth_arms.arms_of(inputs)
         results = [gensynth_arms.measured(inputs, arm) for arm in arms]
         useful = _utility(inputs, self.template)
@@ -112,13 +125,13 @@ class GenSynthStudy(Study):
                 *gensynth_arms.bias_tables(inputs, arms, results, useful),
                 gensynth_arms.excess_table(inputs, arms, results),
                 _dataset_table(inputs),
-                _context_table(inputs),
-                *cluster_tables(first, self.clusters, self.seed),
-                decile_table(edits, _seen_as(inputs, next(iter(inputs.models)), edits)),
-                _captions_table(inputs.gensynth),
+                context,
+                *cluster_tables(first, self.clusters, self.seed, self.cluster_name),
+                *neighbour_tables(edits, _seen_as(inputs, next(iter(inputs.models)), edits)),
+                *edit_tables(first, inputs.gensynth),
             ],
             figures=[
-                *cluster_figures(first, self.clusters, self.seed),
+                *cluster_figures(first, self.clusters, self.seed, self.cluster_name),
                 *gensynth_arms.skew_figures(inputs, arms, results),
             ],
             sheets=pair_sheets(first, inputs.genswap, inputs.gensynth, edits, self.seed),
@@ -190,17 +203,14 @@ def _context_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
     """Section 3.3's classifiers, on the originals and on edits, and with the person in sight."""
     rows: list[list[StudyCell]] = []
     for release in (inputs.original, *inputs.edited):
-        words, _ = tf_idf([" ".join(texts) for texts in release.columns["neutral_captions"]])
-        vectors = {
-            "neutral captions": words,
-            "pictures, the person in black": _embedded(inputs, PersonInBlack(release)),
-            "pictures as they are": _embedded(inputs, release.dataset),
-        }
-        first, row = release.codes == 0, list[StudyCell]([release.name])
-        for what, seen in vectors.items():
-            auc = predictable_auc(seen, first, stream(inputs.seed, "context", release.name, what), release.owner)
-            row.append(Estimate(value=auc, n=len(first)))
-        rows.append(row)
+        first, aucs = release.codes == 0, [words_auc(release, inputs.seed)]
+        for what, source in (
+            ("pictures, the person in black", PersonInBlack(release)),
+            ("pictures as they are", release.dataset),
+        ):
+            rng = stream(inputs.seed, "context", release.name, what)
+            aucs.append(predictable_auc(_embedded(inputs, source), first, rng, release.owner))
+        rows.append([release.name, *(Estimate(value=auc, n=len(first)) for auc in aucs)])
     return StudyTable(
         name="context",
         title="How well is the gender of a picture predicted from what does not show it? (AUC, 0.5 is guessing)",
@@ -212,16 +222,31 @@ def _context_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
     )
 
 
-def _embedded(inputs: gensynth_arms.GenSynthInputs, source: Any) -> Matrix:
+def words_auc(release: Captioned, seed: int) -> float:
+    """How well neutral captions give the gender away. Edits of a photograph have the same ones: a row for each of its
+    groups, which counts as often as it has edits."""
+    groups = zip(release.owner.tolist(), release.codes.tolist(), release.columns["neutral_captions"], strict=True)
+    counts = Counter(groups)
+    owner, codes, captions = zip(*counts, strict=True)
+    words, _ = tf_idf([" ".join(texts) for texts in captions])
+    rng = stream(seed, "context", release.name, "neutral captions")
+    return predictable_auc(words, np.array(codes) == 0, rng, np.array(owner), np.array(list(counts.values())))
+
+
+def _embedded(inputs: gensynth_arms.GenSynthInputs, source: Any) -> Any:
     name = next(iter(inputs.models))
-    model: Any = inputs.open(name, source)
+    # What is asked once is not kept: of every edit of 11,541 photographs it is 378 MB.
+    once = isinstance(source, PersonInBlack)
+    model: Any = (
+        inputs.place.opened(name, inputs.models[name], source, "similarity") if once else inputs.open(name, source)
+    )
     if not hasattr(model, "image_embeddings"):
         raise ModelError(
             "it has no embeddings of pictures, from which a classifier could predict.",
             where=inputs.models[name],
             remedy="name a checkpoint with two towers first (open_clip:, hf:)",
         )
-    return np.asarray(model.image_embeddings(), dtype=np.float64)
+    return model.image_embeddings()
 
 
 def _utility(inputs: gensynth_arms.GenSynthInputs, template: str) -> dict[str, StudyCell]:
@@ -239,19 +264,6 @@ def _utility(inputs: gensynth_arms.GenSynthInputs, template: str) -> dict[str, S
         right = inputs.open(name, inputs.utility).similarity([[text] for text in texts]).argmax(axis=1) == truth
         accuracies[name] = gensynth_arms.estimate(np.bincount(sets, right) / np.bincount(sets), inputs, "utility", name)
     return accuracies
-
-
-def _captions_table(release: Captioned) -> StudyTable:
-    """The neutral captions, to be named in a suite."""
-    texts, counts = np.unique(np.array(release.neutral, dtype=object), return_counts=True)
-    order = np.lexsort((texts, -counts))
-    return StudyTable(
-        name="captions",
-        title="Neutral captions, and of how many photographs",
-        source="section 3.2; table 5",
-        columns=["caption", "captions"],
-        rows=[[str(texts[place]), int(counts[place])] for place in order],
-    )
 
 
 def _described(inputs: gensynth_arms.GenSynthInputs, name: str) -> StudyModel:

@@ -35,6 +35,8 @@ BALANCED_DRAWS = 5
 """Balanced parts of the originals, as published."""
 RANDOM, WORDS = "random", "TF-IDF"
 CONTROLS = (RANDOM, WORDS)
+COMPARED = ("matched", "matched, balanced", "GenSynth")
+"""Data on which the paper compares models: its COCO_g, COCO_g balanced, and GenSynth."""
 BIASES, SKEWS = [f"Bias@{k}" for k in BIAS_AT], [f"MaxSkew@{k}" for k in SKEW_AT]
 
 
@@ -160,6 +162,14 @@ def bias_tables(
             columns=["data", "ranker", *SKEWS, "zero-shot accuracy"],
             rows=skew,
             note=about,
+        ),
+        StudyTable(
+            name="models",
+            title="MaxSkew@K of models on originals of the edits, balanced parts of them, and GenSynth",
+            source="tables 3, 8 and 9",
+            columns=["data", "model", *SKEWS, "zero-shot accuracy"],
+            rows=[row for row in skew if row[0] in COMPARED and row[1] in inputs.models],
+            note=f"{_MATCHED} {_LIMITS}",
         ),
         StudyTable(
             name="bias",

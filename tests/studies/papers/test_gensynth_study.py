@@ -15,10 +15,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from fairgate.builds.recipes.gensynth import INSTRUCTIONS
 from fairgate.builds.steps.caption_gender import neutralise, with_gender
 from fairgate.builds.steps.person_photographs import BOX, pasted, whole_box
 from fairgate.data import Dataset, read_dataset, write_dataset
-from fairgate.ground.errors import DatasetError, ModelError
+from fairgate.ground.errors import DatasetError, ModelError, SettingsError
 from fairgate.interfaces.cli.main import app
 from fairgate.models import FAMILIES, Request, open_scorer, register
 from fairgate.models.checkpoints import Checkpoint, Device, Encoder
@@ -28,10 +29,12 @@ from fairgate.portraits.photos import draw_photo
 from fairgate.portraits.scene import scene_of
 from fairgate.records import Estimate, StudyRecord, StudyTable
 from fairgate.studies.papers import StudyContents, StudyPlace, caption_search
+from fairgate.studies.papers.caption_context import cluster_tables
 from fairgate.studies.papers.caption_search import CaptionGallery, by_chance, by_words, recall, shown
-from fairgate.studies.papers.captioned import Captioned, PersonInBlack, tenth
+from fairgate.studies.papers.captioned import Captioned, Pair, PersonInBlack, by_decile, tenth
 from fairgate.studies.papers.contract import mean_estimate
 from fairgate.studies.papers.gensynth import GenSynthStudy
+from fairgate.studies.papers.gensynth_arms import COMPARED
 
 PHOTOS = 110
 
@@ -80,7 +83,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     for name in ("photographs", "genswap", "gensynth"):
         about: dict[str, Any] = {
-            "recipe": {"name": name},
+            "recipe": {"name": name, "knobs": {"instructions": INSTRUCTIONS}},
             "licence": "unknown",
             "counterfactual": name != "photographs",
         }
@@ -245,7 +248,20 @@ def test_clusters_and_words_name_what_was_planted(found: StudyContents) -> None:
     assert table(found, "datasets").rows[0][2] == f"{sum(sizes)} x 1"  # type: ignore[arg-type]
     names = {one.name: one for one in found.figures}
     assert {"captions-map", "over-representation", "max-skew-25", "max-skew-100"} <= set(names)
-    assert sum(len(one.x) for one in names["captions-map"].series) == sum(sizes)  # type: ignore[arg-type]
+    drawn = names["captions-map"]
+    assert sum(len(one.x) for one in drawn.series) == sum(sizes)  # type: ignore[arg-type]
+    by_name = {str(row[0]): row[2] for row in table(found, "clusters").rows}
+    assert {one.name: one.shade for one in drawn.series} == by_name, "named and coloured as the table says"
+
+
+def test_clusters_have_the_names_that_are_given_by_hand(root: Path, found: StudyContents) -> None:
+    release = Captioned("original", released(root, "photographs"))
+    ours, _ = cluster_tables(release, 3, 0, {"2": "kitchen"})
+    names = [str(row[0]) for row in ours.rows]
+    assert names[1] == "2 kitchen"
+    assert names[0] == "1 " + ", ".join(str(ours.rows[0][3]).split(", ")[:2])
+    with pytest.raises(SettingsError, match="'4' is no cluster"):
+        study(root, clusters=3, cluster_name={"4": "kitchen"})
 
 
 def test_a_cluster_is_listed_with_up_to_ten_words_as_in_the_papers_table_6(found: StudyContents) -> None:
@@ -257,7 +273,42 @@ def test_pairs_are_counted_by_tenth_of_their_real_neighbours(found: StudyContent
     assert table(found, "datasets").rows[0][2] == f"{sum(counts)} x 1"  # type: ignore[arg-type]
     assert all(isinstance(count, int) and count > 0 for count in counts)
     assert [tenth(one) for one in (0.0, 0.0999, 0.1, 0.7, 1.0)] == [0, 0, 1, 7, 9]
-    assert {picture.name for picture, _ in found.sheets} == {"photographs", "tenths"}
+    assert {picture.name for picture, _ in found.sheets} == {"photographs", "tenths", "deciles"}
+
+
+def test_deciles_of_pairs_have_as_many_each_from_low_shares_to_high(found: StudyContents) -> None:
+    rows = table(found, "neighbour-deciles").rows
+    counts = [int(row[1]) for row in rows]  # type: ignore[arg-type]
+    assert max(counts) - min(counts) <= 1
+    spans = [list(map(float, str(row[0]).split(": ")[1].split(" to "))) for row in rows]
+    assert [end for span in spans for end in span] == sorted(end for span in spans for end in span)
+    assert sum(counts) == sum(int(row[1]) for row in table(found, "real-neighbours").rows)  # type: ignore[arg-type]
+    few = by_decile([Pair((0, 1), 0.3)])
+    assert [len(group) for group in few.values()] == [1] + [0] * 9
+
+
+def test_words_captions_and_instructions_are_printed_as_in_the_papers_tables_4_5_and_7(found: StudyContents) -> None:
+    words = table(found, "gendered-words").rows
+    assert ["man", "woman", "person"] in words
+    captions = table(found, "captions")
+    assert captions.columns == ["original", "neutral", "captions"]
+    assert all(neutralise(str(original)) == neutral for original, neutral, _ in captions.rows)
+    assert any(original != neutral for original, neutral, _ in captions.rows)
+    instructions = table(found, "instructions")
+    assert instructions.columns == ["template", "female", "male"]
+    assert instructions.rows == [
+        ["Make this person more { }", "feminine", "masculine"],
+        ["Make this person look like a { }", "woman", "man"],
+        ["Turn this person into a { }", "woman", "man"],
+        ["Convert this into a { }", "woman", "man"],
+    ]
+
+
+def test_models_are_next_to_each_other_on_the_data_of_tables_3_and_8(found: StudyContents) -> None:
+    rows = table(found, "models").rows
+    names = ["fair", "leaning"]
+    assert [row[:2] for row in rows] == [[data, name] for data in COMPARED for name in names]
+    assert all(row in table(found, "max-skew").rows for row in rows)
 
 
 def test_recall_counts_distractors_that_are_nearer_and_leaves_out_its_own_photograph(root: Path) -> None:
