@@ -125,6 +125,11 @@ def test_a_group_without_an_image_among_those_drawn_has_no_c_asc() -> None:
     assert np.isnan(found[1]).all()  # nobody is outside of the only group
 
 
+def test_a_deviation_of_0_makes_an_infinite_c_asc_and_no_warning() -> None:
+    found = c_asc_of_sums(np.array([[1.0, -1.0]]), [[1, 1]], np.array([[0.0]]), images=2, total=0)
+    assert found.tolist() == [[np.inf, -np.inf]]
+
+
 def test_sums_of_scores_are_enough_wherever_their_zero_lies() -> None:
     scores, labels = stream(8, "sums").standard_normal((1, 9)) + 2.0, np.arange(9) % 3
     found = c_asc_of_sums(
