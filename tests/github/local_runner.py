@@ -30,7 +30,11 @@ mv "$GITHUB_WORKSPACE/.clone/.git" "$GITHUB_WORKSPACE/"
 rm -rf "$GITHUB_WORKSPACE/.clone"
 git -C "$GITHUB_WORKSPACE" checkout --quiet --force --detach "${REF:-$GITHUB_SHA}"
 """
-_SCRIPTS = {"/checkout@": _CHECKOUT, "/upload-artifact@": 'cp -r "$FILES" "$STAND_IN_ARTIFACTS/$NAME"'}
+_SCRIPTS = {
+    "/checkout@": _CHECKOUT,
+    "/upload-artifact@": 'cp -r "$FILES" "$STAND_IN_ARTIFACTS/$NAME"',
+    "/download-artifact@": 'cp -r "$STAND_IN_ARTIFACTS" "$FILES"',
+}
 
 
 @dataclass(frozen=True)

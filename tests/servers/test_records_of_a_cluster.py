@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,14 +13,20 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from forge import OWN_TOKEN
-from gated_world import a_gated_world, but_for_times
+from gated_world import a_gated_world, but_for_times, copy_of
+from local_runner import ACT, run_workflow
+from scratch_git import scratch_git
 from warm_python import warm_python
+
+from fairgate.reports import read_results
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("two-nodes")]
 
 SETS = 64
 """Of each of two subjects, with four members: 16 batches of 32 images."""
 CHECK = ("check", "jobs", "--cache", "off", "--mlflow", "off", "--device", "cpu", "--base", "none", "--report")
+
+FAIRGATE = f"{sys.executable} -P -m fairgate.interfaces.cli"
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +99,44 @@ def test_a_worker_that_is_killed_while_it_scores_is_replaced(cluster: Cluster, w
     os.kill(scoring()[0], signal.SIGKILL)
     assert running.wait(300) == 1
     require_equal(world, tmp_path / "report")
+
+
+MATRIX = """\
+on: push
+jobs:
+  shard:
+    runs-on: ubuntu-24.04
+    strategy:
+      matrix: {shard: [1, 2, 3, 4]}
+    steps:
+      - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd
+      - run: fairgate check jobs --shard ${{ matrix.shard }}/4 OPTIONS --report "$RUNNER_TEMP"/part
+      - uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a
+        with: {name: "part-${{ matrix.shard }}", path: "${{ runner.temp }}/part"}
+  verdict:
+    needs: shard
+    runs-on: ubuntu-24.04
+    steps:
+      - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd
+      - uses: actions/download-artifact@37930b1c2abaa49bbe596cd826c3c89aef350131
+        with: {path: "${{ runner.temp }}/parts"}
+      - run: fairgate merge "$RUNNER_TEMP"/parts/* --mlflow off --base none --report "$RUNNER_TEMP"/report
+      - if: always()
+        uses: actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a
+        with: {name: report, path: "${{ runner.temp }}/report"}
+"""
+
+
+@pytest.mark.skipif(not ACT.exists(), reason="act is not installed here")
+def test_the_documented_matrix_of_jobs_and_its_merge_give_the_record_of_one(world: Path, tmp_path: Path) -> None:
+    remote = copy_of(world, tmp_path / "remote")
+    scratch_git(remote)
+    text = MATRIX.replace("OPTIONS", " ".join(CHECK[2:-1]))
+    text = text.replace("fairgate check", f"{FAIRGATE} check").replace("fairgate merge", f"{FAIRGATE} merge")
+    done = run_workflow(text, "push", {"ref": "refs/heads/main"}, remote=remote, folder=tmp_path / "act")
+    assert done.jobs == {"shard": "success", "verdict": "failure"}, done.log  # the checkpoint does not pass
+    merged, whole = (
+        read_results(folder / "results.json")
+        for folder in (tmp_path / "act" / "artifacts" / "report", world.parent / "whole")
+    )
+    assert (merged.verdict, merged.checks, merged.scores_digest) == (whole.verdict, whole.checks, whole.scores_digest)
