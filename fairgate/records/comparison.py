@@ -141,33 +141,35 @@ class ClassificationAudit(RecordPart):
 class ImplicitRow(RecordPart):
     """How probable a model finds the positive label for one group, and how far from the group's set-mates.
 
-    `within_sets` is absent where no set shows every group.
+    `lo` and `hi` are percentiles of the mean in resampled sets, absent where a resample lacks a group. `within_sets` is
+    absent where no set shows every group.
     """
 
     model: str
     over: str
     group: str
     mean: float
+    lo: Number = None
+    hi: Number = None
     within_sets: Number = None
     n_images: int
     n_sets: int
 
 
 class ImplicitAudit(RecordPart):
-    """Everything about one probe that no image is right or wrong about: P("a trustworthy person"), say (paper 1)."""
+    """Everything about one probe that no image is right or wrong about: P("a trustworthy person"), say (paper 1).
+
+    `spreads` are highest means of a group less lowest, by which paper 1 compares models, of no check.
+    """
 
     kind: Literal["implicit_association"] = "implicit_association"
     name: str
     digest: str
     positive: str
     groups: list[ImplicitRow]
+    spreads: list[MetricRow] = Field(default_factory=list)
     effects: list[EffectRow]
     refusals: list[Refusal] = Field(default_factory=list)
-
-    def spread(self, model: str, over: str) -> float:
-        """Highest mean of a group less the lowest: what paper 1 compares models by."""
-        means = [row.mean for row in self.groups if (row.model, row.over) == (model, over)]
-        return max(means) - min(means)
 
 
 class SkewRow(RecordPart):

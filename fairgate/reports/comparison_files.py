@@ -118,7 +118,9 @@ def _implicit(probe: ImplicitAudit) -> Iterator[dict[str, object]]:
     for row in probe.groups:
         mean, within = "mean P(positive label)", "P(positive label) within sets"
         yield _line("implicit", row, quantity=mean, value=row.mean, n_sets=None, detail=probe.positive)
-        yield _line("implicit", row, quantity=within, value=row.within_sets, detail=probe.positive)
+        yield _line("implicit", row, quantity=within, value=row.within_sets, lo=None, hi=None, detail=probe.positive)
+    for spread in probe.spreads:
+        yield _line("implicit", spread, quantity=spread.metric, detail=probe.positive)
     yield from _effects(probe.effects)
 
 

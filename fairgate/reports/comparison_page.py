@@ -211,15 +211,15 @@ def implicit_tables(record: records.AuditRecord, probe: records.ImplicitAudit) -
         if row is None:
             return TableCell(number(None))
         within = "" if row.within_sets is None else f"{signed(row.within_sets)} within sets"
-        return TableCell(number(row.mean), within, row.mean, aside=row.within_sets)
+        under = ", ".join(filter(None, [interval(row.lo, row.hi), within]))
+        return TableCell(number(row.mean), under, row.mean, row.lo, row.hi, aside=row.within_sets)
 
     tables = []
     for over in dict.fromkeys(row.over for row in probe.groups):
         groups = dict.fromkeys(row.group for row in probe.groups if row.over == over)
         lines = [Line(group, [cell(model, over, group) for model in models]) for group in groups]
-        measured = {row.model for row in probe.groups if row.over == over}
-        spreads = [probe.spread(model, over) if model in measured else None for model in models]
-        foot = [Line("highest less lowest", [*map(number_cell, spreads)])]
+        spreads = {row.model: (row.value, row.lo, row.hi) for row in probe.spreads if row.over == over}
+        foot = [Line("highest less lowest", [number_cell(*spreads.get(model, (None,))) for model in models])]
         title = f"P(“{probe.positive}”) by {over}"
         key = ("implicit", probe.name, over)
         tables.append(Table(key, title, "group", columns, lines, foot=foot, head=f"by {over}"))

@@ -1,5 +1,5 @@
 """Classifications by several models: F_M and accuracy, and every pair by Mood's test as in paper 1 and by paired tests;
-how far a group's outcome lies from a reference group's, who is taken for whom; and implicit associations."""
+how far a group's outcome lies from a reference group's, and who is taken for whom."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from fairgate.formulas import statistics
-from fairgate.formulas.metrics import fairness_of_spreads, implicit_association, set_std
+from fairgate.formulas.metrics import fairness_of_spreads, set_std
 from fairgate.formulas.statistics import ClusterOLS, cluster_ols, holm
-from fairgate.ground.errors import MetricError, StatisticsError
+from fairgate.ground.errors import StatisticsError
 from fairgate.metrics import Cell, Crossing, Floats
 from fairgate.records import (
     CROSS,
@@ -22,8 +22,6 @@ from fairgate.records import (
     Conclusion,
     EffectRow,
     FairnessRow,
-    ImplicitAudit,
-    ImplicitRow,
     Outcome,
     PairRow,
     Refusal,
@@ -308,37 +306,3 @@ def finest(groupings: Sequence[Crossing], truth: str | None) -> list[Crossing]:
     if truth is not None and not any(truth in grouping for grouping in maximal):
         maximal.append((truth,))
     return sorted(maximal, key=lambda grouping: (truth not in grouping, -len(grouping)))
-
-
-def compare_implicit(data: AuditData, name: str, digest: str, positive: str, answers: Answers) -> ImplicitAudit:
-    """Every model's mean P(positive label) by every grouping, and group effects as of a classification."""
-    effects, refusals = group_effects(data, {"p_positive": {model: answer.value for model, answer in answers.items()}})
-    rows: list[ImplicitRow] = []
-    for grouping in data.groupings:
-        over = CROSS.join(grouping)
-        codes, names = data.index.codes(grouping)
-        for model, scores in answers.items():
-            try:
-                association = implicit_association(
-                    scores.value,
-                    np.asarray(codes, dtype=np.int64),
-                    groups=len(names),
-                    sets=data.index.set_id if data.counterfactual else None,
-                )
-            except MetricError as error:
-                what = "implicit association"
-                refusals.append(Refusal(what=what, model=model, over=over, reason=error.problem))
-                continue
-            rows += [
-                ImplicitRow(
-                    model=model,
-                    over=over,
-                    group=group,
-                    mean=float(association.mean[at]),
-                    within_sets=None if association.within_sets is None else float(association.within_sets[at]),
-                    n_images=int(association.counts[at]),
-                    n_sets=association.sets,
-                )
-                for at, group in enumerate(names)
-            ]
-    return ImplicitAudit(name=name, digest=digest, positive=positive, groups=rows, effects=effects, refusals=refusals)

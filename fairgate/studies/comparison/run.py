@@ -20,11 +20,11 @@ from fairgate.probes import scores_digest
 from fairgate.studies.comparison.answers import Answers, AuditData, reference_groups, viable_groupings
 from fairgate.studies.comparison.classifications import (
     compare_fairness,
-    compare_implicit,
     group_effects,
     outcomes_of,
     taken_for,
 )
+from fairgate.studies.comparison.implicit import compare_implicit
 from fairgate.studies.comparison.ranking import RankingCut, compare_ranking, recalls
 from fairgate.suites import Check, PlannedCheck, Settings, decide, probe_digests
 from fairgate.tracking import environment

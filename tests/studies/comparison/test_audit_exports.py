@@ -86,7 +86,12 @@ def test_every_number_comes_back_from_the_csv_to_the_last_digit(record: AuditRec
     for skew, row in zip(ranked(record).skews, skews, strict=True):
         assert numbers(row, "value", "null_median", "null_p95") == [skew.value, skew.null_median, skew.null_p95]
     means = rows_of(record, table="implicit", quantity="mean P(positive label)")
-    assert [float(row["value"]) for row in means] == [row.mean for row in implicit(record).groups]
+    found = implicit(record)
+    assert [numbers(row, "value", "lo", "hi") for row in means] == [[row.mean, row.lo, row.hi] for row in found.groups]
+    spreads = rows_of(record, table="implicit", quantity="highest less lowest")
+    assert [numbers(row, "value", "lo", "hi") for row in spreads] == [
+        [row.value, row.lo, row.hi] for row in found.spreads
+    ]
 
 
 def test_latex_tables_hold_the_numbers_with_three_decimals(record: AuditRecord) -> None:

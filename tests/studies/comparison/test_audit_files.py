@@ -111,7 +111,7 @@ def test_implicit_associations_and_words_stand_in_every_output(toy: Toy) -> None
     assert "within sets" in page
     rows = list(csv.DictReader(io.StringIO(render_csv(record))))
     assert {row["quantity"] for row in rows if row["table"] == "implicit"} == {
-        *("mean P(positive label)", "P(positive label) within sets"),
+        *("mean P(positive label)", "P(positive label) within sets", "highest less lowest"),
     }
     assert {row["subject"] for row in rows if row["table"] == "skew" and row["probe"] == "words"} == {
         *("nurse", "line cook", "chef"),

@@ -282,7 +282,8 @@ def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> N
     )
     assert planted["dark × female"].within_sets < -0.1 < before["dark × female"].within_sets
     assert sum(row.within_sets for row in planted.values()) == pytest.approx(0)
-    assert found.spread("biased", "gender") > 3 * found.spread("base", "gender")
+    spread = {row.model: row for row in found.spreads if row.over == "gender"}
+    assert spread["biased"].value > 3 * spread["base"].value
     effect = [row for row in found.effects if row.model == "biased" and row.group == "dark × female"]
     assert {row.outcome for row in effect} == {"p_positive"}
     assert max(row.hi for row in effect if row.subject == "doctor") < -0.2
@@ -292,6 +293,22 @@ def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> N
         for text in findings(record)
     )
     assert not any(text.startswith("base: P(") for text in findings(record))
+
+
+def test_means_of_an_implicit_association_and_their_spread_have_intervals(toy: Toy) -> None:
+    """The spread's lower limit is above 0 where a gap was planted, and 0 is inside of it where none was."""
+    probe = '  trust: {kind: zero_shot_classification, template: "a photo of a {label}", labels: [doctor, nurse], '
+    toy.write_suite(SUITE.replace("  search:\n", probe + "positive: doctor}\n  search:\n"))
+    found = implicit(audit_of(toy.root, "base", "biased"))
+    assert all(row.lo < row.mean < row.hi for row in found.groups)
+    planted, harmless = (
+        next(row for row in found.spreads if (row.model, row.over) == (model, "skin_tone × gender"))
+        for model in ("biased", "base")
+    )
+    means = {row.group: row.mean for row in found.groups if (row.model, row.over) == ("biased", planted.over)}
+    assert planted.value == pytest.approx(max(means.values()) - min(means.values()))
+    assert 0.1 < planted.lo < planted.value < planted.hi
+    assert harmless.lo == 0 < harmless.hi
 
 
 def test_single_images_have_no_f_m_and_keep_accuracy_and_effects(tmp_path: Path) -> None:
