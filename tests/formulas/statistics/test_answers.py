@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import beta, multinomial
+from scipy.stats import beta, binom, multinomial
 
 from fairgate.formulas.statistics import paired_test
 from fairgate.formulas.statistics.answers import chance_given_turned, least_lost, p_lost_less, p_lost_more, score
@@ -71,6 +71,10 @@ def test_p_is_the_chance_of_every_outcome_as_far_beyond_the_margin(
     assert p_lost_less(lost, won, images, margin) == pytest.approx(
         by_enumeration(lost, won, images, margin, more=False), abs=1e-9
     )
+
+
+def test_many_lost_answers_and_none_won_have_the_plain_binomials_p_at_a_margin_near_1() -> None:
+    assert p_lost_more(280, 0, 300, 0.9) == pytest.approx(binom.sf(279, 300, 0.9) + 1e-6, abs=1e-9)
 
 
 def test_the_score_is_mcnemars_without_a_margin_and_a_plain_binomials_where_nothing_was_won() -> None:
