@@ -187,6 +187,7 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("_p", "few >= 0"): "SciPy gives the 1 that is there",
     ("least_mean", ">= 1e-4"): NEVER,
     ("least_mean", "< level"): NEVER,
+    ("differences", "(isinstance(each, Entries)) and False"): "NumPy asks a list for its shape, too",
     ("differences", "own[:0] if "): "a shortcut: what differs is looked for otherwise, too",
     ("adjusted", ", None, MOST_CERTAIN"): "a score that low has a p of 1 either way",
     ("adjusted", "-MOST_CERTAIN, None"): "no p is under the least that so many sets can show",

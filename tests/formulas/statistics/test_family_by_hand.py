@@ -128,7 +128,7 @@ def test_a_gap_passes_by_either_refutation_among_those_of_all_groups_and_fails_b
 def test_without_gaps_a_group_passes_if_every_direction_is_refuted_by_itself(harm: str) -> None:
     design = Design(0.1, 0.05, harm)  # type: ignore[arg-type] # parametrized
     for moved in (-0.12, -0.09, 0.0, 0.09, 0.12):
-        table = np.stack([rng(5).normal(moved, 0.05, 60), rng(6).normal(0.0, 0.05, 60)], axis=1)
+        table = np.stack([rng(5).normal(moved, 0.05, 60), rng(6).normal(-moved, 0.05, 60)], axis=1)
         comparison = compare_means(table, np.zeros((60, 2)), design=design, rng=rng(), draws=400)
         (result,) = decided([comparison])
         assert (

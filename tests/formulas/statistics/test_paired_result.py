@@ -90,6 +90,14 @@ def test_a_margin_settles_an_undecided_comparison_if_all_open_groups_pass_at_it_
     assert result(delta, verdicts, margin_decided=margins).margin_to_settle == margin
 
 
+def test_limits_end_where_a_difference_can_and_a_margin_as_large_is_none() -> None:
+    ends = {"lo": [-1.5, -0.9, -INF], "hi": [-1.2, 1.5, INF], "margin_decided": [0.9, 1.0, NAN]}
+    got = result([-1.0, 0.0, 0.0], ["inconclusive"] * 3, **ends).within(1.0)
+    assert got.lo.tolist() == [-1.0, -0.9, -INF]
+    assert got.hi.tolist() == [-1.0, 1.0, INF]
+    assert got.margin_decided.tolist() == pytest.approx([0.9, INF, NAN], nan_ok=True)
+
+
 @pytest.mark.parametrize(
     ("harm", "each_side", "sign"), [("lower", 0.05, 1), ("higher", 0.05, -1), ("either", 0.025, 1)]
 )
