@@ -30,6 +30,7 @@ from .image_editing import cropped as cropped
 from .prediction import PredictionProbe as PredictionProbe
 from .question_items import Item as Item
 from .question_items import items_of as items_of
+from .ranking import PairModel as PairModel
 from .registry import PROBES as PROBES
 from .registry import value_name as value_name
 from .settings import LONGEST_PROSE as LONGEST_PROSE

@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fairgate.data import Dataset, picture_rows
-from fairgate.formulas.metrics import pair_choices
 from fairgate.ground.errors import SettingsError
 from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 from fairgate.ground.text import slug
 from fairgate.metrics import Floats
-from fairgate.models import LabelModel, require_told_apart
+from fairgate.models import require_told_apart
 from fairgate.probes import filled, with_article
 from fairgate.records import StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.papers import contract
 from fairgate.studies.papers.edited_faces import by_attribute, required_labels
+from fairgate.studies.papers.pair_answers import PairAnswers, PairPrompts
 
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
 SECOND = ("babysitter", "secretary", "housekeeper", "nurse", "receptionist")
@@ -36,14 +36,6 @@ MOSTLY = 0.75
 SHOWN = 24
 """Pictures of a row of a sheet."""
 _ALIKE = "A row of one attribute's group is the mean over its crossed groups, as published, whatever their sizes."
-
-
-@dataclass(frozen=True)
-class _Answered:
-    """One model's decisions: `right` (images,) of the attribute, `choices` (images, first, second)."""
-
-    right: Floats
-    choices: Floats
 
 
 @dataclass(frozen=True)
@@ -99,7 +91,10 @@ class DiffusionClassifierStudy(contract.Study):
     )
 
     model: contract.Models = Field(
-        description="NAME=URI, repeat: 10=diffusion:FOLDER?samples=10. Pairs are the last one's."
+        description="NAME=URI, repeat: base=diffusion:FOLDER?samples=100. Pairs are the last one's."
+    )
+    samples: tuple[int, ...] = Field(
+        (), description="Also with so many of the samples of a diffusion classifier; repeat. The paper's: 1 and 10."
     )
     data: str = Field(description="Release of people, NAME or NAME@VERSION.")
     first: Words = Field(FIRST, description="WORD,WORD of the first list; default: the paper's.")
@@ -137,14 +132,23 @@ class DiffusionClassifierStudy(contract.Study):
         release = place.release(self.data)
         options = self._required(release)
         groups = _groups(release, options)
-        answers, opened = dict[str, _Answered](), list[StudyModel]()
+        answers, opened = dict[str, PairAnswers](), list[StudyModel]()
+        shown = np.asarray(release.index.attributes[options.attribute], dtype=object)
+        asked = PairPrompts(
+            [self.prompt(word) for word in self.first],
+            [self.prompt(word) for word in self.second],
+            {group: self.prompt(word) for group, word in options.label.items()},
+        )
         for name, uri in self.model.items():
             model = place.opened(name, uri, release, "log_probabilities")
             labels = {f"{group}={word}": self.prompt(word) for group, word in options.label.items()}
             words = {word: self.prompt(word) for word in (*self.first, *self.second)}
             for what, prompts in (("labels", labels), ("words", words)):
                 require_told_apart(model, what, prompts, f"--model {name}={uri}")
-            answers[name] = _answers(model, release, options)
+            if options.samples:
+                parts = asked.answers_by_samples(model, options.samples, shown, f"--model {name}={uri}")
+                answers |= {f"{name}, {count} sample{'s' * (count > 1)}": part for count, part in parts.items()}
+            answers[name] = asked.answers(model, shown)
             opened.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
         last = next(reversed(answers))
         return contract.StudyContents(
@@ -155,6 +159,7 @@ class DiffusionClassifierStudy(contract.Study):
                 "first": list(self.first),
                 "second": list(self.second),
                 **{f"word for {group}": word for group, word in options.label.items()},
+                **({"samples": [str(count) for count in self.samples]} if self.samples else {}),
                 "listed above": MOSTLY,
                 "draws": self.draws,
                 "seed": self.seed,
@@ -209,15 +214,6 @@ def _groups(release: Dataset, options: DiffusionClassifierStudy) -> _Groups:
     return _Groups(release, np.asarray(codes), list(names), counts[:, sets].astype(np.float64))
 
 
-def _answers(model: LabelModel, release: Dataset, options: DiffusionClassifierStudy) -> _Answered:
-    words = [*options.first, *options.second, *options.label.values()]
-    log_p = model.log_probabilities([options.prompt(word) for word in words])
-    a, b = len(options.first), len(options.first) + len(options.second)
-    perceived = np.array(list(options.label), dtype=object)[log_p[:, b:].argmax(axis=1)]
-    right = perceived == np.asarray(release.index.attributes[options.attribute], dtype=object)
-    return _Answered(right.astype(np.float64), pair_choices(-log_p[:, :a], -log_p[:, a:b]))
-
-
 def _by_group(
     groups: _Groups, numbers: Mapping[str, Floats], options: DiffusionClassifierStudy, *, accuracy: bool = False
 ) -> StudyTable:
@@ -240,7 +236,7 @@ def _by_group(
     )
 
 
-def _one_sided(groups: _Groups, answered: _Answered, options: DiffusionClassifierStudy, model: str) -> StudyTable:
+def _one_sided(groups: _Groups, answered: PairAnswers, options: DiffusionClassifierStudy, model: str) -> StudyTable:
     rows: list[list[StudyCell]] = []
     shares = {
         (first, second): groups.numbers(answered.choices[:, a, b], options.attribute)
@@ -260,7 +256,7 @@ def _one_sided(groups: _Groups, answered: _Answered, options: DiffusionClassifie
     )
 
 
-def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: DiffusionClassifierStudy) -> StudyFigure:
+def _figure(groups: _Groups, answers: Mapping[str, PairAnswers], options: DiffusionClassifierStudy) -> StudyFigure:
     of = [groups.numbers(answered.choices.mean(axis=(1, 2)), options.attribute) for answered in answers.values()]
     groups_of_labels = [group for group in options.label if group in of[0]]
     series = [
@@ -280,7 +276,7 @@ def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: Diffusio
 
 
 def _sheets(
-    groups: _Groups, answered: _Answered, options: DiffusionClassifierStudy
+    groups: _Groups, answered: PairAnswers, options: DiffusionClassifierStudy
 ) -> Iterator[tuple[StudyPicture, bytes]]:
     """Of every group, the pictures taken for one profession of the pair above those taken for the other."""
     first, other = options.sorted_by

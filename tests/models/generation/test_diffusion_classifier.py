@@ -283,3 +283,30 @@ def test_early_decisions_are_cached_and_those_of_all_samples_where_nothing_is_cl
     again = classifier(pipelines["sd1"], "samples=4&stop=3", cache=cache)
     assert np.array_equal(again.pair_choices(PROMPTS[:1], PROMPTS[1:]), found)
     assert again.unet_evaluations == 0
+
+
+def test_parts_of_the_samples_are_strided_cached_and_the_whole_is_what_all_samples_give(
+    pipelines: Any, tmp_path: Path
+) -> None:
+    cache = EmbeddingCache(tmp_path)
+    model = classifier(pipelines["sd1"], cache=cache)
+    one, two = model.errors_by_samples(PROMPTS, (1, 2))
+    assert np.array_equal(model.errors(PROMPTS), classifier(pipelines["sd1"]).errors(PROMPTS))
+    assert model.unet_evaluations == 4 * 4 * 3  # each sample once, whatever the parts
+    engine = model._denoising()
+    latents = engine.latents(picture(0).convert("RGB"))
+    every = engine(latents, ["0000"], engine.model.embed_prompts(list(PROMPTS)))[0]
+    np.testing.assert_allclose(one[0], every[2], rtol=1e-5)
+    np.testing.assert_allclose(two[0], every[[1, 3]].mean(axis=0), rtol=1e-5)
+    again = classifier(pipelines["sd1"], cache=cache)
+    assert np.array_equal(again.errors_by_samples(PROMPTS, (1, 2))[1], two)
+    assert again.unet_evaluations == 0
+    hasty = classifier(pipelines["sd1"], "samples=4&stop=3")
+    np.testing.assert_allclose(hasty.errors_by_samples(PROMPTS, (1,))[0], one, rtol=1e-5)
+    assert hasty.unet_evaluations == 4 * 1 * 3
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_part_that_the_samples_do_not_have_is_refused(pipelines: Any, count: int) -> None:
+    with pytest.raises(ModelError, match=f"{count} is no part of the 4 samples[^$]*take 1 to 4"):
+        classifier(pipelines["sd1"]).errors_by_samples(PROMPTS, (1, count))

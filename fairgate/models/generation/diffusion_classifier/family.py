@@ -39,6 +39,7 @@ from fairgate.models.generation.diffusion_classifier.sampling import (
     same_text,
     settle,
     shown_how,
+    timesteps,
     tokenizers_digest,
 )
 from fairgate.models.generation.painting_models import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
@@ -142,25 +143,48 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             errors = self.errors([*first, *second])
             return 0.5 + 0.5 * np.sign(errors[:, None, len(first) :] - errors[:, : len(first), None])
         prompts, certainty = [*first, *second], self.settings.stop
-        name = f"{self._key()}/{digest({'first': list(first), 'second': list(second)})}"
-        entry = self._request.cache.read(f"choices/{name}") if self._request.cache else None
-        if entry is not None and "choices" in entry.arrays:
-            table = entry.arrays["choices"]
-        else:
 
-            def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
-                def evaluate(wanted: Sequence[int], samples: NDArray[np.int64]) -> Floats:
-                    shown = engine.model.embed_prompts([prompts[one] for one in wanted])
-                    return cast(Floats, engine(latents, [set_id], shown, samples)[0])
+        def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
+            def evaluate(wanted: Sequence[int], samples: NDArray[np.int64]) -> Floats:
+                shown = engine.model.embed_prompts([prompts[one] for one in wanted])
+                return cast(Floats, engine(latents, [set_id], shown, samples)[0])
 
-                found = settle(evaluate, (len(first), len(second)), self.settings.samples, certainty)
-                return found.choice.ravel()
+            return settle(evaluate, (len(first), len(second)), self.settings.samples, certainty).choice.ravel()
 
-            table = self._table(f"parts/{name}", row)
-            if self._request.cache:
-                self._request.cache.write(f"choices/{name}", {"choices": table})
-                self._request.cache.drop_all(f"parts/{name}")
+        table = self._cached_table("choices", {"first": list(first), "second": list(second)}, row)
         return table.reshape(len(table), len(first), len(second)).astype(np.float64)
+
+    def errors_by_samples(self, prompts: Sequence[str], counts: Sequence[int]) -> Floats:
+        """The errors that `counts` (parts,) of the samples give, (parts, images, prompts) float64. All samples are
+        evaluated, once, and `errors` then knows them; with `stop` only those of the parts.
+
+        A part is strided over the samples, as a stage of Li et al.'s adaptive schedule is: 1 of 100, counted from 0,
+        is number 50, and 10 are every tenth from number 5. Raises ModelError for a part that the samples do not have,
+        and what `errors` raises.
+        """
+        if wrong := [count for count in counts if not 1 <= count <= self.settings.samples]:
+            raise ModelError(
+                f"{wrong[0]} is no part of the {self.settings.samples} samples that the model takes.",
+                where=self.uri,
+                remedy=f"take 1 to {self.settings.samples}, or set ?samples=",
+            )
+        parts = [timesteps(count, self.settings.samples) for count in counts]
+        if self.settings.stop is None:
+            parts.append(np.arange(self.settings.samples))
+        every, given = np.unique(np.concatenate(parts)), list(prompts)
+
+        def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
+            errors = engine(latents, [set_id], engine.model.embed_prompts(given), every)[0]
+            return np.concatenate([errors[np.isin(every, part)].mean(axis=0) for part in parts])
+
+        table = self._cached_table("samples", {"prompts": given, "counts": list(counts)}, row)
+        table = table.reshape(len(table), len(parts), len(given))
+        if self.settings.stop is None:
+            whole = table[:, -1]
+            self._columns(
+                "errors", "prompts", given, lambda _, missing: whole[:, [given.index(one) for one in missing]]
+            )
+        return table[:, : len(counts)].swapaxes(0, 1).astype(np.float64)
 
     def edit(self, prompt: str, how: Editing) -> ImageSource:
         """The edits of all pictures (img2img, as diffusers' pipeline makes them), made as they are read, cached.
@@ -247,6 +271,20 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
                     raise diverged("the model's error is NaN or infinite.", f"{self.uri}: {name_of(source, place)}")
                 work.add(np.array([place]), found.astype(np.float32)[None])
         return work.merged()
+
+    def _cached_table(
+        self, kind: str, compared: dict[str, Any], row: Callable[[DenoisingErrors, Any, str], Floats]
+    ) -> Numbers:
+        """The same, from the cache where it is known: of a `kind`, and of what is `compared`."""
+        cache, name = self._request.cache, f"{self._key()}/{digest(compared)}"
+        entry = cache.read(f"{kind}/{name}") if cache else None
+        if entry is not None and kind in entry.arrays:
+            return entry.arrays[kind]
+        table = self._table(f"parts/{name}", row)
+        if cache:
+            cache.write(f"{kind}/{name}", {kind: table})
+            cache.drop_all(f"parts/{name}")
+        return table
 
     def _key(self) -> str:
         """Digest that names errors of this model, on these pictures, at a precision."""
