@@ -10,7 +10,6 @@ from itertools import product
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from fairgate.data import Dataset, picture_rows
@@ -23,7 +22,8 @@ from fairgate.models import require_told_apart
 from fairgate.probes import filled, with_article
 from fairgate.records import StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.papers import contract
-from fairgate.studies.papers.edited_faces import by_attribute, required_labels
+from fairgate.studies.papers.chosen_images import OVER, WHERE, ChosenImages, Where, choose, require_over
+from fairgate.studies.papers.edited_faces import required_labels
 from fairgate.studies.papers.pair_answers import PairAnswers, PairPrompts
 
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
@@ -42,28 +42,24 @@ _ALIKE = "A row of one attribute's group is the mean over its crossed groups, as
 class _Groups:
     """Images of a release by group, and resamples of its sets: `weights` (draws, images)."""
 
-    release: Dataset
-    codes: NDArray[np.int64]
-    names: list[str]
+    chosen: ChosenImages
     weights: Floats
 
     def numbers(self, values: Floats, attribute: str) -> dict[str, contract.ResampledNumber]:
         """Means of the crossed groups that have images, and of one attribute's groups: each the mean of its crossed
         groups, every one alike, however many images it has."""
-        crossed = {code: self._mean(values, code) for code in np.unique(self.codes).tolist()}
-        by_group = {self.names[code]: number for code, number in crossed.items()}
-        for group, codes in by_attribute(self.release, self.names)[attribute].items():
-            parts = [crossed[code] for code in codes if code in crossed]
-            if parts:
-                by_group[group] = contract.mean_of(parts)
+        crossed = [self._mean(values, code) for code in range(len(self.chosen.names))]
+        by_group = dict(zip(self.chosen.names, crossed, strict=True))
+        for group, codes in self.chosen.by_attribute[attribute].items():
+            by_group[group] = contract.mean_of([crossed[code] for code in codes])
         return by_group
 
     def _mean(self, values: Floats, code: int) -> contract.ResampledNumber:
-        chosen = self.codes == code
-        drawn = self.weights[:, chosen]
+        own = self.chosen.groups == code
+        drawn = self.weights[:, own]
         with np.errstate(invalid="ignore"):
             return contract.ResampledNumber(
-                float(values[chosen].mean()), drawn @ values[chosen] / drawn.sum(axis=1), int(chosen.sum())
+                float(values[own].mean()), drawn @ values[own] / drawn.sum(axis=1), int(own.sum())
             )
 
 
@@ -106,6 +102,8 @@ class DiffusionClassifierStudy(contract.Study):
         {"male": "man", "female": "woman"}, description="The word for a group, GROUP=WORD; repeat. Default: man, woman."
     )
     attribute: str = Field("gender", description="Attribute whose groups are classified and compared.")
+    over: tuple[str, ...] = Field((), description=OVER)
+    where: Where = Field({}, description=WHERE)
     pair: Annotated[tuple[str, str] | None, contract.Typed(_pair, repeats=False)] = Field(
         None, description="FIRST/SECOND, by which pictures are sorted on sheets; default: the paper's."
     )
@@ -131,16 +129,17 @@ class DiffusionClassifierStudy(contract.Study):
         self._require_lists()
         release = place.release(self.data)
         options = self._required(release)
-        groups = _groups(release, options)
+        chosen = choose(release, None, self.seed, over=self.over, where=self.where)
+        groups = _groups(chosen, options)
         answers, opened = dict[str, PairAnswers](), list[StudyModel]()
-        shown = np.asarray(release.index.attributes[options.attribute], dtype=object)
+        shown = np.asarray(chosen.index.attributes[options.attribute], dtype=object)
         asked = PairPrompts(
             [self.prompt(word) for word in self.first],
             [self.prompt(word) for word in self.second],
             {group: self.prompt(word) for group, word in options.label.items()},
         )
         for name, uri in self.model.items():
-            model = place.opened(name, uri, release, "log_probabilities")
+            model = place.opened(name, uri, chosen if self.where else release, "log_probabilities")
             labels = {f"{group}={word}": self.prompt(word) for group, word in options.label.items()}
             words = {word: self.prompt(word) for word in (*self.first, *self.second)}
             for what, prompts in (("labels", labels), ("words", words)):
@@ -159,6 +158,8 @@ class DiffusionClassifierStudy(contract.Study):
                 "first": list(self.first),
                 "second": list(self.second),
                 **{f"word for {group}": word for group, word in options.label.items()},
+                **({"over": list(self.over)} if self.over else {}),
+                **{f"only of {attribute}": list(groups) for attribute, groups in self.where.items()},
                 **({"samples": [str(count) for count in self.samples]} if self.samples else {}),
                 "listed above": MOSTLY,
                 "draws": self.draws,
@@ -191,6 +192,7 @@ class DiffusionClassifierStudy(contract.Study):
     def _required(self, release: Dataset) -> Self:
         """With labels by the names that the release gives its groups. Raises DatasetError or SettingsError."""
         labels = required_labels(release, self.attribute, self.label, "GROUP=WORD")
+        require_over(self.attribute, self.over)
         words = [*self.first, *self.second]
         if not self.first or not self.second or len(set(words)) < len(words):
             raise SettingsError(
@@ -206,12 +208,11 @@ class DiffusionClassifierStudy(contract.Study):
         return self.model_copy(update={"label": labels})
 
 
-def _groups(release: Dataset, options: DiffusionClassifierStudy) -> _Groups:
-    codes, names = release.index.codes(list(release.manifest.attributes))
-    set_ids, sets = np.unique(release.index.set_id, return_inverse=True)
+def _groups(chosen: ChosenImages, options: DiffusionClassifierStudy) -> _Groups:
+    set_ids, sets = np.unique(chosen.index.set_id, return_inverse=True)
     rng = stream(options.seed, "pairs study")
     counts = rng.multinomial(len(set_ids), np.full(len(set_ids), 1 / len(set_ids)), size=options.draws)
-    return _Groups(release, np.asarray(codes), list(names), counts[:, sets].astype(np.float64))
+    return _Groups(chosen, counts[:, sets].astype(np.float64))
 
 
 def _by_group(
@@ -281,12 +282,15 @@ def _sheets(
     """Of every group, the pictures taken for one profession of the pair above those taken for the other."""
     first, other = options.sorted_by
     won = answered.choices[:, options.first.index(first), options.second.index(other)]
-    for code in np.unique(groups.codes).tolist():
-        own, name = groups.codes == code, groups.names[code]
+    chosen = groups.chosen
+    for code, name in enumerate(chosen.names):
+        own = chosen.groups == code
         rows = [(word, np.flatnonzero(own & side)) for word, side in ((first, won > 0.5), (other, won < 0.5))]
-        pictures = contract.pictures_of(groups.release, (row for _, places in rows for row in places[:SHOWN]))
+        pictures = contract.pictures_of(
+            chosen.release, (row for _, places in rows for row in chosen.rows[places[:SHOWN]])
+        )
         sheet = picture_rows(
-            [(f"{word}\n{len(places)} of {own.sum()}", [pictures[row] for row in places[:SHOWN]])
+            [(f"{word}\n{len(places)} of {own.sum()}", [pictures[row] for row in chosen.rows[places[:SHOWN]]])
              for word, places in rows]
         )  # fmt: skip
         picture = StudyPicture(

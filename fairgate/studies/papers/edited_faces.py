@@ -2,82 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import CROSS, Dataset, Index
+from fairgate.data import Dataset
 from fairgate.formulas.metrics import individual_typology_angle, skin_mask
 from fairgate.ground.errors import DatasetError, listed
-from fairgate.ground.hashing import digest
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import ImageSource, decode_rgb
-from fairgate.probes import cropped, taken_rows
+from fairgate.probes import cropped
+from fairgate.studies.papers.chosen_images import ChosenImages
 from fairgate.studies.papers.contract import ResampledNumber
 
 SHOWN = 10
 """Pictures of a row of a sheet."""
 FACE = 128
 """Pixels of an average face's longer side: its angle is of means, and a resample is an average of its own."""
-
-
-@dataclass(frozen=True)
-class ChosenImages:
-    """Some images of a release, as a source; `groups` (images,) and `names` say who is shown, over all attributes."""
-
-    release: Dataset
-    rows: NDArray[np.int64]
-    groups: NDArray[np.int64]
-    names: list[str]
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the release, and of the rows."""
-        return digest([self.release.fingerprint, self.rows.tolist()])
-
-    @property
-    def folder(self) -> Path:
-        """The release's."""
-        return self.release.folder
-
-    @property
-    def index(self) -> Index:
-        """The release's columns at these rows."""
-        return taken_rows(self.release.index, self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
-        """Row numbers among the chosen, and bytes."""
-        place = {int(row): at for at, row in enumerate(self.rows)}
-        chosen = (
-            (place[int(row)], data)
-            for rows, blobs in self.release.image_batches(batch_size)
-            for row, data in zip(rows, blobs, strict=True)
-            if int(row) in place
-        )
-        while batch := list(islice(chosen, batch_size)):
-            yield np.array([at for at, _ in batch]), [data for _, data in batch]
-
-
-def choose(release: Dataset, images: int, seed: int) -> ChosenImages:
-    """`images` of every group at random, the same sets for all groups where a release has counterfactual sets."""
-    crossed, every = release.index.codes(list(release.manifest.attributes))
-    present, codes = np.unique(crossed, return_inverse=True)
-    names = [every[code] for code in present.tolist()]
-    drawn = {
-        set_id: stream(seed, "image editing study", set_id).random() for set_id in dict.fromkeys(release.index.set_id)
-    }
-    order = np.argsort([drawn[set_id] for set_id in release.index.set_id], kind="stable")
-    rows = np.sort(np.concatenate([order[codes[order] == code][:images] for code in range(len(names))]))
-    return ChosenImages(release, rows, codes[rows], names)
 
 
 @dataclass(frozen=True)
@@ -127,16 +72,6 @@ def weights_of(images: int, draws: int, seed: int, group: str) -> Floats:
     """Multiplicities of a group's images in resamples, (draws, images); the same for everything measured of them."""
     rng = stream(seed, "image editing study", "resamples", group)
     return rng.multinomial(images, np.full(images, 1 / images), size=draws).astype(np.float64)
-
-
-def by_attribute(release: Dataset, names: Sequence[str]) -> Mapping[str, Mapping[str, list[int]]]:
-    """Attribute -> group of it -> the crossed groups that belong to it."""
-    attributes = list(release.manifest.attributes)
-    by_group: dict[str, dict[str, list[int]]] = {attribute: {} for attribute in attributes}
-    for code, name in enumerate(names):
-        for attribute, part in zip(attributes, name.split(CROSS), strict=True):
-            by_group[attribute].setdefault(part, []).append(code)
-    return by_group
 
 
 def labels_of(groups: Sequence[str], labels: Mapping[str, str]) -> dict[str, str] | None:

@@ -13,7 +13,7 @@ from fairgate.ground.png import png_of
 from fairgate.ground.text import slug
 from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
 from fairgate.studies.papers.contract import ResampledNumber, mean_of, series_of
-from fairgate.studies.papers.edited_faces import SHOWN, FoundEdits, by_attribute
+from fairgate.studies.papers.edited_faces import SHOWN, FoundEdits
 
 
 def _keys(edits: FoundEdits) -> Iterator[tuple[str, int, str]]:
@@ -136,8 +136,7 @@ def image_table(edits: FoundEdits) -> StudyTable:
 
 
 def figures(edits: FoundEdits) -> Iterator[StudyFigure]:
-    attributes = by_attribute(edits.chosen.release, edits.chosen.names)
-    for kind, (attribute, groups) in product(edits.words, attributes.items()):
+    for kind, (attribute, groups) in product(edits.words, edits.chosen.by_attribute.items()):
         of_reader = attribute == edits.attribute
         numbers, what = (edits.flips, "flips") if of_reader else (edits.lighter, "skin")
         if not of_reader and not edits.aligned:

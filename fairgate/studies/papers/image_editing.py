@@ -20,6 +20,7 @@ from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, requ
 from fairgate.probes import filled
 from fairgate.records import StudyModel
 from fairgate.studies.papers import edited_faces, editing_tables
+from fairgate.studies.papers.chosen_images import OVER, WHERE, ChosenImages, Where, choose, require_over
 from fairgate.studies.papers.contract import (
     ResampledNumber,
     Study,
@@ -76,6 +77,8 @@ class ImageEditingStudy(Study):
         description="The reader's prompt for a group, GROUP=PROMPT; repeat.",
     )
     attribute: str = Field("gender", description="What the reader perceives, an attribute of the release.")
+    over: tuple[str, ...] = Field((), description=OVER)
+    where: Where = Field({}, description=WHERE)
     words: Annotated[dict[str, tuple[str, ...]], Typed(_classes)] = Field(
         {"high-paid": ("doctor", "CEO"), "low-paid": ("dishwasher-worker", "fastfood-worker")},
         description="A class of words, CLASS=WORD,WORD; repeat. Default: the paper's two.",
@@ -109,6 +112,7 @@ class ImageEditingStudy(Study):
     def _required(self, release: Dataset) -> Self:
         """With labels by the names that the release gives its groups. Raises DatasetError or SettingsError."""
         labels = edited_faces.required_labels(release, self.attribute, self.label, "GROUP=PROMPT")
+        require_over(self.attribute, self.over)
         words = [word for several in self.words.values() for word in several]
         if not words or len(set(words)) < len(words):
             raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
@@ -116,7 +120,7 @@ class ImageEditingStudy(Study):
         return self.model_copy(update={"label": labels})
 
     def _run(self, place: StudyPlace, release: Dataset) -> StudyContents:
-        chosen = edited_faces.choose(release, self.images, self.seed)
+        chosen = choose(release, self.images, self.seed, over=self.over, where=self.where)
         model: EditingModel = place.opened(self.model, self.model, chosen, "edit")
         prompts = {word: self._prompt(word) for several in self.words.values() for word in several}
         require_told_apart(model, "words", prompts, f"--model {self.model}")
@@ -152,11 +156,13 @@ class ImageEditingStudy(Study):
             notes=notes,
         )
 
-    def _recorded(self, chosen: edited_faces.ChosenImages) -> dict[str, str | int | float | list[str]]:
+    def _recorded(self, chosen: ChosenImages) -> dict[str, str | int | float | list[str]]:
         return {
             "template": self.template,
             **{f"words, {name}": list(several) for name, several in self.words.items()},
             "strengths": [f"{strength:g}" for strength in self.strength],
+            **({"over": list(self.over)} if self.over else {}),
+            **{f"only of {attribute}": list(groups) for attribute, groups in self.where.items()},
             "images of a group": [f"{name}: {n}" for name, n in _counts(chosen).items()],
             "steps": self.steps,
             "guidance": self.guidance,
@@ -175,7 +181,7 @@ class ImageEditingStudy(Study):
         reader = place.opened(self.reader, self.reader, source, "log_probabilities", option="--reader")
         return cast(LabelModel, reader)
 
-    def _reader(self, place: StudyPlace, chosen: edited_faces.ChosenImages) -> LabelModel:
+    def _reader(self, place: StudyPlace, chosen: ChosenImages) -> LabelModel:
         """The model that perceives, checked. Raises ModelError."""
         reader = self._opened_reader(place, chosen)
         if self.reader_fingerprint not in (None, reader.fingerprint):
@@ -189,9 +195,7 @@ class ImageEditingStudy(Study):
         require_told_apart(reader, "labels", texts, f"--reader {self.reader}")
         return reader
 
-    def _measured(
-        self, place: StudyPlace, model: EditingModel, chosen: edited_faces.ChosenImages
-    ) -> edited_faces.FoundEdits:
+    def _measured(self, place: StudyPlace, model: EditingModel, chosen: ChosenImages) -> edited_faces.FoundEdits:
         weights = edited_faces.weights_of(len(chosen), self.draws, self.seed, "all")
         before = self._seen(place, chosen)
         done = self.label, self.attribute, self.words, self.strength, self.aligned
@@ -238,17 +242,17 @@ class ImageEditingStudy(Study):
         return ResampledNumber(edited_faces.angle(face, self.skin), drawn, images), face
 
 
-def _counts(chosen: edited_faces.ChosenImages) -> dict[str, int]:
+def _counts(chosen: ChosenImages) -> dict[str, int]:
     return dict(zip(chosen.names, np.bincount(chosen.groups, minlength=len(chosen.names)).tolist(), strict=True))
 
 
-def _fewer(chosen: edited_faces.ChosenImages, images: int) -> list[str]:
+def _fewer(chosen: ChosenImages, images: int) -> list[str]:
     """A note on groups with fewer images than `--images` says."""
     few = [f"{name} {n}" for name, n in _counts(chosen).items() if n < images]
     return [f"{images} images of every group are wanted, and the release has fewer: {', '.join(few)}."] * bool(few)
 
 
-def _first(blobs: Sequence[bytes], chosen: edited_faces.ChosenImages) -> list[bytes]:
+def _first(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
     """The pictures that a sheet shows, of every group; of the others nothing."""
     shown = {
         row for code in range(len(chosen.names)) for row in np.flatnonzero(chosen.groups == code)[: edited_faces.SHOWN]

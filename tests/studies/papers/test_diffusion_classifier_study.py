@@ -120,6 +120,21 @@ def test_every_race_counts_alike_in_the_row_of_a_gender(
     assert {one["name"]: one["y"][0] for one in figure["series"]}["Male"] == pytest.approx(found["value"])
 
 
+def test_groups_are_those_of_over_and_only_people_of_where_are_classified(
+    toy_of_pairs: tuple[Toy, np.ndarray],
+) -> None:
+    toy, scores = toy_of_pairs
+    head, *lines = (toy.root / "pairs.csv").read_text(encoding="utf-8").splitlines()
+    light = [line for line in lines if ",light-" in line]  # a table has the images that are asked for, and no other
+    (toy.root / "pairs.csv").write_text("\n".join([head, *light]), encoding="utf-8")
+    record, _ = study(toy, "--over", "gender", "--where", "skin_tone=light")
+    own = np.array([(tone, gender) == ("light", "male") for _, _, tone, gender in members(40)])
+    found = table(record, "association")
+    assert set(found) == {"male", "female", "male less female"}
+    assert found["male"]["value"] == pytest.approx(pair_choices(-scores[own, :2], -scores[own, 2:4]).mean())
+    assert found["male"]["n"] == own.sum()
+
+
 def test_pictures_are_sorted_by_the_papers_pair_where_it_is_in_the_lists() -> None:
     def pair(**options: Any) -> tuple[str, str]:
         return DiffusionClassifierStudy(model={}, data="toy", **options).sorted_by

@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 
 from fairgate.data import open_dataset, write_dataset
 from fairgate.formulas.metrics import average_face, fitzpatrick_type, individual_typology_angle, skin_mask
-from fairgate.ground.errors import MetricError
+from fairgate.ground.errors import DatasetError, MetricError
 from fairgate.interfaces.cli.main import app
 from fairgate.models.registry import FAMILIES
+from fairgate.studies.papers.chosen_images import choose
 from fairgate.studies.papers.contract import ResampledNumber
-from fairgate.studies.papers.edited_faces import average, choose, labels_of
+from fairgate.studies.papers.edited_faces import average, labels_of
 from fairgate.studies.papers.image_editing import ImageEditingStudy
 
 LABELS = ("--label", "male=a male person", "--label", "female=a female person")
@@ -133,6 +134,9 @@ def test_pictures_that_are_not_aligned_have_no_average_face_and_the_table_says_w
         (("--crop", "0.5,0,0.5,1"), "no part of a picture"),
         (("--label", "male"), "no NAME=TEXT"),
         (("--words", "doctor"), "--words high-paid=doctor,CEO"),
+        (("--over", "skin_tone"), "'gender', which is compared, is not among"),
+        (("--where", "skin_tone=lihgt"), r"no group 'lihgt' of 'skin_tone'.*did you mean 'light'"),
+        (("--where", "age=old"), "does not record 'age'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(painted: Toy, more: tuple[str, ...], wanted: str) -> None:
@@ -162,6 +166,24 @@ def test_combinations_that_nobody_is_of_are_no_groups_of_edits(toy: Toy) -> None
     chosen = choose(open_dataset("some", toy.root / "datasets"), 5, 0)
     assert chosen.names == ["light × male", "light × female", "dark × female"]
     assert np.bincount(chosen.groups).tolist() == [5, 5, 5]
+
+
+def test_groups_are_those_of_over_and_only_people_of_where_are_edited(painted: Toy) -> None:
+    record = study(painted, "planted", "--strength", "1", "--images", "6", "--over", "gender")
+    assert [row[0] for row in table(record, "reader")] == ["male", "female"]
+    assert record["settings"]["images of a group"] == ["male: 6", "female: 6"]
+    record = study(painted, "planted", "--strength", "1", "--images", "6", "--where", "skin_tone=light")
+    assert [row[0] for row in table(record, "reader")] == ["light × male", "light × female"]
+    assert record["settings"]["only of skin_tone"] == ["light"]
+
+
+def test_nobody_of_groups_that_are_never_together_is_an_error(toy: Toy) -> None:
+    release = open_dataset("toy", toy.root / "datasets")
+    men = choose(release, None, 0, where={"gender": ["male"], "skin_tone": ["dark"]})
+    assert set(men.index.attributes["gender"]) == {"male"}
+    assert men.names == ["dark × male"]
+    with pytest.raises(DatasetError, match="no image of these groups together"):
+        choose(release, None, 0, where={"gender": []})
 
 
 def test_the_same_sets_are_chosen_for_every_group(toy: Toy) -> None:
