@@ -205,9 +205,10 @@ def _p_of_mean(values: tuple[float, ...], counts: tuple[int, ...], bound: float)
     Its moment generating function is inverted along the line through its saddle point.
     """
     weight, times = np.array(values) - bound, np.array(counts, dtype=np.float64)
-    if weight.max() <= 0:
+    least = np.finfo(np.float64).tiny  # a weight that is less counts as 0: its inverse is no number
+    if weight.max() < least:
         return 1.0
-    if weight.min() >= 0:
+    if weight.min() > -least:
         return 0.0
     left, right = 1 / weight.min(), 1 / weight.max()
     low, high = left, right

@@ -48,6 +48,12 @@ def test_it_is_the_share_of_dirichlet_weights_that_bring_the_mean_below_the_boun
         assert p_mean_above(sample, bound, -1.0) == pytest.approx((means <= bound).mean(), rel=0.05)
 
 
+def test_a_bound_nearer_to_0_than_any_number_with_an_inverse_is_0() -> None:
+    for bound in (-5e-324, 5e-324):
+        assert p_mean_above(np.zeros(5), bound, -1.0) == p_mean_above(np.zeros(5), 0.0, -1.0) == 1.0
+    assert p_mean_above(np.ones(5), -5e-324, 0.0) == p_mean_above(np.ones(5), 0.0, 0.0) == 0.0
+
+
 @given(sample=sixteenths, order=st.randoms(use_true_random=False), bound=st.floats(-0.9, 0.9))
 def test_order_does_not_matter_and_less_is_never_evidence_for_more(
     sample: NDArray[np.float64], order: object, bound: float

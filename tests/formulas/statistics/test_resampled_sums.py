@@ -56,7 +56,7 @@ def test_blocks_of_sets_are_drawn_as_sets_are(monkeypatch: pytest.MonkeyPatch) -
     shared, rng = Resamples(5, 6, stream(0, "blocks")), stream(0, "blocks")
     unit, counts = blocks_of(5, rng, 3), set_counts(3, 6, rng)
     np.testing.assert_array_equal(shared.rows(5, 6), counts[:, unit])
-    monkeypatch.setattr(resampling, "CHUNK", 8)
+    monkeypatch.setattr(resampling, "_BLOCK", 2)
     chunks = list(shared.of_blocks(5))
     assert [len(chunk) for chunk in chunks] == [2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(chunks), counts[:5])
