@@ -8,6 +8,9 @@ from .plan import Need as Need
 from .preflight import Preflight as Preflight
 from .preflight import preflight_of as preflight_of
 from .preflight import published as published
+from .recipes.social_counterfactuals import TEMPLATES as TEMPLATES
+from .recipes.social_counterfactuals import caption_set as caption_set
+from .recipes.social_counterfactuals import subjects_of as subjects_of
 from .shard_store import Ledger as Ledger
 from .shard_store import Quiet as Quiet
 from .shard_store import Watcher as Watcher
