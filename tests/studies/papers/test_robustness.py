@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from fairgate.formulas.metrics import fairness
 from fairgate.interfaces.cli.main import app
+from fairgate.records import Estimate
+from fairgate.studies.papers import robustness_tables
 from fairgate.studies.papers.robustness import published_labels
 from fairgate.studies.papers.robustness_tables import parameters_of
 
@@ -120,6 +122,23 @@ def test_parameters_are_counted_in_the_checkpoint(tmp_path: Path) -> None:
     save_file(held, tmp_path / "m.safetensors")
     assert parameters_of("open_clip:ViT-B-32@m.safetensors", tmp_path).value == pytest.approx(22e-6)
     assert parameters_of("open_clip:ViT-B-32@laion2b_e16", tmp_path).value is None
+
+
+def test_the_figure_of_size_has_a_point_for_every_model_at_its_own_size(
+    asked: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {TUNED: 0.7, BIASED: 2.1}
+    monkeypatch.setattr(robustness_tables, "parameters_of", lambda uri, _: Estimate(value=sizes[uri]))
+    code, output = study(asked, "--model", TUNED, "--model", BIASED, "--out", str(tmp_path / "out"))
+    assert code == 0, output
+    table = tables(tmp_path / "out")["fairness"]
+    figures = json.loads((tmp_path / "out" / "study.json").read_text())["figures"]
+    (size,) = (figure for figure in figures if figure["name"] == "size")
+    assert [(series["name"], series["x"]) for series in size["series"]] == [("tuned", [0.7]), ("biased", [2.1])]
+    for series in size["series"]:
+        assert [table[series["name"]][1][part] for part in ("value", "lo", "hi")] == [
+            *(series["y"] + series["lo"] + series["hi"]),
+        ]
 
 
 def test_labels_that_a_model_cannot_tell_apart_are_noted(asked: Toy, tmp_path: Path) -> None:

@@ -134,6 +134,18 @@ def test_the_strength_of_a_word_is_its_place_in_the_vocabulary(
     assert found == pytest.approx(dict(zip(CAPTIONS, expected, strict=True)))
 
 
+def test_figure_5_of_every_model_has_the_named_words_with_the_plant_in_them(
+    study: tuple[StudyRecord, Path, str],
+) -> None:
+    """Without `--show`, *base*, which has no plant, would choose the words."""
+    figures = {figure.name: figure for figure in study[0].figures}
+    for name in ("base", "planted"):
+        assert [series.name for series in figures[f"intersections-{name}"].series] == ["nurse"]
+    (nurse,) = figures["intersections-planted"].series
+    numbers = dict(zip(nurse.x, nurse.y, strict=True))
+    assert max(numbers, key=numbers.__getitem__) == "dark × female"
+
+
 def test_every_table_figure_and_sheet_is_a_file(study: tuple[StudyRecord, Path, str]) -> None:
     record, out, _ = study
     page = (out / "study.html").read_text(encoding="utf-8")
