@@ -5,6 +5,7 @@ from fairgate.ground.pixels import require_bounded as require_bounded
 
 from .caption_streams import CaptionFile as CaptionFile
 from .caption_streams import caption_files as caption_files
+from .card import CELL as CELL
 from .card import contact_sheet as contact_sheet
 from .card import picture_rows as picture_rows
 from .coco import AnnotatedImage as AnnotatedImage

@@ -165,39 +165,51 @@ def contact_sheet(dataset: Dataset, per_subject: int = 3) -> Image:
     return picture_rows([(f"{subject}\n{set_id}", [data for _, data in images[set_id]]) for subject, set_id in shown])
 
 
-def picture_rows(rows: Sequence[tuple[str, Sequence[bytes]]]) -> Image:
+def picture_rows(rows: Sequence[tuple[str, Sequence[bytes]]], heads: Sequence[str] = (), longest: int = CELL) -> Image:
     """A sheet with a row of encoded pictures under each label, of up to three lines; at most 200 rows of 32 pictures.
 
-    A picture that cannot be decoded is a red cell.
+    `heads` are written above the columns, in up to two lines, and pictures that have them are framed. Pictures are
+    scaled down to `longest` pixels, and letters are scaled like them. A picture that cannot be decoded is a red cell.
     """
     import PIL.Image
     import PIL.ImageDraw
+    import PIL.ImageFont
 
-    shown = rows[:MOST_ROWS]
+    shown, scale = rows[:MOST_ROWS], longest / CELL
+    margin, label, font = round(_MARGIN * scale), round(_LABEL * scale), PIL.ImageFont.load_default(10 * scale)
     columns = min(MOST_COLUMNS, max((len(pictures) for _, pictures in shown), default=0))
-    pitch = CELL + _MARGIN
-    size = (_LABEL + columns * pitch + _MARGIN, len(shown) * pitch + _MARGIN)
+    pitch, above = longest + margin, round(30 * scale) if heads else 0
+    size = (label + columns * pitch + margin, above + len(shown) * pitch + margin)
     sheet = PIL.Image.new("RGB", size, "white")
     pen = PIL.ImageDraw.Draw(sheet)
-    for row, (label, pictures) in enumerate(shown):
-        top = _MARGIN + row * pitch
-        plain = label.replace(" × ", ", ").encode("ascii", "replace").decode()
-        lines = [line[:28] for line in plain.split("\n")[:3]]
-        pen.text((_MARGIN, top), "\n".join(lines), fill="black")
+    for column, head in enumerate(heads[:columns]):
+        pen.text((label + column * pitch, margin), _plain(head, 22, 2), fill="black", font=font)
+    for row, (name, pictures) in enumerate(shown):
+        top = above + margin + row * pitch
+        pen.text((margin, top), _plain(name, 28, 3), fill="black", font=font)
         for column, data in enumerate(pictures[:columns]):
-            sheet.paste(_shown(data), (_LABEL + column * pitch, top))
+            picture, left = _shown(data, longest), label + column * pitch
+            sheet.paste(picture, (left, top))
+            if heads:
+                pen.rectangle((left - 1, top - 1, left + picture.width, top + picture.height), outline="black")
     return sheet
 
 
-def _shown(data: bytes) -> Image:
+def _plain(text: str, letters: int, lines: int) -> str:
+    """Some lines of a label, in the letters that the font has."""
+    plain = text.replace(" × ", ", ").encode("ascii", "replace").decode()
+    return "\n".join(line[:letters] for line in plain.split("\n")[:lines])
+
+
+def _shown(data: bytes, longest: int) -> Image:
     import PIL.Image
 
     try:
         picture = decode(data)
     except UnreadableImage:
-        return PIL.Image.new("RGB", (CELL, CELL), "red")
+        return PIL.Image.new("RGB", (longest, longest), "red")
     picture = picture.convert("RGB")
-    if (times := CELL // max(picture.size)) > 1:  # tiny models paint tiny pictures: shown in blocks, as they are
+    if (times := longest // max(picture.size)) > 1:  # tiny models paint tiny pictures: shown in blocks, as they are
         return picture.resize((picture.width * times, picture.height * times), PIL.Image.Resampling.NEAREST)
-    picture.thumbnail((CELL, CELL))
+    picture.thumbnail((longest, longest))
     return picture

@@ -230,7 +230,7 @@ class ResampledNumber:
         """With its 95% percentile interval, or the reason for none: `alike` if the resamples never differ."""
         known = self.draws[np.isfinite(self.draws)]
         if not np.isfinite(self.value):
-            return Estimate(value=None, n=self.n, why=self.why or "no skin was found in the average face")
+            return Estimate(value=None, n=self.n, why=self.why or "under 5% skin in the average face, or bluish")
         if known.size < len(self.draws) or not known.size:
             return Estimate(value=self.value, n=self.n, why="no interval: some resamples have no number")
         lo, hi = np.quantile(known, [0.025, 0.975])

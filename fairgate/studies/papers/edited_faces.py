@@ -22,7 +22,7 @@ from fairgate.studies.papers.contract import ResampledNumber
 SHOWN = 10
 """Pictures of a row of a sheet."""
 FACE = 128
-"""Pixels of an average face's longer side: its angle is of means, and a resample is an average of its own."""
+"""Pixels of the longer side of an average of pictures that are not aligned, of which nothing is measured."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,10 @@ class SeenPictures:
 
 
 def faces_of(
-    source: ImageSource, crop: Sequence[float] | None, rule: Any
+    source: ImageSource, crop: Sequence[float] | None, rule: Any, longest: int | None = None
 ) -> tuple[Floats, NDArray[np.uint8], list[bytes]]:
-    """Angles (images,), faces (images, h, w, 3) of one size, and the PNG of every picture."""
+    """Angles (images,), faces (images, h, w, 3), and the PNG of every picture. Faces have the size of the first, scaled
+    down to `longest` pixels."""
     angles = np.full(len(source), np.nan)
     faces: list[Any] = [None] * len(source)
     blobs: list[bytes] = [b""] * len(source)
@@ -50,16 +51,16 @@ def faces_of(
                 picture = cropped(picture, crop)
             pixels = np.asarray(picture)
             angles[row] = individual_typology_angle(pixels, skin_mask(pixels, rule=rule)).degrees
-            scale = min(1.0, FACE / max(picture.size))
+            scale = 1.0 if longest is None else min(1.0, longest / max(picture.size))
             size = size or (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
             faces[row] = np.asarray(picture.resize(size))
             blobs[row] = data
     return angles, np.stack(faces), blobs
 
 
-def average(faces: NDArray[np.uint8], weights: Floats) -> NDArray[np.uint8]:
+def average(faces: NDArray[Any], weights: Floats) -> NDArray[np.uint8]:
     """The weighted mean of faces (images, h, w, 3), rounded to 8 bits; of equal weights, `metrics.average_face`."""
-    mean = np.tensordot(weights / weights.sum(), faces.astype(np.float64), axes=1)
+    mean = np.tensordot(weights / weights.sum(), faces.astype(np.float64, copy=False), axes=1)
     return np.floor(mean + 0.5).astype(np.uint8)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
-from fairgate.data import picture_rows
+from fairgate.data import CELL, picture_rows
 from fairgate.formulas.metrics import fitzpatrick_type
 from fairgate.ground.png import png_of
 from fairgate.ground.text import slug
@@ -61,6 +62,35 @@ def main_table(edits: FoundEdits) -> StudyTable:
         columns=["group", "words", *_strength_columns(edits, "flips"), *_strength_columns(edits, "ITA change")],
         rows=rows,
         note="ITA in degrees, after less before: above 0 the average face is lighter.",
+    )
+
+
+def means_table(edits: FoundEdits) -> StudyTable:
+    """Of every attribute's group, and of all: the mean of its crossed groups, each alike."""
+    chosen, kinds = edits.chosen, [(kind, [kind]) for kind in edits.words]
+    groups = [of for by_group in chosen.by_attribute.values() for of in by_group.items()]
+    rows: list[list[StudyCell]] = []
+    for (group, codes), (name, several) in product(
+        [*groups, ("all", range(len(chosen.names)))], [*kinds, ("all", list(edits.words))]
+    ):
+        images = sum(edits.originals[code].n for code in codes)
+        cells = [
+            mean_of([numbers[key] for key in product(several, strengths, codes)])
+            for numbers, strengths in (
+                *((edits.flips, [strength]) for strength in edits.strengths),
+                *((edits.lighter, [strength]) for strength in edits.strengths),
+                (edits.lighter, edits.strengths),
+            )
+        ]
+        rows.append([group, name, *(replace(cell, n=images).estimate() for cell in cells)])
+    columns = [*_strength_columns(edits, "flips"), *_strength_columns(edits, "ITA change"), "ITA change, all"]
+    return StudyTable(
+        name="means",
+        title="Means of the edits of each attribute's groups",
+        source="section 4.2.1",
+        columns=["group", "words", *columns],
+        rows=rows,
+        note="Every crossed group counts alike, whatever its size.",
     )
 
 
@@ -166,14 +196,15 @@ def sheets(edits: FoundEdits) -> Iterator[tuple[StudyPicture, bytes]]:
     for code, name in enumerate(names):
         faces = [edits.faces[code], *(edits.faces[*column, code] for column in columns)]
         rows.append((name, [png_of(Image.fromarray(face)) for face in faces]))
-    order = ", ".join(["original", *(f"{kind} {strength:g}" for kind, strength in columns)])
+    heads = ["original", *(f"{kind}\nat {strength:g}" for kind, strength in columns)]
     averages = StudyPicture(
         name="average-faces",
-        title=f"Average faces; columns: {order}",
+        title="Average faces of the originals, and of their edits by class of words and strength",
         source="figures 12 to 15",
         alt="A row of average faces for every group, the originals first",
     )
-    yield averages, png_of(picture_rows(rows), optimize=True)
+    longest = max(CELL, *(max(face.shape[:2]) for face in edits.faces.values()))
+    yield averages, png_of(picture_rows(rows, heads, longest), optimize=True)
     for code, name in enumerate(names):
         own = np.flatnonzero(edits.chosen.groups == code)[:SHOWN]
         shown = [("original", [edits.before.shown[at] for at in own])]

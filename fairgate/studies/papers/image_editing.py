@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Annotated, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +146,7 @@ class ImageEditingStudy(Study):
             tables=[
                 editing_tables.reader_table(edits),
                 editing_tables.main_table(edits),
+                editing_tables.means_table(edits),
                 editing_tables.words_table(edits),
                 editing_tables.originals_table(edits),
                 editing_tables.edited_table(edits),
@@ -223,19 +224,20 @@ class ImageEditingStudy(Study):
         return edits
 
     def _seen(self, place: StudyPlace, source: ImageSource) -> edited_faces.SeenPictures:
-        angles, faces, blobs = edited_faces.faces_of(source, self.crop, self.skin)
+        angles, faces, blobs = edited_faces.faces_of(
+            source, self.crop, self.skin, None if self.aligned else edited_faces.FACE
+        )
         log_p = self._opened_reader(place, source).log_probabilities(list(self.label.values()))
         perceived = np.array(list(self.label), dtype=object)[log_p.argmax(axis=1)]
         return edited_faces.SeenPictures(perceived, angles, faces, blobs)
 
-    def _angles(
-        self, faces: NDArray[np.uint8], weights: Floats, images: int
-    ) -> tuple[ResampledNumber, NDArray[np.uint8]]:
+    def _angles(self, faces: NDArray[Any], weights: Floats, images: int) -> tuple[ResampledNumber, NDArray[np.uint8]]:
         """The angle of an average face of so many images, or of their edits, with its resamples, and the face."""
         face = edited_faces.average(faces, np.ones(len(faces)))
         if not self.aligned:
             nothing = np.full(len(weights), np.nan)
             return ResampledNumber(np.nan, nothing, images, "the pictures are not said to be aligned (--aligned)"), face
+        faces = faces.astype(np.float64)  # once, and not for every resample
         drawn = np.array(
             [edited_faces.angle(edited_faces.average(faces, drawn_weights), self.skin) for drawn_weights in weights]
         )

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from model_world import Pictures, encoded
 from painted_models import FAMILIES as PAINTED
+from PIL import Image
 from toy_repository import Toy, rows
 from typer.testing import CliRunner
 
-from fairgate.data import open_dataset, write_dataset
+from fairgate.data import open_dataset, picture_rows, write_dataset
 from fairgate.formulas.metrics import average_face, fitzpatrick_type, individual_typology_angle, skin_mask
 from fairgate.ground.errors import DatasetError, MetricError
 from fairgate.interfaces.cli.main import app
 from fairgate.models.registry import FAMILIES
 from fairgate.studies.papers.chosen_images import choose
 from fairgate.studies.papers.contract import ResampledNumber
-from fairgate.studies.papers.edited_faces import average, labels_of
+from fairgate.studies.papers.edited_faces import FoundEdits, average, faces_of, labels_of
+from fairgate.studies.papers.editing_tables import means_table
 from fairgate.studies.papers.image_editing import ImageEditingStudy
 
 LABELS = ("--label", "male=a male person", "--label", "female=a female person")
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "ita.json").read_text())
+GOLDEN_FOLDER = Path(__file__).parents[2] / "golden"
+GOLDEN = json.loads((GOLDEN_FOLDER / "ita.json").read_text())
 
 
 @pytest.fixture
@@ -121,6 +126,57 @@ def test_pictures_that_are_not_aligned_have_no_average_face_and_the_table_says_w
         assert "--aligned" in row[1]["why"]
         assert row[2] == "–"
     assert not [figure for figure in record["figures"] if figure["name"].startswith("skin")]
+
+
+def test_means_of_the_published_changes_are_the_means_of_section_4_2_1() -> None:
+    tables = json.loads((GOLDEN_FOLDER / "paper_tables.json").read_text())["saravanan_delta_published"]
+    means: dict[str, dict[tuple[str, str], list[float]]] = {}
+    for data, groups in (("CFD", ("BM", "BF", "WM", "WF")), ("SD", ("AAM", "AAW", "CM", "CW"))):
+        numbers = {
+            (kind, strength, code): ResampledNumber(change, np.zeros(2), 25)
+            for code, group in enumerate(groups)
+            for kind, changes in zip(("low", "high"), tables[f"{data} {group}"], strict=True)
+            for strength, change in zip((0.6, 0.8, 1.0), changes, strict=True)
+        }
+        chosen = SimpleNamespace(names=list(groups), by_attribute={"race": {"black": [0, 1], "white": [2, 3]}})
+        edits = SimpleNamespace(chosen=chosen, words={"low": ("a", "b"), "high": ("c", "d")}, strengths=(0.6, 0.8, 1.0))
+        edits.flips, edits.lighter = numbers, numbers
+        edits.originals = dict.fromkeys(range(4), ResampledNumber(0.0, np.zeros(2), 25))
+        rows: list[list[Any]] = means_table(cast(FoundEdits, edits)).rows
+        means[data] = {(row[0], row[1]): [cell.value for cell in row[5:]] for row in rows}
+        assert {row[0]: row[-1].n for row in rows} == {"black": 50, "white": 50, "all": 100}
+    for data, of_all, of_black, at_06, at_10, high, low in (
+        ("CFD", 4.51, 12.02, 1.13, 29.34, 17.48, 6.79),  # the text has 6.04, which its own table 1 does not give
+        ("SD", 6.85, 10.16, 10.33, 17.45, 14.40, 8.61),
+    ):
+        found = means[data]
+        black = found["black", "all"]
+        measured = [
+            found["all", "all"][3],
+            black[3],
+            black[0],
+            black[2],
+            found["all", "high"][2],
+            found["all", "low"][2],
+        ]
+        np.testing.assert_allclose(measured, [of_all, of_black, at_06, at_10, high, low], atol=0.011)
+
+
+def test_average_faces_are_measured_and_drawn_at_full_size_under_heads_that_name_their_columns() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (300, 200, 3), dtype=np.uint8)
+    source = Pictures([encoded(Image.fromarray(pixels))])
+    (_, (face,), _), (_, (small,), _) = (faces_of(source, None, "hue", longest) for longest in (None, 128))
+    assert np.array_equal(face, pixels)
+    assert small.shape == (128, 85, 3)
+    plain, headed = (
+        picture_rows([("light", source.blobs * 2)], heads, 300) for heads in ((), ("original", "high\n0.6"))
+    )
+    assert plain.width == headed.width
+    left, top = headed.width - 14 - 2 * 314, headed.height - 314
+    drawn = np.asarray(headed)
+    assert np.array_equal(drawn[top : top + 300, left : left + 200], pixels)
+    assert not drawn[top - 1, left - 1].any()  # the frame
+    assert (drawn[: headed.height - plain.height, left:] < 128).any()  # the heads
 
 
 @pytest.mark.parametrize(
