@@ -61,5 +61,7 @@ from .rows import MEMBER as MEMBER
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
 from .rows import skeleton as skeleton
+from .subset import rows_of_groups as rows_of_groups
+from .subset import write_subset as write_subset
 from .tar_rows import TarHeader as TarHeader
 from .verify import Problem as Problem

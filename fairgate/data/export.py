@@ -83,7 +83,7 @@ def _to_webdataset(dataset: Dataset, folder: Path, progress: Progress | None) ->
     archive: tarfile.TarFile | None = None
     files, last = 0, None
     try:
-        for number, (picture, row) in enumerate(_rows(dataset), start=1):
+        for number, (picture, row) in enumerate(stored_rows(dataset), start=1):
             full = archive is not None and archive.offset > ARCHIVE_BYTES and row["set_id"] != last
             if archive is None or full:
                 if archive is not None:
@@ -118,7 +118,7 @@ def _to_csv(dataset: Dataset, folder: Path, progress: Progress | None) -> Export
     split_folder.mkdir()
     with (split_folder / "metadata.csv").open("w", newline="", encoding="utf-8") as handle:
         writer: Any = None
-        for number, (picture, row) in enumerate(_rows(dataset), start=1):
+        for number, (picture, row) in enumerate(stored_rows(dataset), start=1):
             fields = {column: row[column] for column in row if not (by_path and column == "path")}
             if picture is not None:
                 name = str(row["path"]) if by_path else f"{number:08d}.{_ending(opened(picture).format or 'img')}"
@@ -142,7 +142,7 @@ def _to_csv(dataset: Dataset, folder: Path, progress: Progress | None) -> Export
 _WRITERS: Final = {"hf": _to_hf, "webdataset": _to_webdataset, "csv": _to_csv}
 
 
-def _rows(dataset: Dataset) -> Iterator[tuple[bytes | None, dict[str, object]]]:
+def stored_rows(dataset: Dataset) -> Iterator[tuple[bytes | None, dict[str, object]]]:
     """(encoded picture, or None in a release without pictures; other columns) of every row in stored order."""
     for shard in dataset.manifest.shards:
         parquet = dataset.parquet(shard)

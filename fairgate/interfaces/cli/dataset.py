@@ -14,7 +14,7 @@ from fairgate.gate import baselines
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import FOUND, friendly, progress_line, write_png
-from fairgate.interfaces.cli.dataset_import import describe, get, import_
+from fairgate.interfaces.cli.dataset_import import describe, get, groups_by_attribute, import_
 
 dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, import and write datasets.")
 
@@ -97,6 +97,24 @@ def export(
     if done.note:
         typer.echo(done.note, err=True)
     typer.echo(f"{dataset.manifest.ref}: {done.rows:,} rows in {done.files:,} file(s), written to {to}")
+
+
+@dataset_app.command()
+def subset(
+    name: Name,
+    new: Annotated[str, typer.Argument(help="Name of the new dataset.")],
+    where: Annotated[
+        list[str], typer.Option(help="Groups that are kept, `race=Black,White`; repeat for another attribute.")
+    ],
+    version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
+    root: options.Releases = data.FOLDER,
+) -> None:
+    """Write a release of some groups of another one."""
+    manifest = data.write_subset(
+        data.open_dataset(name, root), new, groups_by_attribute(where), root=root, version=version
+    )
+    describe(manifest)
+    typer.echo(f"written as {root / manifest.name / manifest.version}")
 
 
 @dataset_app.command()

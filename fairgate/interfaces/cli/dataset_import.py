@@ -79,7 +79,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     if not preview:
         data.refuse_existing(root / name / version)
     columns = data.ImportColumns(
-        _attributes(attribute or []), subject, subject_column, image_column, set_column, member_column, cluster
+        groups_by_attribute(attribute or []), subject, subject_column, image_column, set_column, member_column, cluster
     )
     plan = data.plan_import(labels, images, columns, data.ColumnGrouping.parse(bin or (), merge or ()))
     notes = [f"{plan.rows.table.name}: {what.replace('_', ' ')} {note}" for what, note in plan.notes.items()]
@@ -102,7 +102,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     typer.echo(f"next: fairgate suite new {manifest.name} --dataset {manifest.name} --model URI")
 
 
-def _attributes(given: list[str]) -> dict[str, list[str]]:
+def groups_by_attribute(given: list[str]) -> dict[str, list[str]]:
     """`gender=Male,Female` or `gender` (groups as found in the file)."""
     attributes: dict[str, list[str]] = {}
     for option in given:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import CROSS, Dataset, Index
-from fairgate.ground.errors import DatasetError, SettingsError, suggestion
+from fairgate.data import CROSS, Dataset, Index, rows_of_groups
+from fairgate.ground.errors import SettingsError
 from fairgate.ground.hashing import digest
 from fairgate.ground.randomness import stream
 from fairgate.probes import taken_rows
@@ -94,7 +94,7 @@ def choose(
     """`images` of every group at random (None: all), the same sets for all groups where a release has counterfactual
     sets. Raises DatasetError for an attribute or a group that the release lacks, and where nobody is left."""
     attributes = list(dict.fromkeys(over)) or list(release.manifest.attributes)
-    kept = _kept(release, where or {})
+    kept = rows_of_groups(release, where or {})
     crossed, every = release.index.codes(attributes)
     present, codes = np.unique(crossed[kept], return_inverse=True)
     names = [every[code] for code in present.tolist()]
@@ -105,27 +105,6 @@ def choose(
     order = np.argsort([drawn[set_id] for set_id in set_ids], kind="stable")
     places = np.sort(np.concatenate([order[codes[order] == code][:images] for code in range(len(names))]))
     return ChosenImages(release, kept[places], codes[places], names, attributes)
-
-
-def _kept(release: Dataset, where: Mapping[str, Sequence[str]]) -> NDArray[np.int64]:
-    """Rows of the groups that are named. Raises DatasetError."""
-    kept = np.ones(len(release.index), dtype=np.bool_)
-    for attribute, groups in where.items():
-        codes, known = release.index.codes(attribute)
-        if unknown := [group for group in groups if group not in known]:
-            raise DatasetError(
-                f"the release has no group '{unknown[0]}' of '{attribute}'.",
-                where=f"--where {attribute}={','.join(groups)}",
-                remedy=suggestion(unknown[0], known, f"recorded: {', '.join(known)}"),
-            )
-        kept &= np.isin(codes, [known.index(group) for group in groups])
-    if not kept.any():
-        raise DatasetError(
-            "the release has no image of these groups together.",
-            where=" ".join(f"--where {attribute}={','.join(groups)}" for attribute, groups in where.items()),
-            remedy="name groups that it has images of (`fairgate dataset show NAME`)",
-        )
-    return np.flatnonzero(kept)
 
 
 def require_over(attribute: str, over: Sequence[str]) -> None:

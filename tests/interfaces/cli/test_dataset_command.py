@@ -197,3 +197,31 @@ def test_export_writes_a_folder_and_says_what_a_reader_should_know(run, root, tm
     assert ("CSV has no column types" in result.stderr) == (kind == "csv")
     again = run("export", "people", "--to", f"{kind}:{tmp_path / 'out'}", "--root", root)
     assert again.exit_code == 4
+
+
+def test_a_subset_has_the_rows_of_its_groups_and_says_what_it_is_of(run, tmp_path):
+    write_dataset(
+        tmp_path / "jobs" / "v1",
+        _rows(),
+        name="jobs",
+        version="v1",
+        attributes={"gender": ["man", "woman"]},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=True,
+    )
+    done = run("subset", "jobs", "women", "--where", "gender=woman", "--root", tmp_path)
+    assert done.exit_code == 0, done.output
+    whole, women = open_dataset("jobs", tmp_path), open_dataset("women", tmp_path)
+    assert not women.verify()
+    assert women.manifest.attributes == {"gender": ["woman"]}
+    assert not women.manifest.counterfactual
+    assert women.manifest.recipe == {"kind": "subset", "of": "jobs@v1", "where": {"gender": ["woman"]}}
+    assert women.manifest.lineage["subset of"] == f"jobs@v1 {whole.manifest.fingerprint}"
+    ids = list(women.index.set_id)
+    assert ids == ["set-0", "set-1", "set-2"]
+    assert [women.images_of(ids)[one] for one in ids] == [whole.images_of(ids)[one][1:] for one in ids]
+    again = run("subset", "jobs", "women", "--where", "gender=woman", "--root", tmp_path)
+    assert again.exit_code == 4
+    assert run("subset", "jobs", "others", "--where", "gender=women", "--root", tmp_path).exit_code == 4
+    assert not (tmp_path / "others").exists()
