@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_repository import Toy, toy_repository
+from toy_repository import GENDERS, TONES, Toy, rows, toy_repository
 from typer.testing import CliRunner
 
 from fairgate import gate
@@ -17,8 +17,10 @@ from fairgate.data import open_dataset, write_dataset
 from fairgate.formulas.metrics import max_skew_at_k, max_skew_within
 from fairgate.ground.errors import DatasetError
 from fairgate.interfaces.cli.main import app
+from fairgate.records import Estimate
 from fairgate.studies.papers.attribute_pairs import AttributePair
-from fairgate.studies.papers.intersections import neutral_caption, neutral_captions
+from fairgate.studies.papers.contract import StudyPlace
+from fairgate.studies.papers.intersections import IntersectionsStudy, neutral_caption, neutral_captions
 from fairgate.suites import resolve
 
 TUNED, BIASED = ("scores:tuned.csv?values=logit", "scores:biased.csv?values=logit")
@@ -112,6 +114,32 @@ def test_each_figure_names_its_axes_and_chance_is_next_to_skew(found: dict[str, 
     assert [len(one["y"]) for one in boxes["series"]] == [2, 2]
     assert "(nats)" in boxes["y_label"]
     assert "a fair ranker, median" in figures["within-gender-toy-skin-tone-gender-figure"]["reference"]
+
+
+def test_figure_5_has_a_box_over_subjects_for_every_pair_of_attributes(toy: Toy) -> None:
+    faiths = ("Hindu", "Muslim")
+    write_dataset(
+        toy.root / "datasets" / "three" / "v1",
+        ({**row, "religion": faiths[int(str(row["set_id"])[-1]) % 2]} for row in rows(40)),
+        name="three",
+        version="v1",
+        attributes={"skin_tone": TONES, "gender": GENDERS, "religion": faiths},
+        recipe={"name": "three"},
+        licence="CC0-1.0",
+        counterfactual=True,
+        notice="drawn squares",
+    )
+    searched = IntersectionsStudy(model={"biased": BIASED}, data=("three",), prompt=("{subject}",), draws=100)
+    contents = searched.run(StudyPlace(toy.root, "cpu", None, None))
+    (series,) = contents.figures[0].series
+    pairs = ("skin_tone × gender", "skin_tone × religion", "gender × religion")
+    assert len(dict.fromkeys(series.x)) == 3
+    tables = {each.name: each.rows for each in contents.tables}
+    for pair in pairs:
+        numbers = [y for x, y in zip(series.x, series.y, strict=True) if pair in str(x) and y is not None]
+        by_subject = tables[f"subjects-three-{pair.replace('_', '-').replace(' × ', '-')}"]
+        assert sorted(numbers) == sorted(row[1].value for row in by_subject if isinstance(row[1], Estimate))
+        assert len(numbers) == 2
 
 
 @pytest.mark.parametrize(
