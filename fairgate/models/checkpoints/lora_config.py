@@ -22,7 +22,7 @@ _NOTES = frozenset(
 """Of training, and of where things were: nothing that a trained adapter's answers depend on."""
 _PATTERN = re.compile(r"(?:\(\?(?::|=|!|<=|<!)|\((?!\?)|\\[.dwb]|\{\d{1,2}(?:,\d{0,2})?\}|[\w.*+?|)\[\]^$:=!-])*")
 """Expressions without flags, long repeats and what only one of the modules re and regex knows."""
-_UNLIKE = ("[[", "--", "||", "(?#")
+_UNLIKE = ("[[", "[:", "--", "||", "(?#")
 _SECONDS = 5.0
 """For all names together: an expression may be one that takes for ever."""
 

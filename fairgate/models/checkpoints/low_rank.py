@@ -6,6 +6,8 @@ norm is of each output's weights. A merged network has the parts of the plain on
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ import torch
 
 from fairgate.ground.errors import ModelError, did_you_mean, listed
 
+_LINEAR_TOO = ("timm.layers.linear", "timm.layers.conv2d_same")
+"""Modules of layers that compute as PyTorch's, with a padding of their own: peft adds a layer of the same kind."""
 _AGAIN = "save the adapter again, whole, for the model that it is used with; or merge it there, and name the result"
 
 
@@ -35,7 +39,8 @@ def merge_low_rank(model: torch.nn.Module, updates: Mapping[str, LowRank], where
     """Add every update, by the name of its layer, to the weights of a model: computed in float32, and in place.
 
     Layers: linear ones, convolutions, embeddings. Raises ModelError for a layer that there is not, that is of another
-    kind, whose weight another layer shares, or that an update does not fit; and for weights that come out as NaN.
+    kind, whose weight another layer shares, where an update that is not merged has another effect, or that an update
+    does not fit; and for weights that come out as NaN.
     """
     layers = dict(model.named_modules())
     if absent := [name for name in updates if name not in layers]:
@@ -47,11 +52,9 @@ def merge_low_rank(model: torch.nn.Module, updates: Mapping[str, LowRank], where
             raise _unfit(f"'{name}' is a {type(layer).__name__}, of which fairgate merges no update", where)
         if layer.weight.data_ptr() in shared:
             raise _unfit(f"the weight of '{name}' is another layer's too, which would change with it", where)
-        if isinstance(layers[name.rpartition(".")[0]], torch.nn.MultiheadAttention) and update.up.any():
-            fault = (
-                f"PyTorch computes '{name}' as part of one step, in which an adapter that is not merged has no effect"
-            )
-            raise _unfit(fault, where)
+        acts = update.up.any() or update.magnitude is not None
+        if acts and (reason := _differs_unmerged(layers[name.rpartition(".")[0]], name.rpartition(".")[2], layer)):
+            raise _unfit(f"an adapter of '{name}' does something else before it is merged: {reason}", where)
         merged = _merged(layer, update, f"'{name}'", where)
         if not torch.isfinite(merged).all():
             raise _unfit(f"the weight of '{name}' becomes NaN or infinite", where)
@@ -70,6 +73,28 @@ def is_adaptable(layer: torch.nn.Module) -> bool:
     if isinstance(layer, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
         return layer.groups == 1
     return isinstance(layer, torch.nn.Linear) or _is_turned(layer)
+
+
+def _differs_unmerged(parent: torch.nn.Module, name: str, layer: torch.nn.Module) -> str | None:
+    """Why peft's layer around this one gives other numbers than the merged one; None where both give the same."""
+    kinds = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+    kind = next((each for each in kinds if isinstance(layer, each)), None)
+    if kind and type(layer).forward is not kind.forward and type(layer).__module__ not in _LINEAR_TOO:
+        return f"{type(layer).__name__} is no plain {kind.__name__}"
+    if getattr(layer, "padding_mode", "zeros") != "zeros":
+        return "it does not pad with zeros"
+    taken = re.compile(rf"(?<!isinstance\()\bself\.{re.escape(name)}\.weight\b(?!\.(?:dtype|device|shape)\b)")
+    for method, function in inspect.getmembers(type(parent), inspect.isfunction):
+        if "forward" in method and taken.search(_source(function)):
+            return f"{type(parent).__name__} takes its weight alone, without what peft adds"
+    return None
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(function)
+    except OSError:  # installed without
+        return ""
 
 
 def _is_turned(layer: torch.nn.Module) -> bool:
