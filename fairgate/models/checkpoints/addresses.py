@@ -130,7 +130,7 @@ def resolve(address: str, base: Path) -> Path:
 _HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>(?!/)[\w./-]+))?")
 # weights are "model...", "diffusion_pytorch_model..."; a pipeline in one file (v1-5-pruned.safetensors) is not read
 _PATTERNS = ("*.json", "*.txt", "*.model", "*model*.safetensors")
-_PICKLED = ("dandelin/vilt-b32-finetuned-vqa", "openai/clip-vit-base-patch32")
+_PICKLED = ("dandelin/vilt-b32-finetuned-vqa", "openai/clip-vit-base-patch32", "facebook/dino-vitb16")
 """Published without safetensors but in a pull request of the hub, whose ref may move."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHORT = re.compile(r"[0-9a-f]{7,39}")
