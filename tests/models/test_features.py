@@ -23,6 +23,8 @@ from typer.testing import CliRunner
 from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.interfaces.cli.main import app
 from fairgate.models import local_paths, open_scorer, require_capability
+from fairgate.models.checkpoints import Device, find_plain, of_processor
+from fairgate.models.isolated.host import load_encoder
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from toy_repository import toy_repository
@@ -94,6 +96,26 @@ def test_features_of_any_encoder_are_pooled_by_the_library_or_the_mean_of_its_to
         np.testing.assert_allclose(found, wanted, atol=1e-5)
     with pytest.raises(ModelError, match="pool is 'cls', which is not for a beit"):
         opened("features:beit?pool=cls", pictures, tmp_path)
+
+
+def test_an_encoder_that_hides_parts_of_pictures_at_random_is_refused_until_it_hides_none(tmp_path: Path) -> None:
+    from transformers import ViTMAEConfig, ViTMAEModel
+
+    ViTMAEModel(ViTMAEConfig(**SMALL)).save_pretrained(tmp_path)
+    processor("ViTImageProcessor").save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="a vit_mae gives other features of the same picture each time"):
+        load_encoder(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "mean")
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "mask_ratio": 0.0}))
+    load_encoder(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "mean")
+
+
+def test_a_processor_that_cuts_a_picture_into_pieces_is_refused() -> None:
+    from transformers import GotOcr2ImageProcessor
+
+    cutting = GotOcr2ImageProcessor(size={"height": 8, "width": 8}, crop_to_patches=True, min_patches=4, max_patches=6)
+    with pytest.raises(ModelError, match=r"GotOcr2ImageProcessor.* makes \d pictures of one"):
+        of_processor(cutting)(Image.new("RGB", (40, 40)))
 
 
 @pytest.fixture

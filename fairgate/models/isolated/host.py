@@ -60,7 +60,7 @@ def _classifier(found: TransformersFolder, device: Device) -> tuple[Mapping[str,
     return {}, _about_pictures(model.prepare, model.outputs)
 
 
-def _encoder(found: TransformersFolder, device: Device, pool: str) -> tuple[Mapping[str, Any], Answers]:
+def load_encoder(found: TransformersFolder, device: Device, pool: str) -> tuple[Mapping[str, Any], Answers]:
     """The library's own features of pictures (`get_image_features`, or what its model pools), or all tokens' mean."""
     model, processor, _ = load_parts(class_of_task(found, "MODEL_MAPPING"), found, device, texts=False)
 
@@ -82,7 +82,21 @@ def _encoder(found: TransformersFolder, device: Device, pool: str) -> tuple[Mapp
             )
         return features.flatten(1).float().cpu().numpy()
 
-    return {}, _about_pictures(of_processor(processor), outputs)
+    prepare = of_processor(processor)
+    with scoring(device):
+        _require_repeatable(prepare, outputs, found, device)
+    return {}, _about_pictures(prepare, outputs)
+
+
+def _require_repeatable(prepare: Any, outputs: Any, found: TransformersFolder, device: Device) -> None:
+    """Raises ModelError for a model that draws at random, as one that hides parts of every picture (ViTMAE)."""
+    first, again = (outputs([prepare(picture) for picture in _noise()[:1]]) for _ in range(2))
+    if np.abs(first - again).max() > _NEAR[device.precision] * np.abs(first).max():
+        raise ModelError(
+            f"a {found.kind[:80]} gives other features of the same picture each time.",
+            where=str(found.path),
+            remedy="turn off what it draws at random: of a vit_mae, write `mask_ratio` 0 into config.json",
+        )
 
 
 def _towers(found: TransformersFolder, device: Device) -> tuple[Mapping[str, Any], Answers]:
@@ -117,7 +131,7 @@ def _seeing(found: TransformersFolder, device: Device, prompt: str) -> tuple[Map
 
 _OPENED: Mapping[str, Callable[..., tuple[Mapping[str, Any], Answers]]] = {
     "classifier": _classifier,
-    "features": _encoder,
+    "features": load_encoder,
     "hf": _towers,
     "detector": _detector,
     "vlm": _seeing,
@@ -194,10 +208,7 @@ def _features(output: Any) -> torch.Tensor:
 
 def _require_own_logits(model: Any, encoder: Encoder, found: TransformersFolder, device: Device) -> None:
     """Raises ModelError unless the library's forward pass gives the encoder's logits on some pictures and prompts."""
-    noise = np.random.default_rng(0)
-    pictures = [
-        encoder.prepare(Image.fromarray(noise.integers(0, 256, (*sides, 3), dtype=np.uint8))) for sides in _TRIED_SIDES
-    ]
+    pictures = [encoder.prepare(picture) for picture in _noise()]
     tokens = {name: value.to(device.name) for name, value in encoder.tokens(_TRIED_PROMPTS).items()}
     ids = tokens.pop("ids")
     outputs = model(input_ids=ids, pixel_values=on_device(pictures, device), **tokens)
@@ -211,6 +222,11 @@ def _require_own_logits(model: Any, encoder: Encoder, found: TransformersFolder,
     near = wanted.shape == ours.shape and np.abs(ours - wanted).max() <= _NEAR[device.precision] * np.abs(wanted).max()
     if not near:
         raise _no_towers(found, "its own logits are not those of its features: a scale times their cosine, plus a bias")
+
+
+def _noise() -> list[Image.Image]:
+    draw = np.random.default_rng(0)
+    return [Image.fromarray(draw.integers(0, 256, (*sides, 3), dtype=np.uint8)) for sides in _TRIED_SIDES]
 
 
 def _no_towers(found: TransformersFolder, reason: str) -> ModelError:
