@@ -311,8 +311,8 @@ class PartBuild:
 
 @dataclass
 class FirstShardAgain:
-    """The first shard of a part that other code of the recipe made, to be made again: if its content is the same, the
-    part's shards are taken over."""
+    """The first shard with a kept set of a part that other code of the recipe made, to be made again: if its content is
+    the same, and so is what was noted of its sets, the part's shards are taken over."""
 
     build: PartBuild
     recorded: Mapping[str, Any]
@@ -328,7 +328,7 @@ class FirstShardAgain:
         """None where more than the code has changed, or nothing is there to compare."""
         recorded = read_part(build.store.folder)
         was = recorded.get("depends_on")
-        first = next(build.store.ledgers_of(str(recorded.get("plan"))), None)
+        first = next((each for each in build.store.ledgers_of(str(recorded.get("plan"))) if each.kept_ids), None)
         if first is None or not isinstance(was, dict) or was == plan or {**was, "code": plan["code"]} != plan:
             return None
         return cls(build, recorded, first)
@@ -343,7 +343,8 @@ class FirstShardAgain:
     def add(self, _: Task, again: Ledger, __: bytes | None) -> None:
         """Compare, and take over."""
         self.finished = True
-        if (again.starts, again.content) == (self.first.starts, self.first.content):
-            kept = self.build.store.take_over(self.recorded)
+        fields = {"starts", "content", "sets"}
+        if again.model_dump_json(include=fields) == self.first.model_dump_json(include=fields):
+            kept = self.build.store.take_over(self.recorded, self.first)
             same = f"shard {again.index}, made again, is equal: the finished shards are kept ({kept:,})"
             self.build.watch.note(f"{self.build.where}: {same}")

@@ -166,17 +166,24 @@ class ShardStore:
         ledgers = map(read_ledger, sorted(self.folder.glob("shard-*.json")))
         return (ledger for ledger in ledgers if ledger is not None and plan in (None, ledger.plan))
 
-    def take_over(self, recorded: Mapping[str, Any]) -> int:
-        """Let a recorded plan's shards count as this plan's; how many. `part.json` names the code that made them."""
+    def take_over(self, recorded: Mapping[str, Any], compared: Ledger) -> int:
+        """Let a recorded plan's shards count as this plan's; how many. `part.json` names the code that made them.
+
+        Of a run that is killed here, `compared` is still the recorded plan's: the next run goes on.
+        """
         earlier = {*earlier_code(recorded), str(recorded["depends_on"].get("code"))} - {self._plan["code"]}
-        ledgers = list(self.ledgers_of(recorded["plan"]))
-        with storing(self.folder):
-            for ledger in ledgers:
-                log = shard_path(self.folder, ledger.index, "json")
-                atomic_write(log, _text(ledger.model_copy(update={"plan": self.digest})))
+        others = [ledger for ledger in self.ledgers_of(recorded["plan"]) if ledger.index != compared.index]
+        for ledger in others:
+            self._adopt(ledger)
         stocked = recorded.get("stocked", recorded.get("shards", 0))
         self.write_facts({"complete": False, "stocked": stocked, EARLIER_CODE: sorted(earlier)})
-        return len(ledgers)
+        self._adopt(compared)
+        return len(others) + 1
+
+    def _adopt(self, ledger: Ledger) -> None:
+        with storing(self.folder):
+            log = shard_path(self.folder, ledger.index, "json")
+            atomic_write(log, _text(ledger.model_copy(update={"plan": self.digest})))
 
     def write(self, ledger: Ledger, parquet: bytes | None) -> None:
         """Write a shard, then its ledger. Raises RecipeError where the disk does not take them."""

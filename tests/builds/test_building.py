@@ -201,6 +201,40 @@ def test_shards_of_earlier_code_are_set_aside_if_the_first_one_made_again_differ
     assert "earlier_code" not in read_manifest(Path("build/toys/dataset")).recipe
 
 
+@pytest.mark.parametrize("noted", ["numbers", "nothing kept"])
+def test_shards_are_kept_only_where_what_was_noted_of_kept_sets_is_equal_too(
+    noted: str, fairgate: Fairgate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fairgate("toys")
+    monkeypatch.setattr("fairgate.builds.plan.code_digest", lambda _: "other code")
+    for log in Path("build/toys").rglob("shard-*.json"):
+        said = json.loads(log.read_text())
+        for record in said["sets"]:
+            record.update({"numbers": {"likeness": 0.5}} if noted == "numbers" else {"reason": "dropped"})
+        log.write_text(json.dumps(said))
+    assert "made again, is equal" not in fairgate("toys", "--keep-equal").output
+
+
+def test_a_build_that_was_killed_while_it_kept_shards_goes_on(
+    fairgate: Fairgate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fairgate("toys", "--subject", "baker")
+    monkeypatch.setattr("fairgate.builds.plan.code_digest", lambda _: "other code")
+    files = {path: path.stat().st_mtime_ns for path in Path("build/toys").glob("*/*/shard-*.parquet")}
+    with monkeypatch.context() as killed:
+        killed.setattr("fairgate.builds.shard_store.ShardStore.write_facts", _killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            fairgate("toys", "--subject", "baker", "--keep-equal")
+    said = fairgate("toys", "--subject", "baker", "--keep-equal").output
+    assert "made again, is equal" in said
+    assert "set aside" not in said
+    assert {path: path.stat().st_mtime_ns for path in Path("build/toys").glob("*/*/shard-*.parquet")} == files
+
+
+def _killed(*_: object) -> None:
+    raise RuntimeError("killed")
+
+
 def test_shards_of_other_settings_are_not_compared(fairgate: Fairgate, folder: Path) -> None:
     fairgate("toys")
     (folder / "params.yaml").write_text("builds:\n  toys: {recipe: toy, seed: 1}\n")
