@@ -1,6 +1,7 @@
 from .attention_sharing import Mode as Mode
 from .diffusion.pipeline import StableDiffusion as StableDiffusion
 from .diffusion.schedule import quiet as quiet
+from .fairface import DlibFinder as DlibFinder
 from .offload import Offload as Offload
 from .offload import current_offload as current_offload
 from .offload import offloading as offloading

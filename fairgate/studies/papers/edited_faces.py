@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,6 @@ from fairgate.ground.errors import DatasetError, listed
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import ImageSource, decode_rgb
-from fairgate.probes import cropped
 from fairgate.studies.papers.chosen_images import ChosenImages
 from fairgate.studies.papers.contract import ResampledNumber
 
@@ -27,35 +26,56 @@ FACE = 128
 
 @dataclass(frozen=True)
 class SeenPictures:
-    """What is seen in pictures (images,): the perceived group, the angle of the skin (NaN: none), and the face."""
+    """What is seen in pictures (images,): the perceived group, the angle of the skin (NaN: none), and the
+    face, black where none was found."""
 
     perceived: NDArray[Any]
     angles: Floats
     faces: NDArray[np.uint8]
+    with_face: NDArray[np.bool_]
     shown: list[bytes] = field(default_factory=list)
 
 
+Cut = Callable[[Any], Any]
+"""The face of a decoded picture, as a picture; None where none is found."""
+
+
+def upright_faces() -> Cut:
+    """Cuts out the largest face, turned upright and centred by five landmarks (the extra `faces`). Raises ModelError
+    where that is not installed."""
+    from fairgate.models.generation import DlibFinder
+
+    finder = DlibFinder()
+
+    def cut(picture: Any) -> Any:
+        return next((face.chip for face in finder.find(picture)), None)
+
+    return cut
+
+
 def faces_of(
-    source: ImageSource, crop: Sequence[float] | None, rule: Any, longest: int | None = None
-) -> tuple[Floats, NDArray[np.uint8], list[bytes]]:
-    """Angles (images,), faces (images, h, w, 3), and the PNG of every picture. Faces have the size of the first, scaled
-    down to `longest` pixels."""
+    source: ImageSource, cut: Cut, rule: Any, longest: int | None = None
+) -> tuple[Floats, NDArray[np.uint8], NDArray[np.bool_], list[bytes]]:
+    """Angles (images,), faces (images, h, w, 3), whether one is found (images,), and the PNG of every picture. Faces
+    have the size of the first that is found, scaled down to `longest` pixels."""
     angles = np.full(len(source), np.nan)
     faces: list[Any] = [None] * len(source)
     blobs: list[bytes] = [b""] * len(source)
     size: tuple[int, int] | None = None
     for rows, batch in source.image_batches(32):
         for row, data in zip(rows.tolist(), batch, strict=True):
-            picture = decode_rgb(data, source, row)
-            if crop is not None:
-                picture = cropped(picture, crop)
+            blobs[row] = data
+            if (picture := cut(decode_rgb(data, source, row))) is None:
+                continue
             pixels = np.asarray(picture)
             angles[row] = individual_typology_angle(pixels, skin_mask(pixels, rule=rule)).degrees
             scale = 1.0 if longest is None else min(1.0, longest / max(picture.size))
             size = size or (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
             faces[row] = np.asarray(picture.resize(size))
-            blobs[row] = data
-    return angles, np.stack(faces), blobs
+    width, height = size or (1, 1)
+    missing = np.zeros((height, width, 3), dtype=np.uint8)
+    with_face = np.array([face is not None for face in faces])
+    return angles, np.stack([missing if face is None else face for face in faces]), with_face, blobs
 
 
 def average(faces: NDArray[Any], weights: Floats) -> NDArray[np.uint8]:
@@ -134,3 +154,8 @@ class FoundEdits:
     originals: dict[int, ResampledNumber] = field(default_factory=dict)
     after: dict[Key, ResampledNumber] = field(default_factory=dict)
     faces: dict[Key | int, NDArray[np.uint8]] = field(default_factory=dict)
+
+    @property
+    def without_face(self) -> int:
+        """Originals and edits in which no face was found."""
+        return sum(int((~pictures.with_face).sum()) for pictures in (self.before, *self.edits.values()))

@@ -17,7 +17,7 @@ from fairgate.data import Dataset
 from fairgate.ground.errors import ModelError, SettingsError
 from fairgate.metrics import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, require_told_apart
-from fairgate.probes import filled
+from fairgate.probes import cropped, filled
 from fairgate.records import StudyModel
 from fairgate.studies.papers import edited_faces, editing_tables
 from fairgate.studies.papers.chosen_images import OVER, WHERE, ChosenImages, Where, choose, require_over
@@ -95,6 +95,9 @@ class ImageEditingStudy(Study):
     crop: Annotated[tuple[float, float, float, float] | None, Typed(_shares, repeats=False)] = Field(
         None, description="Where faces are: left,top,right,bottom as shares of the sides."
     )
+    faces: Literal["whole", "dlib"] = Field(
+        "whole", description="dlib: align and centre faces by landmarks (the extra faces)."
+    )
     aligned: bool = Field(False, description="Faces are at the same place in all pictures.")
     draws: int = Field(200, ge=50, description="Resamples of the images.")
     seed: int = Field(0, ge=0, description="Seed of the choice, the edits and the resamples.")
@@ -113,6 +116,8 @@ class ImageEditingStudy(Study):
         """With labels by the names that the release gives its groups. Raises DatasetError or SettingsError."""
         labels = edited_faces.required_labels(release, self.attribute, self.label, "GROUP=PROMPT")
         require_over(self.attribute, self.over)
+        if self.faces == "dlib" and self.crop is not None:
+            raise SettingsError("faces are found, and a place is given.", where="--crop", remedy="leave --crop out")
         words = [word for several in self.words.values() for word in several]
         if not words or len(set(words)) < len(words):
             raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
@@ -134,8 +139,10 @@ class ImageEditingStudy(Study):
         ]
         if not self.reader_fingerprint:
             notes.append(f"To read later edits alike: --reader-fingerprint {reader.fingerprint}")
-        if not self.aligned:
-            notes.append("Average faces need aligned pictures: give --aligned where they are.")
+        if missing := edits.without_face:
+            notes.append(f"No face was found in {missing:,} originals and edits, which are in no average face.")
+        if not self.measures_averages:
+            notes.append("Average faces need aligned pictures: give --aligned where they are, or --faces dlib.")
         return StudyContents(
             models=[
                 StudyModel(name="edits", uri=self.model, fingerprint=model.fingerprint),
@@ -157,6 +164,18 @@ class ImageEditingStudy(Study):
             notes=notes,
         )
 
+    @property
+    def measures_averages(self) -> bool:
+        """Whether faces are at one place in all pictures, or are aligned here."""
+        return self.aligned or self.faces == "dlib"
+
+    def _cut(self) -> edited_faces.Cut:
+        """How the face of a picture is cut out."""
+        if self.faces == "dlib":
+            return edited_faces.upright_faces()
+        crop = self.crop
+        return (lambda picture: picture) if crop is None else lambda picture: cropped(picture, crop)
+
     def _recorded(self, chosen: ChosenImages) -> dict[str, str | int | float | list[str]]:
         return {
             "template": self.template,
@@ -170,6 +189,7 @@ class ImageEditingStudy(Study):
             **{f"reader's prompt, {group}": text for group, text in self.label.items()},
             "skin": self.skin,
             "crop": "none" if self.crop is None else " ".join(f"{share:g}" for share in self.crop),
+            **({"faces": self.faces} if self.faces != "whole" else {}),
             "aligned": "yes" if self.aligned else "no",
             "draws": self.draws,
             "seed": self.seed,
@@ -198,8 +218,9 @@ class ImageEditingStudy(Study):
 
     def _measured(self, place: StudyPlace, model: EditingModel, chosen: ChosenImages) -> edited_faces.FoundEdits:
         weights = edited_faces.weights_of(len(chosen), self.draws, self.seed, "all")
-        before = self._seen(place, chosen)
-        done = self.label, self.attribute, self.words, self.strength, self.aligned
+        cut = self._cut()
+        before = self._seen(place, chosen, cut)
+        done = self.label, self.attribute, self.words, self.strength, self.measures_averages
         edits = edited_faces.FoundEdits(*done, weights, chosen, before)
         rows = [np.flatnonzero(chosen.groups == code) for code in range(len(chosen.names))]
         drawn = [
@@ -207,39 +228,51 @@ class ImageEditingStudy(Study):
             for own, name in zip(rows, chosen.names, strict=True)
         ]
         for code, own in enumerate(rows):
-            edits.originals[code], edits.faces[code] = self._angles(before.faces[own], drawn[code], len(own))
+            edits.originals[code], edits.faces[code] = self._angles(
+                before.faces[own], before.with_face[own], drawn[code], len(own)
+            )
         for (kind, words), strength in product(self.words.items(), self.strength):
             how = Editing(strength, self.seed, self.steps, self.guidance)
-            seen = [self._seen(place, model.edit(self._prompt(word), how)) for word in words]
+            seen = [self._seen(place, model.edit(self._prompt(word), how), cut) for word in words]
             for code, own in enumerate(rows):
                 key = (kind, strength, code)
                 flipped = np.mean([pictures.perceived[own] != before.perceived[own] for pictures in seen], axis=0)
                 edits.flips[key] = ResampledNumber(float(flipped.mean()), drawn[code] @ flipped / len(own), len(own))
                 every = np.concatenate([pictures.faces[own] for pictures in seen])
-                edits.after[key], edits.faces[key] = self._angles(every, np.tile(drawn[code], len(words)), len(own))
+                found = np.concatenate([pictures.with_face[own] for pictures in seen])
+                edits.after[key], edits.faces[key] = self._angles(
+                    every, found, np.tile(drawn[code], len(words)), len(own)
+                )
                 edits.lighter[key] = edits.after[key].less(edits.originals[code], edits.after[key].n)
             for word, pictures in zip(words, seen, strict=True):  # only what sheets show is needed further on
                 shown = _first(pictures.shown, chosen)
                 edits.edits[word, strength] = replace(pictures, faces=pictures.faces[:0], shown=shown)
         return edits
 
-    def _seen(self, place: StudyPlace, source: ImageSource) -> edited_faces.SeenPictures:
-        angles, faces, blobs = edited_faces.faces_of(
-            source, self.crop, self.skin, None if self.aligned else edited_faces.FACE
-        )
+    def _seen(self, place: StudyPlace, source: ImageSource, cut: edited_faces.Cut) -> edited_faces.SeenPictures:
+        longest = None if self.measures_averages else edited_faces.FACE
+        angles, faces, with_face, blobs = edited_faces.faces_of(source, cut, self.skin, longest)
         log_p = self._opened_reader(place, source).log_probabilities(list(self.label.values()))
         perceived = np.array(list(self.label), dtype=object)[log_p.argmax(axis=1)]
-        return edited_faces.SeenPictures(perceived, angles, faces, blobs)
+        return edited_faces.SeenPictures(perceived, angles, faces, with_face, blobs)
 
-    def _angles(self, faces: NDArray[Any], weights: Floats, images: int) -> tuple[ResampledNumber, NDArray[np.uint8]]:
+    def _angles(
+        self, faces: NDArray[Any], with_face: NDArray[np.bool_], weights: Floats, images: int
+    ) -> tuple[ResampledNumber, NDArray[np.uint8]]:
         """The angle of an average face of so many images, or of their edits, with its resamples, and the face."""
+        nothing = np.full(len(weights), np.nan)
+        if not with_face.any():
+            return ResampledNumber(np.nan, nothing, images, "no face was found"), faces[0]
+        faces, weights = faces[with_face], weights[:, with_face]
         face = edited_faces.average(faces, np.ones(len(faces)))
-        if not self.aligned:
-            nothing = np.full(len(weights), np.nan)
+        if not self.measures_averages:
             return ResampledNumber(np.nan, nothing, images, "the pictures are not said to be aligned (--aligned)"), face
         faces = faces.astype(np.float64)  # once, and not for every resample
         drawn = np.array(
-            [edited_faces.angle(edited_faces.average(faces, drawn_weights), self.skin) for drawn_weights in weights]
+            [
+                edited_faces.angle(edited_faces.average(faces, draw), self.skin) if draw.any() else np.nan
+                for draw in weights
+            ]
         )
         return ResampledNumber(edited_faces.angle(face, self.skin), drawn, images), face
 

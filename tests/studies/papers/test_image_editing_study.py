@@ -20,6 +20,7 @@ from fairgate.formulas.metrics import average_face, fitzpatrick_type, individual
 from fairgate.ground.errors import DatasetError, MetricError
 from fairgate.interfaces.cli.main import app
 from fairgate.models.registry import FAMILIES
+from fairgate.studies.papers import edited_faces
 from fairgate.studies.papers.chosen_images import choose
 from fairgate.studies.papers.contract import ResampledNumber
 from fairgate.studies.papers.edited_faces import FoundEdits, average, faces_of, labels_of
@@ -165,7 +166,7 @@ def test_means_of_the_published_changes_are_the_means_of_section_4_2_1() -> None
 def test_average_faces_are_measured_and_drawn_at_full_size_under_heads_that_name_their_columns() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (300, 200, 3), dtype=np.uint8)
     source = Pictures([encoded(Image.fromarray(pixels))])
-    (_, (face,), _), (_, (small,), _) = (faces_of(source, None, "hue", longest) for longest in (None, 128))
+    (face,), (small,) = (faces_of(source, lambda picture: picture, "hue", longest)[1] for longest in (None, 128))
     assert np.array_equal(face, pixels)
     assert small.shape == (128, 85, 3)
     plain, headed = (
@@ -179,9 +180,40 @@ def test_average_faces_are_measured_and_drawn_at_full_size_under_heads_that_name
     assert (drawn[: headed.height - plain.height, left:] < 128).any()  # the heads
 
 
+class Finder:
+    """Finds the left half of every picture to be a face, and none where the picture is dark."""
+
+    def find(self, picture: Image.Image) -> list[SimpleNamespace]:
+        chip = picture.crop((0, 0, picture.width // 2, picture.height))
+        return [SimpleNamespace(chip=chip)] if np.asarray(picture).mean() > 60 else []
+
+
+def test_faces_that_are_found_are_aligned_and_pictures_without_one_are_in_no_average(
+    painted: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairgate.models.generation.DlibFinder", Finder)
+    record = study(painted, "nothing", "--strength", "1", "--faces", "dlib", "--images", "5")
+    rows = {row[0]: row[1] for row in table(record, "original-faces")}
+    assert rows["light × male"]["value"] is not None  # without --aligned
+    assert record["settings"]["faces"] == "dlib"
+    pixels = [np.asarray(Image.new("RGB", (8, 8), (value, value, value))) for value in (200, 10)]
+    source = Pictures([encoded(Image.fromarray(one)) for one in pixels])
+    angles, faces, with_face, _ = faces_of(source, edited_faces.upright_faces(), "hue")
+    assert with_face.tolist() == [True, False]
+    assert faces.shape == (2, 8, 4, 3)
+    assert np.isnan(angles[1])
+    settings = ImageEditingStudy(model="one", data="toy", reader="colour:one", faces="dlib")
+    weights = np.array([[1.0, 1.0], [0.0, 2.0]])
+    measured, average_of_found = settings._angles(faces, with_face, weights, 2)
+    assert np.array_equal(average_of_found, faces[0])
+    assert np.isnan(measured.draws[1])
+    assert settings._angles(faces, ~with_face & False, weights, 2)[0].why == "no face was found"
+
+
 @pytest.mark.parametrize(
     ("more", "wanted"),
     [
+        (("--faces", "dlib", "--crop", "0,0,1,1"), "leave --crop out"),
         (("--attribute", "religion"), "no attribute 'religion'"),
         (("--attribute", "skin_tone"), r"groups of 'skin_tone' \(light, dark\).*labels \(male, female\)"),
         (("--label", "male=a person", "--label", "female=a human"), "'male=a person' and 'female=a human' as the same"),
