@@ -25,6 +25,7 @@ from vlm_world import save_vlm
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer, schemes
+from fairgate.models.checkpoints.lora_config import Targets, read_lora_config
 
 PREFIX = "base_model.model."
 QUERY = ["q_proj", "v_proj"]
@@ -427,3 +428,16 @@ def test_parts_for_an_embedding_are_refused_for_a_linear_layer(adapter: Path, cl
     rewrite(adapter, renamed)
     with pytest.raises(ModelError, match="is not whole"):
         scorer(f"peft:{adapter}?base=hf:{clip}", pictures).logits(PROMPTS)
+
+
+def test_a_layer_that_the_config_names_in_full_is_meant_whichever_blocks_are_chosen() -> None:
+    from peft import LoraConfig
+    from peft.tuners.tuners_utils import check_target_module_exists
+
+    settings: dict[str, Any] = {"target_modules": ["q", "head"], "layers_to_transform": [1], "layers_pattern": "layers"}
+    targets = Targets(read_lora_config({"peft_type": "LORA", **settings}, "here"), "here")
+    names = ["head", "body.head", "q", "layers.0.q", "layers.1.q", "a.layers.1.q", "a.layers.1.head"]
+    wanted = [name for name in names if check_target_module_exists(LoraConfig(**settings), name)]
+    assert [name for name in names if name in targets] == wanted
+    assert "head" in wanted
+    assert "body.head" not in wanted

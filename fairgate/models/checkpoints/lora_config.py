@@ -150,7 +150,7 @@ class Targets:
         if not self._named(config.target_modules, name):
             return False
         chosen = config.layers_to_transform
-        if isinstance(config.target_modules, str) or chosen is None or chosen == []:
+        if isinstance(config.target_modules, str) or chosen is None or chosen == [] or name in config.target_modules:
             return True
         number = self._layer_number(name)
         return number is not None and number in (chosen if isinstance(chosen, list) else [chosen])
