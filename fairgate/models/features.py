@@ -60,7 +60,7 @@ class FeatureFamily(FolderFamily):
         address, options = split_options(request.uri, request.address, ("head", "labels", "pool", "processor"))
         folder, processor = judged_folder(address, request.base), option_folder(options, "processor", request.base)
         kind = (read_small_config(folder / "config.json") or {}).get("model_type")
-        if kind is None or kind in BACKBONES:
+        if not isinstance(kind, str) or kind in BACKBONES:
             found = find_folder(folder, tuple(BACKBONES), scheme=self.scheme, processor=processor, tokenizer=False)
         else:
             found = find_plain(folder, processor, self.scheme)

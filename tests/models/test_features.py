@@ -110,6 +110,13 @@ def test_an_encoder_that_hides_parts_of_pictures_at_random_is_refused_until_it_h
     load_encoder(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "mean")
 
 
+@pytest.mark.parametrize("kind", [["vit"], {"vit": 1}, 5, None])
+def test_a_config_whose_type_is_no_name_is_refused(kind: Any, dino: Path, pictures: Pictures) -> None:
+    (dino / "dino/config.json").write_text(json.dumps({"model_type": kind}))
+    with pytest.raises(ModelError):
+        opened("features:dino", pictures, dino)
+
+
 def test_a_processor_that_cuts_a_picture_into_pieces_is_refused() -> None:
     from transformers import GotOcr2ImageProcessor
 
