@@ -4,7 +4,7 @@ features: a linear one by regression, or a table of neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -59,11 +59,10 @@ class FeatureFamily(FolderFamily):
         """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
         address, options = split_options(request.uri, request.address, ("head", "labels", "pool", "processor"))
         folder, processor = judged_folder(address, request.base), option_folder(options, "processor", request.base)
-        kind = (read_small_config(folder / "config.json") or {}).get("model_type")
-        if not isinstance(kind, str) or kind in BACKBONES:
-            found = find_folder(folder, tuple(BACKBONES), scheme=self.scheme, processor=processor, tokenizer=False)
-        else:
+        if _is_encoder(read_small_config(folder / "config.json") or {}):
             found = find_plain(folder, processor, self.scheme)
+        else:
+            found = find_folder(folder, tuple(BACKBONES), scheme=self.scheme, processor=processor, tokenizer=False)
         if "head" not in options:
             return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)
         path = resolve(options["head"], request.base)
@@ -95,6 +94,17 @@ class FeatureFamily(FolderFamily):
             preprocessing=folder_preprocessing(found, "features", pool=pool),
         )
         return FixedLabelModel(files, request, "; ".join(filter(None, [head.note, plain_note(found)])) or None)
+
+
+def _is_encoder(config: Mapping[str, Any]) -> bool:
+    """Whether a config is of another type than those listed, saved without a head: as `CLIPModel`, `BeitModel`."""
+    kind, saved = config.get("model_type"), config.get("architectures")
+    named = str(saved[0]) if isinstance(saved, list) and saved else ""
+    others = (
+        "timm_wrapper",
+        "siglip2",
+    )  # timm's own folder is better known; a mask goes with the patches of a SigLIP 2
+    return isinstance(kind, str) and kind not in (*BACKBONES, *others) and named.endswith("Model")
 
 
 class Backbone(JudgedModel[Loaded]):
