@@ -199,5 +199,6 @@ def test_one_view_is_the_same_suite_and_fewer_views_are_a_change_that_is_weighed
 def test_gaps_of_accuracy_are_those_of_the_shares_of_views_that_are_answered_right() -> None:
     shares = np.array([0.25, 1.0])
     gap: Any = METRICS["accuracy_gap"]
-    assert gap.of_images([ProbeScores(shares, more={"right": shares})]).tolist() == [0.25, 1.0]
-    assert gap.of_images([ProbeScores(shares, correct=np.array([False, True]))]).tolist() == [0.0, 1.0]
+    cell = SimpleNamespace(rows=np.arange(2), once=lambda _what, _of, make: make())
+    assert gap.of_images(cell, [ProbeScores(shares, more={"right": shares})]).tolist() == [0.25, 1.0]
+    assert gap.of_images(cell, [ProbeScores(shares, correct=np.array([False, True]))]).tolist() == [0.0, 1.0]
