@@ -56,7 +56,8 @@ def test_a_linear_head_is_on_the_librarys_features(kind: str, tmp_path: Path, pi
         assert scorer.predict("gender").labels.tolist() == [LABELS[place] for place in expected.argmax(dim=1)]
 
 
-@pytest.mark.parametrize("kind", some(["clip", "siglip"], 1))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["clip", "siglip"])
 def test_a_head_is_on_the_features_of_a_two_tower_models_image_tower(
     kind: str, tmp_path: Path, pictures: Pictures
 ) -> None:
@@ -73,6 +74,21 @@ def test_a_head_is_on_the_features_of_a_two_tower_models_image_tower(
     scorer = opened("features:net?head=head.safetensors", pictures, tmp_path)
     np.testing.assert_allclose(scorer.outputs(), expected, atol=1e-4)
     assert f"own class for {kind}, in a process of its own" in scorer.note
+
+
+def test_the_isolated_process_gives_the_librarys_features_of_a_clips_image_tower(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    from transformers import AutoImageProcessor, AutoModel
+
+    model = AutoModel.from_pretrained(save_folder("clip", tmp_path)).eval()
+    images = [Image.open(io.BytesIO(blob)).convert("RGB") for blob in pictures.blobs]
+    pixels = AutoImageProcessor.from_pretrained(tmp_path)(images=images, return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        wanted = model.get_image_features(pixel_values=pixels)
+        _, answers = load_encoder(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "pooled")
+        found = answers["pictures"]([np.asarray(image) for image in images])
+    np.testing.assert_allclose(found, getattr(wanted, "pooler_output", wanted), atol=1e-5)
 
 
 @pytest.mark.nightly
