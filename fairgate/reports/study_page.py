@@ -218,7 +218,7 @@ def _map(axes: Axes, figure: StudyFigure) -> None:
         )
     for mark, name in _SIDES.values():
         axes.scatter([], [], c="#5b616b", marker=mark, label=name)
-    axes.get_figure().colorbar(points, ax=axes, label=_plain(figure.shade_label))  # type: ignore[union-attr]
+    axes.figure.colorbar(points, ax=axes, label=_plain(figure.shade_label))
     placed: list[tuple[float, float, float]] = []
     middles = [(median(map(float, each.x)), median(_numbers(each)), each.name) for each in figure.series]
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()

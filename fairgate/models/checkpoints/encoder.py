@@ -176,14 +176,14 @@ def of_processor(processor: Any) -> Prepare:
     prepared raises ModelError where a picture is cut into several."""
 
     def prepare(image: Any, **how: bool) -> torch.Tensor:
-        made = processor(images=image, return_tensors="pt", **how)["pixel_values"]
+        made: torch.Tensor = processor(images=image, return_tensors="pt", **how)["pixel_values"]
         if len(made) != 1:
             raise ModelError(
                 f"its processor ({type(processor).__name__}) makes {len(made)} pictures of one.",
                 remedy="save a processor that does not cut pictures into pieces (crop_to_patches, do_image_splitting, "
                 "do_pan_and_scan), as the model was trained",
             )
-        return made[0]  # type: ignore[no-any-return]
+        return made[0]
 
     if not (hasattr(processor, "rescale_and_normalize") and processor.do_rescale and processor.do_normalize):
         return prepare
