@@ -13,9 +13,12 @@ from .coco import read_coco as read_coco
 from .dataset import Dataset as Dataset
 from .dataset import Index as Index
 from .dataset import read_dataset as read_dataset
+from .defaults import FOLDER as FOLDER
+from .defaults import MIN_SETS as MIN_SETS
+from .defaults import RELEASES as RELEASES
+from .defaults import ROOT as ROOT
 from .export import Exported as Exported
 from .export import export_dataset as export_dataset
-from .grouping import MIN_SETS as MIN_SETS
 from .grouping import Bins as Bins
 from .grouping import ColumnGrouping as ColumnGrouping
 from .grouping import GroupSize as GroupSize
@@ -47,9 +50,6 @@ from .parquet_file import is_text as is_text
 from .parquet_file import numbers as numbers
 from .parquet_file import open_parquet as open_parquet
 from .parquet_file import texts as texts
-from .releases import FOLDER as FOLDER
-from .releases import RELEASES as RELEASES
-from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset
 from .releases import refuse_existing as refuse_existing
 from .releases import release as release

@@ -17,13 +17,12 @@ from itertools import groupby, product
 from typing import NamedTuple
 
 from fairgate.data.dataset import Index
+from fairgate.data.defaults import MIN_SETS
 from fairgate.data.labels import natural
 from fairgate.data.manifest import CROSS
 from fairgate.data.rows import crossings
 from fairgate.ground.errors import DatasetError, listed, suggestion
 
-MIN_SETS = 30
-"""Fewest sets of a group that a suite judges where it does not say (`groups.min_sets`)."""
 _ALL = ""
 """All subjects together: none has an empty name."""
 _NUMBER = r"-?\d+(?:\.\d+)?"

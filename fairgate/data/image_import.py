@@ -9,10 +9,11 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from fairgate.data.defaults import ROOT
 from fairgate.data.grouping import ColumnGrouping, GroupSize, group_sizes
 from fairgate.data.import_rows import ImportColumns, ImportedRows, open_table
 from fairgate.data.manifest import Manifest, check_name
-from fairgate.data.releases import ROOT, refuse_existing, write_dataset
+from fairgate.data.releases import refuse_existing, write_dataset
 from fairgate.data.rows import MEMBER
 from fairgate.data.shard_writer import UnreadableRow
 from fairgate.ground.errors import DatasetError, disk_errors

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fairgate.data.dataset import Dataset, read_dataset
+from fairgate.data.defaults import FOLDER, ROOT
 from fairgate.data.manifest import (
     CARD_FILE,
     MANIFEST_FILE,
@@ -29,14 +30,6 @@ from fairgate.data.verify import Problem
 from fairgate.ground.errors import DatasetError, did_you_mean
 from fairgate.ground.validation_words import fault_words
 from fairgate.version import __version__
-
-ROOT = Path("datasets")
-"""Where repositories had their releases before fairgate 0.3, and still have them."""
-FOLDER = Path("fairness_data")
-"""Where others have them: Python takes a folder `datasets` for the library of that name."""
-
-
-RELEASES = (ROOT, FOLDER)
 
 
 def releases_folder(root: Path = Path()) -> Path:

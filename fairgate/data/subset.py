@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data.dataset import Dataset
+from fairgate.data.defaults import ROOT
 from fairgate.data.export import stored_rows
 from fairgate.data.manifest import Manifest, check_name
-from fairgate.data.releases import ROOT, refuse_existing, write_dataset
+from fairgate.data.releases import refuse_existing, write_dataset
 from fairgate.ground.errors import DatasetError, suggestion
 
 

@@ -2,11 +2,13 @@ from .content import PULL_REQUEST as PULL_REQUEST
 from .content import WHOLE as WHOLE
 from .content import metric_values as metric_values
 from .content import safe_part as safe_part
+from .defaults import DEFAULT_QUEUE as DEFAULT_QUEUE
+from .defaults import DEFAULT_URI as DEFAULT_URI
+from .defaults import WANDB_QUEUE as WANDB_QUEUE
 from .fetch import fetch_record as fetch_record
 from .fetch import past_runs as past_runs
 from .fetch import past_values as past_values
 from .history import suite_history as suite_history
-from .queue import DEFAULT_QUEUE as DEFAULT_QUEUE
 from .queue import LogOutcome as LogOutcome
 from .queue import log_or_queue as log_or_queue
 from .queue import push as push
@@ -16,10 +18,8 @@ from .registry import fetch_model as fetch_model
 from .registry import tag_model_version as tag_model_version
 from .run_environment import asking_pull_request as asking_pull_request
 from .run_environment import environment as environment
-from .runs import DEFAULT_URI as DEFAULT_URI
 from .runs import log_run as log_run
 from .store_session import redact as redact
 from .store_session import session as session
 from .store_session import sqlite_path as sqlite_path
-from .wandb_sink import WANDB_QUEUE as WANDB_QUEUE
 from .wandb_sink import log_to_wandb as log_to_wandb

@@ -30,11 +30,10 @@ from fairgate.ground.seals import seal as sealed
 from fairgate.models.checkpoints import repositories_of
 from fairgate.records import RunRecord
 from fairgate.tracking import content
+from fairgate.tracking.defaults import DEFAULT_QUEUE, DEFAULT_URI
 from fairgate.tracking.run_environment import asking_pull_request
-from fairgate.tracking.runs import DEFAULT_URI, log_run
+from fairgate.tracking.runs import log_run
 from fairgate.tracking.store_session import redact, sqlite_path, unanswered
-
-DEFAULT_QUEUE = Path(".fairgate/queue")
 
 _RECORD = "record.json"
 _FILES = "files"

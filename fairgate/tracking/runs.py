@@ -17,9 +17,6 @@ from fairgate.tracking.store_session import require_not_the_branchs, session, sq
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-DEFAULT_URI = "sqlite:///fairgate.db"
-"""A store in the working directory; artifacts go to `mlartifacts/` in the same folder."""
-
 
 def log_run(
     record: RunRecord,

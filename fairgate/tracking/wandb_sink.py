@@ -27,7 +27,6 @@ from fairgate.tracking import content
 from fairgate.tracking.queue import LogOutcome, make_queue
 from fairgate.tracking.store_session import patience
 
-WANDB_QUEUE: Final = Path(".fairgate/wandb")
 TIMEOUT: Final = "FAIRGATE_WANDB_TIMEOUT"
 """Seconds that writing a run, and sending it, may take each; 120 where it is not set."""
 _WRITER: Final = Path(__file__).with_name("wandb_writer.py")

@@ -17,7 +17,6 @@ from fairgate.ground.errors import DatasetError, harmless
 from fairgate.ground.number_format import share_words
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import INVALID, echo_prose, print_facts, print_table, progress_line
-from fairgate.records import plain_notice
 
 _LISTED = 20
 """Crossings that a preview lists because a suite would not judge them; the others are counted."""
@@ -115,6 +114,8 @@ def groups_by_attribute(given: list[str]) -> dict[str, list[str]]:
 
 def describe(manifest: data.Manifest, *, groups: bool = True) -> None:
     """Print what a release says of itself; its groups in a table, where wanted."""
+    from fairgate.records import plain_notice
+
     kind = "counterfactual sets" if manifest.counterfactual else "sets, not counterfactual"
     members = f" of {manifest.members_per_set} members" if manifest.members_per_set else ""
     sets = f"{manifest.n_rows:,} rows in {manifest.n_sets:,} {kind}{members}"

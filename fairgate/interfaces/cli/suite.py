@@ -14,7 +14,6 @@ from fairgate import data, models, probes, suites
 from fairgate.ground.errors import SettingsError, SuiteError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import echo_prose, progress_line, writing
-from fairgate.interfaces.suite_writing import SuiteOptions, first_suite, write_suite
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
@@ -71,6 +70,8 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
 ) -> None:
     """Write a first suite for a dataset, with the checks that its images can decide; others are watched. An existing
     file is never replaced."""
+    from fairgate.interfaces.suite_writing import SuiteOptions, first_suite, write_suite
+
     root = root.resolve()
     wanted = SuiteOptions(
         dataset, model, baseline, truth, beside or (), tolerates, like or (), views, min_sets, question, measured
@@ -184,6 +185,8 @@ def init(
     gate = suites.Gate(name, branch, *pinned, runner=runner, dvc=dvc)
     files = suites.gate_files(gate, service, hook=hook, dockerfile=dockerfile)
     if dataset is not None and model is not None:
+        from fairgate.interfaces.suite_writing import SuiteOptions, first_suite
+
         wanted = SuiteOptions(dataset, model, truth=truth)
         files = {f"{suites.FOLDER}/{name}.yaml": first_suite(name, root, wanted).text, **files}
     _require_plain(root, [*files, ".gitignore"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from fairgate.builds.shard_store import Ledger, SetRecord
-from fairgate.interfaces.cli.build import BuildProgress
+from fairgate.interfaces.cli.build_progress import BuildProgress
 
 Captured = pytest.CaptureFixture[str]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,3 +29,13 @@ def test_no_help_loses_text_in_brackets_or_the_end_of_a_name() -> None:
         lost += [(words, text) for text in texts if "".join(text.split()) not in shown]
         assert not re.search(r"<(list|str|int|float|path)\b", shown), "a type of Python"
     assert not lost
+
+
+def test_the_list_of_commands_imports_neither_models_nor_arrays_nor_records() -> None:
+    code = "import sys; from fairgate.interfaces.cli.main import app; app(['--help'], standalone_mode=False)"
+    program = f"{code}; print(*sys.modules, file=sys.stderr)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr.split()
+    heavy = {"torch", "scipy", "numpy", "pyarrow", "mlflow", "pydantic", "yaml", "safetensors", "rich"}
+    assert "fairgate.interfaces.cli.studies" in loaded  # the list builds each command
+    assert not set(loaded) & heavy
+    assert not [name for name in loaded if name.startswith("fairgate.records.")]

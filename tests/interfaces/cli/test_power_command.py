@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from toy_repository import SUITE, Toy
 from typer.testing import CliRunner
@@ -44,10 +41,3 @@ def test_what_cannot_be_told_ends_with_4(toy: Toy, words: list[str], message: st
     code, output = run(toy, *words)
     assert code == 4
     assert message in output
-
-
-def test_help_imports_neither_models_nor_statistics() -> None:
-    code = "import sys; from fairgate.interfaces.cli.main import app; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"torch", "scipy", "numpy", "pyarrow", "mlflow", "fairgate.studies.comparison.run"}
-    assert not set(loaded) & {*heavy, "fairgate.studies.power.run"}
