@@ -1,11 +1,14 @@
-"""What a CI service says of a run, in its environment variables."""
+"""What the environment variables of a run contain: of its CI service, and of its limits of time."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from fairgate.ground.errors import FairgateError
 
 
 def in_ci(environment: Mapping[str, str]) -> bool:
@@ -21,6 +24,17 @@ def on_github(environment: Mapping[str, str]) -> bool:
 def on_gitlab(environment: Mapping[str, str]) -> bool:
     """Whether GitLab CI runs this."""
     return environment.get("GITLAB_CI") == "true"
+
+
+def patience(environment: Mapping[str, str], variable: str, usual: int, error: type[FairgateError]) -> float:
+    """The seconds that a variable sets, or the usual ones. Raises the error for anything but a number above 0."""
+    text = environment.get(variable) or str(usual)
+    with contextlib.suppress(ValueError):
+        if (seconds := float(text)) > 0:
+            return seconds
+    raise error(
+        f"{variable} is '{text}', which is no number of seconds.", where="environment", remedy=f"set {variable}={usual}"
+    )
 
 
 def target_branch(environment: Mapping[str, str]) -> str | None:

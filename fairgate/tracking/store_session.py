@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from fairgate.ground.atomic import draft_of, remove, sweep
-from fairgate.ground.ci import in_ci
+from fairgate.ground.ci import in_ci, patience
 from fairgate.ground.errors import FairgateError, TrackingError
 from fairgate.ground.git import run_git
 from fairgate.models.checkpoints import repositories_of
@@ -56,7 +56,7 @@ def session(
     if uri == "off":  # MLflow would take it for a folder
         where = "--mlflow, or FAIRGATE_MLFLOW"
         raise TrackingError("MLflow is off.", where=where, remedy="name a store, such as sqlite:///fairgate.db")
-    deadline = _Deadline(patience(TIMEOUT, 60) if seconds is None else seconds)
+    deadline = _Deadline(patience(os.environ, TIMEOUT, 60, TrackingError) if seconds is None else seconds)
     with _environment(), warnings.catch_warnings():
         # Only MLflow and what it imports run in here, and their use of deprecated SQLAlchemy, pydantic and
         # datetime calls (`noload` is one) must not fail a test run that turns warnings into errors.
@@ -81,17 +81,6 @@ def session(
                     where=redact(uri),
                     remedy=_remedy(uri, error, deadline, remedy),
                 ) from error
-
-
-def patience(variable: str, usual: int) -> float:
-    """Seconds for one conversation. TrackingError where the environment says something else than a number above 0."""
-    text = os.environ.get(variable) or str(usual)
-    with contextlib.suppress(ValueError):
-        if (seconds := float(text)) > 0:
-            return seconds
-    raise TrackingError(
-        f"{variable} is '{text}', which is no number of seconds.", where="environment", remedy=f"set {variable}={usual}"
-    )
 
 
 class _Deadline:

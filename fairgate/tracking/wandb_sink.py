@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairgate import reports
+from fairgate.ground.ci import patience
 from fairgate.ground.errors import TrackingError, clean, disk_errors
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.queue import LogOutcome, make_queue
-from fairgate.tracking.store_session import patience
 
 TIMEOUT: Final = "FAIRGATE_WANDB_TIMEOUT"
 """Seconds that writing a run, and sending it, may take each; 120 where it is not set."""
@@ -90,7 +90,7 @@ def _write(
             [str(_WRITER), str(parcel)],
             scratch,
             "W&B's run could not be written",
-            max(_WRITING, patience(TIMEOUT, 120)),
+            max(_WRITING, patience(os.environ, TIMEOUT, 120, TrackingError)),
         )
         made = next(Path(scratch, "wandb").glob("offline-run-*"))
         target = queue / made.name
@@ -120,7 +120,12 @@ def _parcel(record: RunRecord, files: Sequence[Path], project: str, more_tags: d
 
 def _send(run: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
-        _run(["-m", "wandb", "sync", str(run.resolve())], scratch, "W&B did not take the run", patience(TIMEOUT, 120))
+        _run(
+            ["-m", "wandb", "sync", str(run.resolve())],
+            scratch,
+            "W&B did not take the run",
+            patience(os.environ, TIMEOUT, 120, TrackingError),
+        )
     if not list(run.glob("*.wandb.synced")):
         raise TrackingError("W&B did not take the run, and did not say why.")
 

@@ -703,6 +703,26 @@ def test_a_process_that_breaks_or_answers_nonsense_is_a_models_error(
     assert "\x1b" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "lines", ["", OPENED, OPENED + "out.write(b'.'); out.flush()\n"], ids=["opening", "asked", "slow"]
+)
+def test_a_process_that_does_not_answer_is_ended_after_the_machines_limit(
+    lines: str, answering: Callable[..., child.IsolatedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRGATE_MODEL_TIMEOUT", "0.25")
+    with pytest.raises(ModelError, match=r"has not answered for 0\.25 seconds") as caught:
+        answering(lines + "time.sleep(60)").ask("pictures", [np.zeros(1 << 20, np.uint8)])
+    assert "FAIRGATE_MODEL_TIMEOUT=SECONDS" in str(caught.value.remedy)
+
+
+def test_a_limit_that_is_no_number_of_seconds_is_refused(
+    answering: Callable[..., child.IsolatedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRGATE_MODEL_TIMEOUT", "soon")
+    with pytest.raises(ModelError, match="'soon', which is no number of seconds"):
+        answering(OPENED)
+
+
 def test_a_process_that_was_lost_is_not_asked_again(answering: Callable[..., child.IsolatedModel]) -> None:
     model = answering(OPENED)
     for problem in ("ended early", "has ended"):

@@ -103,7 +103,7 @@ def has_xdist(ini: Ini) -> bool:
     return importlib.util.find_spec("xdist") is not None and "no:xdist" not in options
 
 
-_NO_OPTIONS = ("FAIRGATE_CACHE_KEY", "FAIRGATE_MLFLOW_TIMEOUT", "FAIRGATE_WANDB_TIMEOUT")
+_NO_OPTIONS = ("FAIRGATE_CACHE_KEY", *(f"FAIRGATE_{slow}_TIMEOUT" for slow in ("MLFLOW", "MODEL", "WANDB")))
 """Variables that fairgate reads, and that take the place of nothing in a suite."""
 
 

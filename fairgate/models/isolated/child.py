@@ -15,7 +15,7 @@ import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.ci import in_ci
+from fairgate.ground.ci import in_ci, patience
 from fairgate.ground.errors import DeviceError, ModelError, clean
 from fairgate.models.checkpoints import Device, Embeddings, Encoder, HashedFiles, TransformersFolder
 from fairgate.models.classifiers.fixed_labels import Loaded
@@ -43,18 +43,22 @@ _SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1",
 _HOST = "fairgate.models.isolated"
 _SHOWN = 4_000  # characters of an error
 _LAST = 5  # seconds between its last word and its end
+_TIMEOUT = "FAIRGATE_MODEL_TIMEOUT"
+"""Seconds that opening a model, or an answer about a batch of pictures, may take; 3,600 if it is not set."""
 
 
 class IsolatedModel:
     """A model that is opened in a process of its own, with the files that it may read. `task` is what the
     module `host` of the package `host` opens.
 
-    Raises ModelError where it cannot be opened, where the process ends, and, in CI, where the machine cannot isolate
-    it; DeviceError for a device without memory. Questions may come from several threads, and wait for each other.
+    Raises ModelError where it cannot be opened, where the process ends or does not answer in time, and, in CI, where
+    the machine cannot isolate it; DeviceError for a device without memory. Questions may come from several threads, and
+    wait for each other.
     """
 
     def __init__(self, uri: str, task: Mapping[str, Any], readable: Iterable[Path], host: str = _HOST) -> None:
-        self.uri, self._lock = uri, threading.Lock()
+        self.uri, self._lock, self._late = uri, threading.Lock(), False
+        self._patience = min(patience(os.environ, _TIMEOUT, 3600, ModelError), threading.TIMEOUT_MAX)
         home = Path(tempfile.mkdtemp(prefix="fairgate-isolated-")).resolve()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
@@ -79,7 +83,10 @@ class IsolatedModel:
             # Linux ends it with the thread that started it, which may be a short one
             "parent": os.getpid() if threading.current_thread() is threading.main_thread() else None,
         }
-        self.facts: dict[str, Any] = self._answered(lambda stream: _begin(stream, settings))
+        header = json.dumps(settings).encode()
+        self.facts: dict[str, Any] = self._answered(
+            lambda stream: (stream.write(struct.pack("<I", len(header)) + header), stream.flush())
+        )
         if missing := [clean(str(each), 80) for each in self.facts.get("missing", [])]:
             self._require_local(missing)
 
@@ -93,7 +100,7 @@ class IsolatedModel:
         self._end()
 
     def _answered(self, write: Any) -> dict[str, Any]:
-        with self._lock:
+        with self._lock, self._limited():
             try:
                 write(self._process.stdin)
                 content = receive(self._process.stdout)  # type: ignore[arg-type]
@@ -108,7 +115,30 @@ class IsolatedModel:
             raise self._told(content)
         return content
 
+    @contextlib.contextmanager
+    def _limited(self) -> Iterator[None]:
+        """End the process if this takes too long, which ends every wait for it."""
+
+        def late() -> None:
+            self._late = True
+            self._process.kill()
+
+        alarm = threading.Timer(self._patience, late)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            yield
+        finally:
+            alarm.cancel()
+
     def _broken(self, error: Exception) -> ModelError:
+        if self._late:
+            return ModelError(
+                f"the process that opened the model has not answered for {self._patience:,g} seconds, and was ended.",
+                where=self.uri,
+                remedy=f"run again; on a slow machine give it more time: {_TIMEOUT}=SECONDS in the environment; else "
+                "judge a table of its answers",
+            )
         if not self._end.alive:
             return ModelError("the process that opened the model has ended.", where=self.uri, remedy="run again")
         nonsense = not isinstance(error, OSError | EOFError)
@@ -156,12 +186,6 @@ class IsolatedModel:
 
 
 _REMEDY = "check the folder's files; a table always works: answers:, labels:, detections: or scores:FILE"
-
-
-def _begin(stream: Any, settings: Mapping[str, Any]) -> None:
-    header = json.dumps(settings).encode()
-    stream.write(struct.pack("<I", len(header)) + header)
-    stream.flush()
 
 
 def _installed() -> list[str]:
