@@ -141,7 +141,7 @@ PAINTING: dict[str, Layout] = {
         group="lora",
     ),
     "flux": Layout(
-        save_row("flux", ""),
+        save_row("diffusion-flux", ""),
         "flux",
         "transformer/diffusion_pytorch_model.safetensors",
         _paint("flux", height=SIDE, width=SIDE),

@@ -207,7 +207,7 @@ def _captions(kind: str, root: Path) -> str:
 def _flux(_: str, root: Path) -> str:
     from flux_world import SIDE, save_flux
 
-    return f"flux:{_folder(root, 'flux', save_flux)}?size={SIDE}"
+    return f"diffusion:{_folder(root, 'flux', save_flux)}?size={SIDE}"
 
 
 def _diffusion(kind: str, root: Path) -> str:
@@ -329,7 +329,7 @@ _GENDER = {
 ROWS: dict[str, Row] = {
     "open_clip": Row("open_clip", _open_clip, ONE),
     "hf": Row("hf", _hf, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
-    "flux": Row("flux", _flux, ONE),
+    "diffusion-flux": Row("diffusion, a FLUX", _flux, ONE),
     "diffusion": Row("diffusion", _diffusion, ("sd1", "sd2", "sdxl")),
     "vlm-question": Row("vlm `?question=`", _seeing("question=Who is it?"), _SEEN),
     "vlm-chat": Row("vlm `?chat=`", _seeing(f"chat={CHAT}"), _SEEN),

@@ -309,7 +309,7 @@ _OTHER_TASKS = {
 }
 _SINGLE_FILES = {
     "v1-5-pruned-emaonly.safetensors": ("diffusion:v1-5-pruned-emaonly.safetensors", "from_single_file"),
-    "flux1-dev.safetensors": ("flux:flux1-dev.safetensors", "from_single_file"),
+    "flux1-dev.safetensors": ("diffusion:flux1-dev.safetensors", "from_single_file"),
     "a detector's weights of its training, best.safetensors": ("detector:best.safetensors", "detections:FILE"),
     "a network of Keras, model.keras": ("classifier:model.keras", "labels:FILE"),
 }

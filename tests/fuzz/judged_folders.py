@@ -109,6 +109,6 @@ def use_flux(world: World, data: bytes) -> None:
     for name in FLUX:
         content = files.get(name, {}) if isinstance(files, dict) else {}
         (folder / name).write_bytes(json.dumps(content).encode("utf-8", "surrogatepass"))
-    model: Any = open_scorer(f"flux:{folder}?size=32", world.source, device="cpu", cache=None)
+    model: Any = open_scorer(f"diffusion:{folder}?size=32", world.source, device="cpu", cache=None)
     pictures = model.generate(["a photo of doctor"] * len(world.source), Generating(steps=1))
     assert sum(len(blobs) for _, blobs in pictures.image_batches(8)) == len(world.source)

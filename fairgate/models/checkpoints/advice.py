@@ -50,7 +50,6 @@ _PEFT = Home("an adapter without its base model", "peft:FOLDER?base=URI")
 _TIMM = Home("a model of timm", "timm:FOLDER")
 OPEN_CLIP = Home("a model of open_clip", "open_clip:local-dir:FOLDER")
 _DIFFUSION = Home("a pipeline of diffusers", "diffusion:FOLDER")
-_FLUX = Home("a FLUX of diffusers", "flux:FOLDER")
 _LORA = Home("a LoRA of diffusers without its base model", "diffusion:BASE?lora=FOLDER")
 _MATCHING = Home("a model that matches pictures and texts", "matching:FOLDER?head=itm")
 _ANSWERING = Home("a model that answers in words", "answers:FILE", loads=False)
@@ -149,9 +148,6 @@ def home_of(folder: Path) -> Home | None:
     if config is None:
         if (folder / "adapter_config.json").is_file():
             return _PEFT
-        index = read_small_config(folder / "model_index.json")
-        if index is not None and index.get("_class_name") == "FluxPipeline":
-            return _FLUX
         return next((home for name, home in _FILES.items() if (folder / name).is_file()), None)
     if is_timm(config):
         return _TIMM

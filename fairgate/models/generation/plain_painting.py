@@ -1,11 +1,9 @@
-"""Pipelines as diffusers calls them: of any class, opened by the library, for the isolated process; and a FLUX, made of
-hashed parts, with noise that does not depend on the device."""
+"""Pipelines of any class as diffusers opens and calls them, for the isolated process."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +11,18 @@ import diffusers
 import numpy as np
 import torch
 import transformers
-from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import Device, HashedFiles, naming, naming_folder, require_finite, require_loaded
-from fairgate.models.contract import Generating
-from fairgate.models.generation.diffusion.components import load_component, load_tokenizer
-from fairgate.models.generation.diffusion.files import PipelineFiles
-from fairgate.models.generation.diffusion.paint import generators_of, in_fitting_batches, require_finite_latents
-from fairgate.models.generation.diffusion.schedule import Schedulers, quiet
+from fairgate.models.checkpoints import (
+    Device,
+    HashedFiles,
+    naming,
+    naming_folder,
+    require_finite,
+    require_loaded,
+)
+from fairgate.models.generation.diffusion.paint import generators_of
+from fairgate.models.generation.diffusion.schedule import quiet
 
 _TYPES = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
 
@@ -34,7 +35,8 @@ class PlainPainter:
         self.where, self._side = settings["path"], settings["side"]
         pipeline_class: Any = getattr(diffusers, settings["pipeline"], None)
         takes = _parameters(pipeline_class)
-        if not {"prompt", "num_inference_steps"} <= takes or {"image", "mask_image"} & _needed(pipeline_class):
+        needed = {each.name for each in takes.values() if each.default is each.empty or each.name == "image"}
+        if not {"prompt", "num_inference_steps"} <= takes.keys() or {"image", "mask_image"} & needed:
             raise ModelError(
                 f"the installed diffusers ({diffusers.__version__}) has no text-to-image pipeline that is called "
                 f"{settings['pipeline'][:80]}.",
@@ -53,12 +55,21 @@ class PlainPainter:
                 self.pipeline = pipeline_class.from_pretrained(folder, local_files_only=True, **given)
         self.pipeline = self.pipeline.to(device.name)
         self.pipeline.set_progress_bar_config(disable=True)
+        if getattr(self.pipeline.components.get("scheduler"), "config", {}).get("stochastic_sampling"):
+            raise ModelError(
+                "the scheduler adds noise that no seed decides (stochastic_sampling).",
+                where=self.where,
+                remedy="set it to false: pictures of a prompt and seed have to be the same ones in every run",
+            )
 
     def paint(self, prompts: Sequence[str], seeds: Sequence[int], steps: int, guidance: float) -> list[Any]:
-        """A picture of each prompt and seed, (height, width, 3) uint8. Raises ModelError for one that is not finite."""
+        """A picture of each prompt and seed, (height, width, 3) uint8. Raises ModelError for one that is not finite or
+        of another size, and for a prompt of which every tokenizer cuts the end off."""
+        for prompt in dict.fromkeys(prompts):
+            self._require_short(prompt)
         more: dict[str, Any] = {"guidance_scale": guidance, "height": self._side, "width": self._side}
         options = {name: value for name, value in more.items() if name in self._takes and value is not None}
-        with quiet():
+        with quiet(), naming(self.where, "paint"):
             made = self.pipeline(
                 prompt=list(prompts),
                 num_inference_steps=steps,
@@ -68,17 +79,35 @@ class PlainPainter:
             ).images
         if not np.isfinite(made).all():
             raise ModelError("a picture is not finite.", where=self.where, remedy="check the weights; use --device cpu")
+        if self._side and made.shape[1:3] != (self._side, self._side):  # diffusers rounds, and warns on standard error
+            raise ModelError(
+                f"a picture of {self._side} pixels a side cannot be made: it is {made.shape[2]} x {made.shape[1]}.",
+                where=self.where,
+                remedy="write another ?size=, such as a multiple of 32; or leave it out",
+            )
         return list((np.clip(made, 0, 1) * 255).round().astype(np.uint8))
 
+    def _require_short(self, prompt: str) -> None:
+        longest = getattr(self._takes.get("max_sequence_length"), "default", None)  # CLIP's own limit is less
+        parts = self.pipeline.components.values()
+        tokenizers = [each for each in parts if isinstance(each, transformers.PreTrainedTokenizerBase)]
+        limits = [
+            longest if isinstance(longest, int) and "CLIP" not in type(each).__name__ else each.model_max_length
+            for each in tokenizers
+        ]
+        lengths = [len(each(prompt, verbose=False).input_ids) for each in tokenizers]
+        if tokenizers and all(length > limit for length, limit in zip(lengths, limits, strict=True)):
+            raise ModelError(
+                f"the prompt has {min(lengths)} tokens, and the model reads {max(limits)}: '{prompt[:80]}'.",
+                where=self.where,
+                remedy="shorten the prompt; what is cut off would be missing from the picture without a word",
+            )
 
-def _parameters(pipeline_class: Any) -> frozenset[str]:
+
+def _parameters(pipeline_class: Any) -> Mapping[str, inspect.Parameter]:
+    """What a pipeline's call takes; nothing of what is no pipeline."""
     usable = isinstance(pipeline_class, type) and issubclass(pipeline_class, diffusers.DiffusionPipeline)
-    return frozenset(inspect.signature(pipeline_class.__call__).parameters) if usable else frozenset()
-
-
-def _needed(pipeline_class: Any) -> set[str]:
-    parameters = inspect.signature(pipeline_class.__call__).parameters.values()
-    return {each.name for each in parameters if each.default is each.empty or each.name == "image"}
+    return inspect.signature(pipeline_class.__call__).parameters if usable else {}
 
 
 def _network(folder: Path, part: str, library: str, name: str, device: Device, where: str) -> Any:
@@ -100,103 +129,3 @@ def _network(folder: Path, part: str, library: str, name: str, device: Device, w
     require_loaded(report, f"{where}/{part}", name)
     require_finite(model.state_dict(), f"{where}/{part}")
     return model.requires_grad_(False).eval()
-
-
-LONGEST = 512
-"""Tokens that the T5 reads, as FluxPipeline's. The CLIP gives one summary of a prompt, of as many as it can read."""
-_AT_ONCE = {"cpu": 1, "cuda": 4}  # pictures of 1,024 pixels a side
-
-
-class FluxPainter:
-    """Pictures of `side` pixels a side. The transformer and the T5 run in half precision on a GPU; noise is drawn in
-    float32 on the CPU, one generator a picture, and decoded in float32."""
-
-    def __init__(self, found: PipelineFiles, side: int, device: Device, uri: str) -> None:
-        self.uri, self.side, self.where = uri, side, str(found.folder)
-        self._device = torch.device(device.name)
-        dtype = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}[device.precision]
-        names = found.components
-        half: dict[str, Any] = {"low_cpu_mem_usage": True, "torch_dtype": dtype}
-        parts = {
-            "transformer": load_component(diffusers.FluxTransformer2DModel, found, "transformer", **half),
-            "vae": load_component(diffusers.AutoencoderKL, found, "vae").float(),
-            "text_encoder": load_component(transformers.CLIPTextModel, found, "text_encoder").to(dtype),
-            "text_encoder_2": load_component(transformers.T5EncoderModel, found, "text_encoder_2").to(dtype),
-        }
-        found.files.require_unchanged()
-        parts = {name: part.to(self._device) for name, part in parts.items()}
-        self._vae = parts["vae"]
-        tokenizers = {name: load_tokenizer(names[name], found, name) for name in ("tokenizer", "tokenizer_2")}
-        scheduler = Schedulers(found.folder / "scheduler", names["scheduler"], classic=False).make()
-        with quiet(), naming(uri, "be loaded"):
-            self._pipeline = diffusers.FluxPipeline(**parts, **tokenizers, scheduler=scheduler)
-            self._pipeline.set_progress_bar_config(disable=True)
-        self._factor = int(self._pipeline.vae_scale_factor)
-        self._require_plain()
-
-    @property
-    def rows(self) -> int:
-        """Pictures of one batch."""
-        return max(1, _AT_ONCE[self._device.type] * 1024**2 // self.side**2)
-
-    def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> Sequence[Image]:
-        """A picture of each prompt and seed. Raises ModelError for a prompt that is too long and for latents that are
-        not finite, DeviceError for too little memory."""
-        for prompt in dict.fromkeys(prompts):
-            self._require_short(prompt)
-        with naming(self.uri, "paint"):
-            return in_fitting_batches(partial(self._paint, how), prompts, seeds, self._device)
-
-    def _paint(self, how: Generating, prompts: list[str], seeds: Sequence[int]) -> list[Image]:
-        pipeline, side = self._pipeline, self.side // self._factor
-        shape = (1, self._vae.config.latent_channels, side, side)
-        noise = torch.cat([torch.randn(shape, generator=generator) for generator in generators_of(seeds)])
-        packed = pipeline._pack_latents(noise, len(seeds), shape[1], side, side)
-        with quiet():
-            latents = pipeline(
-                prompt=prompts,
-                height=self.side,
-                width=self.side,
-                num_inference_steps=how.steps,
-                guidance_scale=how.guidance,
-                latents=packed,
-                max_sequence_length=LONGEST,
-                output_type="latent",
-            ).images
-        require_finite_latents(latents, self.where)
-        return self._decoded(pipeline._unpack_latents(latents.float(), self.side, self.side, self._factor))
-
-    @torch.inference_mode()
-    def _decoded(self, latents: torch.Tensor) -> list[Image]:
-        config = self._vae.config
-        latents = latents / config.scaling_factor + config.shift_factor
-        pixels = [self._vae.decode(one, return_dict=False)[0] for one in torch.split(latents, 1)]
-        return [made for one in pixels for made in self._pipeline.image_processor.postprocess(one, output_type="pil")]
-
-    def _require_short(self, prompt: str) -> None:
-        needed = len(self._pipeline.tokenizer_2(prompt).input_ids)
-        if needed > LONGEST:
-            raise ModelError(
-                f"the prompt has {needed} tokens, and the model reads {LONGEST}: '{prompt[:80]}'.",
-                where=self.where,
-                remedy="shorten the prompt; what is cut off would be missing from the picture without a word",
-            )
-
-    def _require_plain(self) -> None:
-        """Raises ModelError for parts that do not fit together."""
-        parts, config = self._pipeline.components, self._pipeline.transformer.config
-        odd = [
-            name
-            for name, found, wanted in (
-                ("in_channels", config.in_channels, 4 * self._vae.config.latent_channels),
-                ("joint_attention_dim", config.joint_attention_dim, parts["text_encoder_2"].config.d_model),
-                ("pooled_projection_dim", config.pooled_projection_dim, parts["text_encoder"].config.hidden_size),
-            )
-            if found != wanted
-        ]
-        if odd:
-            raise ModelError(
-                f"the transformer's config does not fit these text encoders and VAE ({', '.join(odd)}).",
-                where=f"{self.where}/transformer/config.json",
-                remedy="use the pipeline that the transformer was trained for",
-            )

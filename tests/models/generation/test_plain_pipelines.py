@@ -54,9 +54,9 @@ def folder(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "sd3"))
 
 
-def painter(folder: Path) -> PlainPainter:
+def painter(folder: Path, side: int = 32) -> PlainPainter:
     found = find_plain_pipeline(folder)
-    settings = {"path": str(folder), "pipeline": found.pipeline, "side": 32}
+    settings = {"path": str(folder), "pipeline": found.pipeline, "side": side}
     return PlainPainter({**settings, "components": found.components, "absent": found.absent}, found.files, CPU)
 
 

@@ -35,7 +35,7 @@ XL = ("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline", "StableDi
 EDIT = ("StableDiffusionInstructPix2PixPipeline",)
 PIPELINES = (*SD, *XL, *EDIT)
 
-TEXT_TOKENIZERS = frozenset({"CLIPTokenizer", "CLIPTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"})
+_TOKENIZERS = frozenset({"CLIPTokenizer", "CLIPTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"})
 _TEXT_ENCODERS = frozenset({"CLIPTextModel", "CLIPTextModelWithProjection"})
 # component -> (library, classes); a scheduler may be any of diffusers
 _KNOWN: dict[str, tuple[str, frozenset[str]]] = {
@@ -43,8 +43,8 @@ _KNOWN: dict[str, tuple[str, frozenset[str]]] = {
     "vae": ("diffusers", frozenset({"AutoencoderKL"})),
     "text_encoder": ("transformers", _TEXT_ENCODERS),
     "text_encoder_2": ("transformers", _TEXT_ENCODERS),
-    "tokenizer": ("transformers", TEXT_TOKENIZERS),
-    "tokenizer_2": ("transformers", TEXT_TOKENIZERS),
+    "tokenizer": ("transformers", _TOKENIZERS),
+    "tokenizer_2": ("transformers", _TOKENIZERS),
     "scheduler": ("diffusers", frozenset()),
 }
 _STEMS = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
@@ -156,15 +156,14 @@ def find_pipeline(
         if name == "vae" and address.vae:
             continue
         paths |= {
-            f"{name}/{role}": path
-            for role, path in component_files(folder / name, name, address.variant, _KNOWN[name][0]).items()
+            f"{name}/{role}": path for role, path in _component_files(folder / name, name, address.variant).items()
         }
     vae = folder / "vae"
     if address.vae:
         vae = folder_of(address.vae, base)
         if (vae / "model_index.json").is_file():  # another pipeline's; else a folder with nothing but a VAE
             vae /= "vae"
-        paths |= {f"vae/{role}": path for role, path in component_files(vae, "vae", None, _KNOWN["vae"][0]).items()}
+        paths |= {f"vae/{role}": path for role, path in _component_files(vae, "vae", None).items()}
     channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
     if address.lora is not None:
         paths["lora"] = _lora(address.lora, base)
@@ -211,9 +210,7 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
         )
     parts = {name: value for name, value in index.items() if isinstance(value, list)}
     settings = {name: value for name, value in index.items() if not isinstance(value, list) and name[0] != "_"}
-    components = {
-        name: component_class(name, parts[name], path, _KNOWN[name]) for name in _KNOWN if any(parts.get(name) or ())
-    }
+    components = {name: _component_class(name, parts[name], path) for name in _KNOWN if any(parts.get(name) or ())}
     encoder, tokenizer = ("text_encoder_2", "tokenizer_2") if pipeline in XL else ("text_encoder", "tokenizer")
     absent = [name for name in ("unet", "vae", "scheduler", encoder, tokenizer) if name not in components]
     if absent or ("text_encoder" in components) != ("tokenizer" in components):
@@ -225,9 +222,9 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
     return pipeline, components, settings
 
 
-def component_class(component: str, entry: Any, path: Path, known: tuple[str, frozenset[str]]) -> str:
-    """The class of a component, by its entry in model_index.json. Raises ModelError for one that is not `known`."""
-    library, classes = known
+def _component_class(component: str, entry: Any, path: Path) -> str:
+    """The class of a component, by its entry in model_index.json. Raises ModelError for one that is not known."""
+    library, classes = _KNOWN[component]
     if len(entry) != 2 or entry[0] != library or not isinstance(entry[1], str):
         raise _own_code(f"component '{component}'", entry, path)
     if entry[1] not in classes and not (component == "scheduler" and entry[1].endswith("Scheduler") and not classes):
@@ -247,7 +244,7 @@ def _own_code(what: str, named: Any, path: Path) -> ModelError:
     )
 
 
-def component_files(folder: Path, component: str, variant: str | None, library: str) -> dict[str, Path]:
+def _component_files(folder: Path, component: str, variant: str | None) -> dict[str, Path]:
     """One component's files by role. Raises ModelError for a missing, pickled, truncated or untrusted one."""
     if component.startswith("tokenizer"):
         paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in TOKENIZER_FILES}
@@ -267,7 +264,7 @@ def component_files(folder: Path, component: str, variant: str | None, library: 
     refuse_other_weights(folder, config)
     if component == "vae":
         _require_factor(config, folder / "config.json")
-    weights = _weights(folder, _STEMS[library], variant)
+    weights = _weights(folder, _STEMS[_KNOWN[component][0]], variant)
     for path in weights.values():
         if path.suffix == ".safetensors":
             require_weights(path)
