@@ -189,8 +189,8 @@ def test_averaged_weights_of_torchvisions_references_are_read_by_their_key(tmp_p
     averaged = torch.optim.swa_utils.AveragedModel(model)
     torch.save({"model": model.state_dict(), "model_ema": averaged.state_dict()}, tmp_path / "checkpoint.pth")
     (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
-    uri = f"torchvision:{NET}@checkpoint.pth?labels=labels.txt&crop=64&resize=64"
-    plain, mean = (opened(each, pictures, tmp_path).outputs() for each in (uri, f"{uri}&key=model_ema"))
+    uri = f"torchvision:{NET}@checkpoint.pth?labels=labels.txt&crop=64&resize=64&key=model"
+    plain, mean = (opened(each, pictures, tmp_path).outputs() for each in (uri, f"{uri}_ema"))
     np.testing.assert_array_equal(plain, mean)
 
 
@@ -256,16 +256,19 @@ def test_weights_of_torchvision_are_classified_as_its_references_do(
     assert not np.allclose(smaller.outputs(), scorer.outputs(), atol=1e-4)
 
 
-def test_a_training_checkpoint_is_read_and_its_averaged_weights_only_by_name(
+def test_of_a_training_checkpoint_the_uri_chooses_plain_or_averaged_weights(
     weights: Path, net: Any, pictures: Pictures
 ) -> None:
     state = {f"module._orig_mod.{name}": value for name, value in net.state_dict().items()}
     held = {"model": state, "model_ema": {name: value * 0.5 for name, value in state.items()}, "epoch": 3}
     torch.save(held, weights / "checkpoint.pth")
     plain = opened(f"torchvision:{NET}@net.safetensors?labels=labels.txt&crop=64&resize=64", pictures, weights)
-    uri = f"torchvision:{NET}@checkpoint.pth?labels=labels.txt&crop=64&resize=64"
+    uri = f"torchvision:{NET}@checkpoint.pth?labels=labels.txt&crop=64&resize=64&key=model"
     np.testing.assert_array_equal(opened(uri, pictures, weights).outputs(), plain.outputs())
-    averaged = opened(f"{uri}&key=model_ema", pictures, weights)
+    averaged = opened(f"{uri}_ema", pictures, weights)
+    assert averaged.note == "its weights are those under 'model_ema' in the checkpoint"
+    with pytest.raises(ModelError, match="several weights of one model: model, model_ema"):
+        opened(uri.partition("&key")[0], pictures, weights).outputs()
     assert not np.allclose(averaged.outputs(), plain.outputs())
     assert averaged.fingerprint != opened(uri, pictures, weights).fingerprint
 

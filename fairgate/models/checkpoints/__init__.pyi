@@ -96,4 +96,5 @@ from .weights import require_finite as require_finite
 from .weights import require_fit as require_fit
 from .weights import require_loaded as require_loaded
 from .weights import require_stored as require_stored
+from .weights import training_args as training_args
 from .weights import without_prefixes as without_prefixes

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import pickle
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from fairgate.ground.errors import ModelError, did_you_mean, listed
+from fairgate.models.checkpoints.closed import is_archive
 
 StateDict = dict[str, torch.Tensor]
 _SHOWN = 4
@@ -18,9 +22,10 @@ _STEPS = "n_averaged"
 _OLD_BUFFERS = ("position_ids",)  # transformers wrote it into checkpoints before 4.31
 _HOLDERS = ("state_dict", "model")
 """open_clip, timm, Lightning and accelerate save a state dict under the first, DINO, DeiT and MAE under the second.
-Averaged weights (`state_dict_ema`, `model_ema`) are another model, and are read only where they are named."""
+Averaged weights (`state_dict_ema`, `model_ema`) are another model: if there are both, a name has to choose."""
 _WRAPPERS = ("module.", "_orig_mod.")
 """DistributedDataParallel; torch.compile, which may also wrap parts."""
+_WRAPPED = re.compile(r"(?:module\.|_orig_mod\.|model\.)*")
 _MODULES = ("model.", "timm_model.")
 """Attributes that hold the model: a LightningModule's usual one, and that of transformers' wrapper of timm. Names of
 some models begin so themselves."""
@@ -42,17 +47,37 @@ def read_state_dict(
     Reads safetensors, a bare state dict, and what training writes (`{"epoch", "name", "state_dict", "optimizer"}`, with
     the prefixes that `without_prefixes` takes off, of which `own`, the model's names, decide one). With a
     `key`, the state dict under it (`state_dict_ema`). Raises ModelError for a file that would have to run pickled
-    code, unless `allow_pickle`, and for one that is damaged or holds no state dict.
+    code, unless `allow_pickle`, and for one that is damaged, holds no state dict, or several of one model.
     """
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
         return _unwrapped(load_file(path), path, key, own)
+    return _unwrapped(_unpickled(path, allow_pickle), path, key, own)
+
+
+def training_args(path: Path) -> dict[str, Any]:
+    """`args` of a checkpoint that timm's train.py or torchvision's references saved, as plain data; nothing of other
+    files. Raises ModelError as `read_state_dict` does."""
+    if path.suffix == ".safetensors" or not is_archive(path):
+        return {}
+    contents = _unpickled(path, mapped=True)
+    args = contents.get("args") if isinstance(contents, dict) else None
+    if not isinstance(args, argparse.Namespace):
+        return {}
     try:
-        with warnings.catch_warnings():
+        return dict(json.loads(json.dumps(vars(args), skipkeys=True, default=lambda _: None)))
+    except (ValueError, RecursionError):  # it holds itself
+        return {}
+
+
+def _unpickled(path: Path, allow_pickle: bool = False, mapped: bool = False) -> Any:
+    """What torch.save wrote. A training's arguments, a Namespace, are attributes alone: reading them runs nothing."""
+    try:
+        with warnings.catch_warnings(), torch.serialization.safe_globals([argparse.Namespace]):
             # an unusual protocol or a TorchScript archive either loads or is refused below, with a remedy
             warnings.filterwarnings("ignore", "Detected pickle protocol|.*looks like a TorchScript", UserWarning)
-            contents = torch.load(path, map_location="cpu", weights_only=not allow_pickle)
+            return torch.load(path, map_location="cpu", weights_only=not allow_pickle, mmap=mapped)
     except pickle.UnpicklingError as error:
         raise _would_run_code(path, str(error)) from error
     except MemoryError:  # of this machine, not of the file
@@ -65,7 +90,6 @@ def read_state_dict(
             where=str(path),
             remedy="save or download it again",
         ) from error
-    return _unwrapped(contents, path, key, own)
 
 
 def _would_run_code(path: Path, reason: str) -> ModelError:
@@ -220,7 +244,18 @@ def _inner_state(held: Any, where: str, wanted: str | None = None) -> Any:
     itself where it is one already. Raises ModelError for a wanted key that is not there."""
     inside = {key: held[key] for key in held if isinstance(held[key], Mapping)} if isinstance(held, Mapping) else {}
     if wanted is None:
-        return next((inside[key] for key in _HOLDERS if key in inside), held)
+        usual = next((key for key in _HOLDERS if key in inside), None)
+        if usual is None:
+            return held
+        own = _tensor_names(inside[usual])
+        if others := [str(key)[:40] for key in inside if key != usual and own & _tensor_names(inside[key])]:
+            raise ModelError(
+                f"the checkpoint holds several weights of one model: {listed([usual, *others])}.",
+                where=where,
+                remedy=f"choose in the URI of a torchvision: or timm: file, &key={usual} or &key={others[0]}; "
+                "elsewhere save those alone that are meant",
+            )
+        return inside[usual]
     if wanted not in inside:
         known = [str(key)[:40] for key in inside]
         usual = f"state dicts are under: {listed(known) or 'no key'}"
@@ -230,6 +265,10 @@ def _inner_state(held: Any, where: str, wanted: str | None = None) -> Any:
             remedy=did_you_mean(wanted, known) or usual,
         )
     return inside[wanted]
+
+
+def _tensor_names(state: Mapping[Any, Any]) -> set[str]:
+    return {_WRAPPED.sub("", str(name), count=1) for name in state if isinstance(state[name], torch.Tensor)}
 
 
 def without_prefixes(state: Mapping[str, T], where: str, own: Collection[str] = ()) -> dict[str, T]:

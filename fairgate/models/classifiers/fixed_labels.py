@@ -200,6 +200,11 @@ class FixedLabelModel(JudgedModel[Loaded]):
         return Loaded(prepare, naming(self.uri, "classify pictures")(found.outputs))
 
 
+def keyed_note(key: str | None) -> str | None:
+    """What a record says of weights that the URI chose in a checkpoint of a training; None for the usual ones."""
+    return f"its weights are those under '{key[:80]}' in the checkpoint" if key else None
+
+
 def loaded_into(
     build: Callable[[], Any],
     files: HashedFiles,

@@ -1,5 +1,9 @@
 """`timm:FOLDER[?labels=FILE]`: a classifier as timm saves it for the hub: config.json (architecture, num_classes,
-label_names, pretrained_cfg) and model.safetensors. The architecture is one that the installed timm has."""
+label_names, pretrained_cfg) and model.safetensors. The architecture is one that the installed timm has.
+
+`timm:FILE?labels=FILE[&key=state_dict_ema]`: a checkpoint of timm's train.py (`model_best.pth.tar`), whose arguments
+take the place of config.json. Pictures are prepared as `resolve_data_config(args)` says.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
+from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import in_order, named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
@@ -28,7 +32,7 @@ _SIZES = frozenset(
         *("img_size", "in_chans", "patch_size", "embed_dim", "depth", "depths", "dims", "num_heads", "mlp_ratio"),
         *("window_size", "init_values", "class_token", "reg_tokens", "qkv_bias", "dynamic_img_size"),
         *("no_embed_class", "drop_rate", "drop_path_rate", "output_stride", "embed_dims", "channels", "layers"),
-        *("stem_width", "base_width"),
+        *("stem_width", "base_width", "bn_eps"),
     }
 )
 """Arguments of architectures that are numbers: others could name a file, a hub or code."""
@@ -36,56 +40,113 @@ MAX_SIDE, _LARGEST, _LONGEST = 2048, 8192, 16
 _POOLING = re.compile(r"[a-z_]{0,20}")
 _NO_WEIGHTS_OF_ITS_OWN = ("custom_load", "label_offset", "state_dict")
 """Settings of `pretrained_cfg` by which timm would load other weights than those of the file, or change them."""
+_BUILT_WITH = {"global_pool": "gp", "bn_eps": "bn_eps"}
+"""Arguments of train.py that an architecture is built with, beside its `model_kwargs`."""
+_OTHER_PICTURES = ("input_img_mode", "naflex_loader", "in_chans")
 _PICTURES = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mode")
 
 
 @register
 class TimmClassifiers(FolderFamily):
-    """Folders that timm saved."""
+    """Folders, and checkpoints of a training, that timm saved."""
 
     scheme: ClassVar[str] = "timm"
-    forms: ClassVar[tuple[str, ...]] = ("timm:FOLDER",)
+    forms: ClassVar[tuple[str, ...]] = ("timm:FOLDER", "timm:FILE?labels=FILE")
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
     files, folders = ("labels",), ()
 
     def open(self, request: Request) -> FixedLabelModel:
-        """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
-        address, options = checkpoints.split_options(request.uri, request.address, ("labels",))
-        folder = checkpoints.judged_folder(address, request.base)
-        where = folder / CONFIG
-        if not where.is_file():
-            raise checkpoints.no_config(folder, "timm")
-        config = checkpoints.read_config(where, named=("architecture", "model_args"))
-        architecture, arguments = _architecture(config, str(where)), _arguments(config, str(where))
-        if not (folder / WEIGHTS).is_file():
-            raise checkpoints.no_weights(
-                folder, WEIGHTS, "save it with timm's save_for_hf, which writes one safetensors file"
-            )
-        checkpoints.require_weights(folder / WEIGHTS)
-        names, said = named_outputs(_labels(config, str(where)), options.get("labels"), request.base, str(where))
+        """Find and hash a folder or file. Raises ModelError; loading waits until outputs are needed."""
+        address, options = checkpoints.split_options(request.uri, request.address, ("labels", "key"))
+        path = checkpoints.resolve(address, request.base)
+        trained = path.is_file()
+        path = path if trained else checkpoints.judged_folder(address, request.base)
+        config, files = (_of_training if trained else _of_folder)(path)
+        where = str(files.paths.get(CONFIG, path))
+        architecture, arguments = _architecture(config, where), _arguments(config, where)
+        names, said = named_outputs(_labels(config, where), options.get("labels"), request.base, where)
         if config.get("num_classes") != len(names.own):
             raise ModelError(
                 f"{len(names.own)} labels are named, and the model has {str(config.get('num_classes'))[:40]} outputs.",
-                where=str(where),
+                where=where,
                 remedy="name all outputs, in their order: `label_names` in config.json, or ?labels=FILE",
             )
-        files = checkpoints.HashedFiles.of({"weights": folder / WEIGHTS, CONFIG: where})
-        adapter = checkpoints.taken_weights(folder)
+        adapter = checkpoints.taken_weights(path)
         added = {"adapter": adapter.files.fingerprint()} if adapter else {}
-        pictures = _pictures(config, str(where))
+        pictures = _pictures(config, where)
         arguments = {**arguments, "num_classes": len(names.own)}
-        cfg = _pretrained_cfg(config, str(where))
-        built = _Built(architecture, arguments, cfg, config.get("global_pool"), str(where))
+        cfg = None if trained else _pretrained_cfg(config, where)
+        built = _Built(
+            config["architecture"] if trained else architecture, arguments, cfg, config.get("global_pool"), where
+        )
+        key = options.get("key")
+        said |= {"key": key} if key else {}
         return FixedLabelModel(
             FixedLabelFiles(
                 fingerprint=digest({"files": files.fingerprint(**added), **said}),
                 identity={"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)},
                 heads={"": names},
-                load=partial(_load, files, built, pictures, adapter),
+                load=partial(_load, files, built, pictures, adapter, key),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **pictures),
             ),
             request,
+            keyed_note(key),
         )
+
+
+def _of_folder(folder: Path) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
+    """The config of a folder, and its files."""
+    where = folder / CONFIG
+    if not where.is_file():
+        raise checkpoints.no_config(folder, "timm")
+    config = checkpoints.read_config(where, named=("architecture", "model_args"))
+    _architecture(config, str(where))  # a folder of another family is told first
+    if not (folder / WEIGHTS).is_file():
+        raise checkpoints.no_weights(
+            folder, WEIGHTS, "save it with timm's save_for_hf, which writes one safetensors file"
+        )
+    checkpoints.require_weights(folder / WEIGHTS)
+    return config, checkpoints.HashedFiles.of({"weights": folder / WEIGHTS, CONFIG: where})
+
+
+def _of_training(file: Path) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
+    """What train.py builds and prepares, as a config, and the file. Raises ModelError for a file without its
+    arguments, and for arguments by which a picture is read otherwise."""
+    checkpoints.require_weights(file)
+    files = checkpoints.HashedFiles.of({"weights": file})
+    args = checkpoints.training_args(file)
+    files.require_unchanged()
+    other = [name for name in _OTHER_PICTURES if args.get(name) not in (None, False, "", "RGB", 3)]
+    if other or not isinstance(args.get("model"), str):
+        raise ModelError(
+            f"the training took pictures that are not prepared here ({', '.join(other)})."
+            if other
+            else "the file has no arguments of timm's train.py, which name the architecture.",
+            where=str(file),
+            remedy=checkpoints.converted(file) or "save the model with timm.models.save_for_hf, and name the folder",
+        )
+    given = args.get("model_kwargs") or {}
+    given = dict(given) if isinstance(given, dict) else {"model_kwargs": given}
+    given |= {name: args[key] for name, key in _BUILT_WITH.items() if args.get(key) is not None}
+    config = {"architecture": args["model"], "num_classes": args.get("num_classes"), "model_args": given}
+    return {**config, "pretrained_cfg": _pictures_of_training(args, str(file))}, files
+
+
+def _pictures_of_training(args: Mapping[str, Any], where: str) -> dict[str, Any]:
+    from timm.data import config
+    from timm.models import get_pretrained_cfg
+
+    _architecture({"architecture": args["model"]}, where)
+    resolve: Any = cast(Any, config).resolve_data_config
+    try:
+        made = resolve(args, pretrained_cfg=cast(Any, get_pretrained_cfg(args["model"])).to_dict())
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in made.items()}
+    except (AssertionError, AttributeError, RuntimeError, TypeError) as error:  # of an unknown tag, and odd arguments
+        raise ModelError(
+            f"timm knows no pictures of '{args['model'][:80]}' with the training's arguments.",
+            where=where,
+            remedy="save the model with timm.models.save_for_hf, and name the folder",
+        ) from error
 
 
 def _architecture(config: Mapping[str, Any], where: str) -> str:
@@ -217,11 +278,12 @@ def _side(config: Mapping[str, Any]) -> tuple[int, ...]:
 @dataclass(frozen=True, slots=True)
 class _Built:
     """An architecture as `timm.create_model("local-dir:FOLDER")` builds it. `pooling` is what the config's top level
-    notes of it: timm writes that and does not read it, so that it may not be another one."""
+    notes of it: timm writes that and does not read it, so that it may not be another one. Without a `cfg`, as train.py
+    builds it: with that of the architecture and its tag."""
 
     architecture: str
     arguments: Mapping[str, Any]
-    cfg: Mapping[str, Any]
+    cfg: Mapping[str, Any] | None
     pooling: Any
     where: str
 
@@ -229,7 +291,7 @@ class _Built:
         import timm
         from timm.models._input import _get_global_pool
 
-        cfg = {"architecture": self.architecture, **self.cfg}
+        cfg = None if self.cfg is None else {"architecture": self.architecture, **self.cfg}
         model = timm.create_model(self.architecture, pretrained=False, pretrained_cfg=cfg, **self.arguments)
         if self.pooling and self.pooling != _get_global_pool(model):
             raise ModelError(
@@ -246,9 +308,10 @@ def _load(
     built: _Built,
     pictures: Mapping[str, Any],
     adapter: checkpoints.Adapter | None,
+    key: str | None,
     device: checkpoints.Device,
 ) -> Loaded:
     from timm.data.transforms_factory import create_transform
 
     transform = create_transform(**{**pictures, "input_size": tuple(pictures["input_size"])}, is_training=False)
-    return loaded_into(built, files, transform, device, f"timm's {built.architecture}", adapter=adapter)
+    return loaded_into(built, files, transform, device, f"timm's {built.architecture}", adapter=adapter, key=key)

@@ -1,9 +1,10 @@
 """`torchvision:ARCH@FILE?labels=FILE`: weights of a classifier of torchvision. The file says neither the architecture
 nor the labels, so the URI does.
 
-`&key=state_dict_ema` reads other weights of a training checkpoint than the usual ones. Pictures are prepared as the
-architecture's published weights are evaluated (`Weights.transforms()`). If two of these differ,
-`&weights=IMAGENET1K_V1` names one, or `&resize=256&crop=224&interpolation=bicubic` give what differs.
+`&key=model_ema` chooses weights of a training checkpoint that has several. Pictures are prepared as the checkpoint's
+arguments say (those of torchvision's references), else as the architecture's published weights are evaluated
+(`Weights.transforms()`). If two of these differ, `&weights=IMAGENET1K_V1` names one, or
+`&resize=256&crop=224&interpolation=bicubic` give what differs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
+from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import option_paths
@@ -59,8 +60,9 @@ class TorchvisionClassifiers:
         path = checkpoints.resolve(file, request.base)
         checkpoints.require_weights(path, request.allow_pickle)
         names, said = named_outputs(None, options.get("labels"), request.base, request.uri)
-        pictures = _pictures(architecture, options, request.uri)
         files = checkpoints.HashedFiles.of({"weights": path})
+        trained = {} if any(name in options for name in _PICTURES) else _of_training(path, architecture)
+        pictures = _pictures(architecture, {**trained, **options}, request.uri)
         key = options.get("key")
         load = partial(_load, files, architecture, len(names.own), pictures, request.allow_pickle, key)
         named = {"architecture": architecture, "key": key, "pictures": pictures, **said}
@@ -77,7 +79,26 @@ class TorchvisionClassifiers:
                 preprocessing=preprocessing_digest(adapter="torchvision", pictures=pictures),
             ),
             request,
+            keyed_note(key),
         )
+
+
+def _of_training(path: Path, architecture: str) -> dict[str, str]:
+    """Options of how torchvision's references evaluated, by the arguments in a checkpoint of theirs; none of other
+    files. Raises ModelError for arguments of another architecture."""
+    args: dict[str, Any] = {}
+    with contextlib.suppress(ModelError):  # told when it is loaded
+        args = checkpoints.training_args(path)
+    if "val_crop_size" not in args:
+        return {}
+    if args.get("model") != architecture:
+        raise ModelError(
+            f"the checkpoint is of a training of {str(args.get('model'))[:80]}, and the URI names {architecture}.",
+            where=str(path),
+            remedy="name the architecture that was trained, torchvision:ARCH@FILE",
+        )
+    ways = {"crop": "val_crop_size", "resize": "val_resize_size", "interpolation": "interpolation"}
+    return {option: str(args[name]) for option, name in ways.items() if args.get(name) is not None}
 
 
 def _require_architecture(name: str, uri: str) -> None:

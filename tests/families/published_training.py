@@ -1,0 +1,93 @@
+"""Files as the training scripts of timm and torchvision leave them, tiny."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from differential_models import Images, Layout, Numbers, _outputs, _stacked
+from published_classifiers import LABELS, fill
+
+_TIMM = {"num_classes": 3, "gp": None, "model_kwargs": {}, "img_size": None, "crop_pct": 0.9, "interpolation": ""}
+
+
+def _network(library: str, architecture: str) -> Any:
+    import timm
+    import torch
+    from torchvision import models
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        make = timm.create_model if library == "timm" else models.get_model
+        model = make(architecture, num_classes=3).eval()
+        fill(model)
+    return model
+
+
+def _averaged(model: Any) -> dict[str, Any]:
+    return {name: one * 0.9 if one.is_floating_point() else one for name, one in model.state_dict().items()}
+
+
+def timm_training(architecture: str, averaged: bool) -> Layout:
+    """model_best.pth.tar of timm's train.py, with `state_dict_ema` or without."""
+    args = Namespace(model=architecture, **_TIMM)
+
+    def save(root: Path) -> str:
+        import torch
+
+        model = _network("timm", architecture)
+        held = {"epoch": 3, "arch": architecture, "state_dict": model.state_dict(), "args": args, "version": 2}
+        held |= {"state_dict_ema": _averaged(model)} if averaged else {}
+        (root / "run").mkdir()
+        torch.save(held, root / "run" / "model_best.pth.tar")
+        (root / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+        return f"timm:run/model_best.pth.tar?labels=labels.txt{'&key=state_dict_ema' if averaged else ''}"
+
+    def library(root: Path, images: Images) -> Numbers:
+        from timm.data import create_transform, resolve_data_config
+        from timm.models import load_checkpoint
+
+        model = _network("timm", architecture)
+        load_checkpoint(model, str(root / "run" / "model_best.pth.tar"), use_ema=averaged)
+        resolve: Any = resolve_data_config
+        transform: Any = create_transform(**resolve(vars(args), model=model), is_training=False)
+        return _stacked(model, transform, images)
+
+    return Layout(save, "run", "model_best.pth.tar", library, _outputs, depth=160)
+
+
+def torchvision_training(architecture: str, averaged: bool) -> Layout:
+    """model_N.pth of torchvision's references, with `model_ema` or without."""
+    args = Namespace(model=architecture, val_crop_size=64, val_resize_size=72, interpolation="bilinear")
+
+    def save(root: Path) -> str:
+        import torch
+
+        model = _network("torchvision", architecture)
+        held = {"epoch": 3, "model": model.state_dict(), "args": args}
+        mean = {f"module.{name}": one for name, one in _averaged(model).items()} | {"n_averaged": torch.tensor(3)}
+        held |= {"model_ema": mean} if averaged else {}
+        (root / "run").mkdir()
+        torch.save(held, root / "run" / "model_3.pth")
+        (root / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+        return f"torchvision:{architecture}@run/model_3.pth?labels=labels.txt{'&key=model_ema' if averaged else ''}"
+
+    def library(root: Path, images: Images) -> Numbers:
+        from torchvision.transforms._presets import ImageClassification
+
+        model = _network("torchvision", architecture)
+        model.load_state_dict(_averaged(model) if averaged else model.state_dict())
+        return _stacked(model, ImageClassification(crop_size=64, resize_size=72), images)
+
+    return Layout(save, "run", "model_3.pth", library, _outputs, depth=160)
+
+
+def training_rows() -> dict[str, Layout]:
+    """By what the file is."""
+    return {
+        "model_best.pth.tar of timm's train.py": timm_training("test_resnet", False),
+        "model_best.pth.tar of timm's train.py, averaged": timm_training("test_resnet", True),
+        "model_N.pth of torchvision's references": torchvision_training("resnet18", False),
+        "model_N.pth of torchvision's references, averaged": torchvision_training("resnet18", True),
+    }

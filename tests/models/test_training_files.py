@@ -1,0 +1,169 @@
+"""Files that timm's train.py and torchvision's references leave are judged as these validate, or refused by name."""
+
+from __future__ import annotations
+
+import io
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from classifier_world import LABELS
+from model_world import Pictures
+from nightly import some
+from PIL import Image
+
+from fairgate.ground.errors import ModelError
+from fairgate.models import open_scorer
+
+ARGS: dict[str, Any] = {
+    **{"model": "test_resnet", "num_classes": 3, "gp": None, "bn_eps": None, "model_kwargs": {}, "in_chans": None},
+    **{"img_size": None, "input_size": None, "mean": None, "std": None, "interpolation": "", "crop_pct": None},
+    **{"pretrained": True, "lr": 0.1, "output": "/home/somebody"},
+}
+
+
+def opened(uri: str, pictures: Pictures, base: Path) -> Any:
+    return open_scorer(uri, pictures, device="cpu", base=base, batch_size=4)
+
+
+def trained(root: Path, averaged: bool = False, **changed: Any) -> tuple[Any, Any]:
+    """The model that train.py would build, and what its CheckpointSaver writes: model_best.pth.tar."""
+    import timm
+    from timm.utils import CheckpointSaver, ModelEmaV3
+
+    args = Namespace(**{**ARGS, **changed})
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model = timm.create_model(
+            args.model, num_classes=3, global_pool=args.gp, bn_eps=args.bn_eps, **args.model_kwargs
+        ).eval()
+        for parameter in model.parameters():
+            if parameter.ndim > 1:  # with smaller ones all pictures have the same outputs
+                torch.nn.init.kaiming_normal_(parameter)
+    ema = ModelEmaV3(model)
+    for parameter in ema.module.parameters():
+        parameter.data *= 0.5
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    saver = CheckpointSaver(model, optimizer, args, ema if averaged else None, checkpoint_dir=str(root))
+    saver.save_checkpoint(1, metric=71.5)
+    (root / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    return (ema.module.eval() if averaged else model), args
+
+
+def library(model: Any, args: Namespace, pictures: Pictures) -> Any:
+    from timm.data import create_transform, resolve_data_config
+
+    transform = create_transform(**resolve_data_config(vars(args), model=model), is_training=False)
+    images = [Image.open(io.BytesIO(blob)).convert("RGB") for blob in pictures.blobs]
+    with torch.no_grad():
+        return model(torch.stack([transform(image) for image in images])).double().numpy()
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "as the architecture is": {},
+    "another size and crop": {"img_size": 96, "crop_pct": 0.8, "interpolation": "bilinear"},
+    "other colours": {"mean": [0.5], "std": (0.2, 0.3, 0.4)},
+    "another pooling and eps": {"model": "test_efficientnet", "gp": "max", "bn_eps": 0.1},
+    "a fixed size": {"model": "test_vit", "img_size": 64, "model_kwargs": {"img_size": 64}},
+    "with the tag of its first weights": {"model": "test_vit2.r160_in1k"},
+}
+
+
+@pytest.mark.parametrize("case", some(list(SETTINGS), 3))
+def test_a_checkpoint_of_timms_training_is_judged_as_timm_validates(
+    case: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    logits = library(*trained(tmp_path, **SETTINGS[case]), pictures)
+    found = opened("timm:model_best.pth.tar?labels=labels.txt", pictures, tmp_path)
+    np.testing.assert_allclose(found.outputs(), logits, atol=1e-5 * max(1.0, abs(logits).max()))
+    assert np.ptp(logits, axis=0).max() > 1e-2 * abs(logits).max()  # pictures differ
+
+
+def test_of_averaged_weights_of_timm_the_uri_chooses(tmp_path: Path, pictures: Pictures) -> None:
+    logits = library(*trained(tmp_path, averaged=True), pictures)
+    uri = "timm:model_best.pth.tar?labels=labels.txt"
+    averaged = opened(f"{uri}&key=state_dict_ema", pictures, tmp_path)
+    np.testing.assert_allclose(averaged.outputs(), logits, atol=1e-5 * max(1.0, abs(logits).max()))
+    assert averaged.note == "its weights are those under 'state_dict_ema' in the checkpoint"
+    assert averaged.fingerprint != opened(uri, pictures, tmp_path).fingerprint
+    with pytest.raises(ModelError, match="several weights of one model: state_dict, state_dict_ema"):
+        opened(uri, pictures, tmp_path).outputs()
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a hub": ({"model": "hf-hub:evil/net"}, "names no architecture of timm"),
+    "a folder": ({"model": "local-dir:/elsewhere"}, "names no architecture of timm"),
+    "no name": ({"model": None}, "has no arguments of timm's train.py"),
+    "an unknown tag": ({"model": "test_resnet.mine"}, "timm knows no pictures of 'test_resnet.mine'"),
+    "code of its own": ({"model_kwargs": {"block_fn": "os.system"}}, "does not pass on"),
+    "weights from elsewhere": ({"model_kwargs": {"checkpoint_path": "/etc/passwd"}}, "does not pass on"),
+    "a huge model": ({"model_kwargs": {"embed_dim": 100_000}}, "does not pass on"),
+    "an argument that it does not take": ({"bn_eps": 0.1}, "be loaded"),
+    "odd settings": ({"model_kwargs": "embed_dim"}, "does not pass on"),
+    "an odd pooling": ({"gp": "../x"}, "global_pool is '../x'"),
+    "giant pictures": ({"img_size": 10**9}, "how pictures are prepared"),
+    "an odd size": ({"img_size": "a"}, "timm knows no pictures"),
+    "an odd mean": ({"mean": "abc"}, "how pictures are prepared"),
+    "grey pictures": ({"in_chans": 1}, "pictures that are not prepared here \\(in_chans\\)"),
+    "pictures in patches": ({"naflex_loader": True}, "not prepared here \\(naflex_loader\\)"),
+    "another number of labels": ({"num_classes": 4}, "3 labels are named, and the model has 4"),
+    "another architecture": ({"model": "test_convnext"}, "does not fit timm's test_convnext"),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_arguments_that_reach_out_or_do_not_fit_are_refused(case: str, tmp_path: Path, pictures: Pictures) -> None:
+    changed, problem = REFUSED[case]
+    state = {"head.fc.weight": torch.ones(3, 2)}
+    torch.save({"state_dict": state, "args": Namespace(**{**ARGS, **changed})}, tmp_path / "last.pth.tar")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    with pytest.raises(ModelError, match=problem):
+        opened("timm:last.pth.tar?labels=labels.txt", pictures, tmp_path).outputs()
+
+
+def test_a_file_without_arguments_and_one_that_would_run_code_are_refused(tmp_path: Path, pictures: Pictures) -> None:
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    torch.save({"a": torch.ones(2)}, tmp_path / "bare.pth")
+    torch.save({"args": print}, tmp_path / "evil.pth")
+    for name, problem in (("bare", "has no arguments of timm's train.py"), ("evil", "have to run pickled code")):
+        with pytest.raises(ModelError, match=problem):
+            opened(f"timm:{name}.pth?labels=labels.txt", pictures, tmp_path)
+
+
+def test_a_checkpoint_of_torchvisions_references_is_judged_as_these_validate(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    from torchvision import models, transforms
+
+    with torch.random.fork_rng():
+        torch.manual_seed(6)
+        model = models.get_model("squeezenet1_1", num_classes=3).eval()
+    args = Namespace(model="squeezenet1_1", val_crop_size=64, val_resize_size=72, interpolation="bicubic", device="cpu")
+    averaged = torch.optim.swa_utils.AveragedModel(model, use_buffers=True).state_dict()
+    halved = {name: value * (0.5 if value.is_floating_point() else 1) for name, value in averaged.items()}
+    schedule = {"_milestones": [2], "last_epoch": 3, "_schedulers": [{"base_lrs": [0.1]}]}
+    held = {"model": model.state_dict(), "model_ema": halved, "lr_scheduler": schedule, "epoch": 3, "args": args}
+    torch.save(held, tmp_path / "model_3.pth")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    prepare = transforms.Compose(
+        [
+            transforms.Resize(72, interpolation=transforms.InterpolationMode.BICUBIC),
+            transforms.CenterCrop(64),
+            transforms.PILToTensor(),
+            transforms.ConvertImageDtype(torch.float),
+            transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+        ]
+    )
+    images = [Image.open(io.BytesIO(blob)).convert("RGB") for blob in pictures.blobs]
+    with torch.no_grad():
+        logits = model(torch.stack([prepare(image) for image in images])).double().numpy()
+    uri = "torchvision:squeezenet1_1@model_3.pth?labels=labels.txt&key=model"
+    found = opened(uri, pictures, tmp_path)
+    np.testing.assert_allclose(found.outputs(), logits, atol=1e-5 * max(1.0, abs(logits).max()))
+    assert not np.allclose(opened(f"{uri}_ema", pictures, tmp_path).outputs(), logits, atol=1e-3)
+    assert opened(f"{uri}&crop=64&resize=64", pictures, tmp_path).preprocessing != found.preprocessing
+    with pytest.raises(ModelError, match="of a training of squeezenet1_1, and the URI names resnet18"):
+        opened(uri.replace("squeezenet1_1", "resnet18"), pictures, tmp_path)
