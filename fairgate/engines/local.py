@@ -39,6 +39,17 @@ class Task:
     of: str = ""
 
 
+class WorkerLost(Exception):
+    """A worker was lost with a task, which the others can make; `replaced` waits until another worker is in its place.
+
+    It raises an error that ends the run if there is none.
+    """
+
+    def __init__(self, replaced: Callable[[], None]) -> None:
+        super().__init__("a worker was lost")
+        self.replaced = replaced
+
+
 class Engine(Protocol):
     """Runs tasks on workers. Exceptions of the work and of `done` stop the run and reach the caller.
 
@@ -187,7 +198,12 @@ def run_in_threads(
         while (task := given.get()) is not None and not stop.is_set():
             outcome: Future[Any] = Future()
             try:
-                outcome.set_result(worker(task))
+                try:
+                    outcome.set_result(worker(task))
+                except WorkerLost as lost:
+                    given.put(task)
+                    lost.replaced()
+                    continue
             except BaseException as error:  # raised again in the calling thread
                 outcome.set_exception(error)
             outcomes.put((task, outcome))

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import socket
+import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fairgate.engines.local import Bench, Task, Work, opened, run_in_threads
+from fairgate.engines.local import Bench, Task, Work, WorkerLost, opened, run_in_threads
 from fairgate.ground.errors import DeviceError, RecipeError, SettingsError, harmless
 from fairgate.version import __version__
 
@@ -24,6 +27,8 @@ PATIENCE = 10.0
 """Seconds in which the cluster must answer."""
 START_PATIENCE = 120
 """Seconds that a Ray of our own may take to start: on a busy machine its many processes need more than Ray's 30."""
+ROOM_PATIENCE = 600.0
+"""Seconds that a run without a worker waits until the cluster has room for one: a machine may be on its way."""
 
 
 class RayEngine:
@@ -31,7 +36,8 @@ class RayEngine:
 
     `RAY_ADDRESS` names an existing cluster; without it a local one is started, and stopped at the end. `workers` is
     None for as many as the cluster has room for. All machines need the same fairgate, and the files of the models
-    under the same paths. A worker that is lost is replaced, and its task made again.
+    under the same paths. The task of a worker that is lost goes to the others; the worker is replaced as soon as the
+    cluster has room for one, which is later if its machine was lost.
     """
 
     name, mixed = "ray", True
@@ -59,14 +65,14 @@ class RayEngine:
 
     def run(self, take: Callable[[], Task | None], done: Callable[[Task, Any], bool]) -> None:
         """Run tasks until there are none or `done` returns False; what went wrong in a worker is raised here."""
-        waiting, hands = [take()], list[_Hand]()
+        waiting, hands, crew = [take()], list[_Hand](), _Crew()
         if waiting == [None]:
             return
         room, ray = self.room(), _ray()
         on_gpu = _room(ray, self.device)[0]
 
         def hire() -> _Hand:
-            hands.append(_Hand(ray, on_gpu))
+            hands.append(_Hand(ray, on_gpu, crew))
             return hands[-1]
 
         def leave() -> None:
@@ -102,39 +108,53 @@ class _Worker:
             )
         self._work = opened(bench, self._device, self._work)
 
+    def placed(self) -> None:
+        """Answer: the cluster had room for this worker."""
+
     def work(self, payload: Any) -> Any:
         assert self._work is not None  # nobody gives tasks to a worker that is not ready
         return self._work(payload)
 
 
-class _Hand:
-    """A worker of the cluster, set up anew by a task of another bench. One that is lost is replaced, and its task made
-    again; when the run ends it is ended with it."""
+@dataclass
+class _Crew:
+    """What the hands of a run know of each other: which have a worker, and how many workers each task lost."""
 
-    def __init__(self, ray: ModuleType, on_gpu: bool) -> None:
-        self._ray, self._on_gpu = ray, on_gpu
+    placed: set[_Hand] = field(default_factory=set)
+    lost: Counter[int] = field(default_factory=Counter)
+
+
+class _Hand:
+    """A worker of the cluster, set up anew by a task of another bench. One that is lost is replaced; when the run ends
+    it is ended with it."""
+
+    def __init__(self, ray: ModuleType, on_gpu: bool, crew: _Crew) -> None:
+        self._ray, self._on_gpu, self._crew = ray, on_gpu, crew
         self._worker = self._hired()
         self._bench: Bench | None = None
         self._left = False
+        crew.placed.add(self)
 
     def __call__(self, task: Task) -> Any:
-        """What the worker makes of a task. Raises RecipeError where it cannot begin, or is lost again and again."""
+        """What the worker makes of a task. Raises WorkerLost if it is lost with it; RecipeError if it cannot begin, or
+        if this task has lost several."""
         errors = self._ray.exceptions
         lost = (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
-        lives = LIVES
-        while not self._left:
-            try:
-                if self._bench is not task.bench:
-                    self._ray.get(self._worker.set_up.remote(task.bench))
-                    self._bench = task.bench
-                return self._ray.get(self._worker.work.remote(task.payload))
-            except errors.RayTaskError as error:
-                raise error.cause if isinstance(error.cause, Exception) else error from error
-            except lost as error:
-                lives -= 1
-                if not self._left:
-                    self._replace(task, error, last=not lives)
-        return None  # the run has ended, and nobody waits
+        try:
+            if self._bench is not task.bench:
+                self._ray.get(self._worker.set_up.remote(task.bench))
+                self._bench = task.bench
+            made = self._ray.get(self._worker.work.remote(task.payload))
+            self._crew.lost.pop(id(task), None)
+            return made
+        except errors.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, Exception) else error from error
+        except lost as error:
+            if self._left:
+                return None  # the run has ended, and nobody waits
+            self._crew.lost[id(task)] += 1
+            self._replace(task, error, last=self._crew.lost[id(task)] == LIVES)
+            raise WorkerLost(self._replaced) from error
 
     def leave(self) -> None:
         """End the worker, whatever it is at."""
@@ -164,6 +184,22 @@ class _Hand:
                 remedy="see Ray's logs; often memory ran out: use fewer --workers, or a smaller `shard_sets` of builds",
             ) from error
         self._worker, self._bench = self._hired(), None
+
+    def _replaced(self) -> None:
+        """Return when the cluster has room for the worker that was hired, or the run ends. Raises RecipeError if no
+        worker of the run has had any for ROOM_PATIENCE."""
+        self._crew.placed.discard(self)
+        answer, since = self._worker.placed.remote(), time.monotonic()
+        while not self._ray.wait([answer], timeout=1.0)[0] and not self._left:
+            if self._crew.placed:
+                since = time.monotonic()
+            elif time.monotonic() - since > ROOM_PATIENCE:
+                raise RecipeError(
+                    f"every worker was lost, and the cluster had no room for another one in {ROOM_PATIENCE:.0f} s.",
+                    where="the Ray cluster",
+                    remedy="see `ray status`, start machines, and repeat the command: finished work is not made again",
+                )
+        self._crew.placed.add(self)
 
 
 def _last_line(error: Exception) -> str:

@@ -47,6 +47,12 @@ class Cluster:
         self.close()
         return False
 
+    def lose_a_node(self) -> None:
+        """End a node that is not the head, as a machine that loses its power."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("lose\n")
+        self._process.stdin.flush()
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -67,11 +73,11 @@ def _serve(nodes: int) -> None:
         return ray.shutdown()
     settings = {"num_cpus": 4 // nodes, "include_dashboard": False}
     cluster = Nodes(initialize_head=True, head_node_args=settings)
-    for _ in range(nodes - 1):
-        cluster.add_node(**settings)
+    others = [cluster.add_node(**settings) for _ in range(nodes - 1)]
     cluster.wait_for_nodes()
     print("address", cluster.address, flush=True)
-    sys.stdin.read()
+    for _ in sys.stdin:
+        cluster.remove_node(others.pop(), allow_graceful=False)
     return cluster.shutdown()
 
 

@@ -101,6 +101,19 @@ def test_a_worker_that_is_killed_while_it_scores_is_replaced(cluster: Cluster, w
     require_equal(world, tmp_path / "report")
 
 
+def test_a_node_that_is_lost_while_it_scores_leaves_its_work_to_the_others(world: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    cluster = Cluster(nodes=2)
+    try:
+        running = on(cluster, world, tmp_path / "report")
+        wait_for(lambda: len(scoring()) == 4, running)  # two on each node
+        cluster.lose_a_node()
+        assert running.wait(300) == 1
+    finally:
+        cluster.close()
+    require_equal(world, tmp_path / "report")
+
+
 MATRIX = """\
 on: push
 jobs:
