@@ -83,6 +83,34 @@ def torchvision_training(architecture: str, averaged: bool) -> Layout:
     return Layout(save, "run", "model_3.pth", library, _outputs, depth=160)
 
 
+def own_head(named: str) -> Layout:
+    """A resnet18 of torchvision with dropout and a linear layer as its head; `named` is the end of the URI."""
+
+    def network() -> Any:
+        import torch
+
+        model = _network("torchvision", "resnet18")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(8)
+            model.fc = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(512, 3))
+        return model.eval()
+
+    def save(root: Path) -> str:
+        import torch
+
+        (root / "run").mkdir()
+        torch.save(network().state_dict(), root / "run" / "best.pth")
+        (root / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+        return f"torchvision:resnet18@run/best.pth?labels=labels.txt{named}"
+
+    def library(_: Path, images: Images) -> Numbers:
+        from torchvision.transforms._presets import ImageClassification
+
+        return _stacked(network(), ImageClassification(crop_size=224), images)
+
+    return Layout(save, "run", "best.pth", library, _outputs, depth=160)
+
+
 def training_rows() -> dict[str, Layout]:
     """By what the file is."""
     return {
@@ -90,4 +118,5 @@ def training_rows() -> dict[str, Layout]:
         "model_best.pth.tar of timm's train.py, averaged": timm_training("test_resnet", True),
         "model_N.pth of torchvision's references": torchvision_training("resnet18", False),
         "model_N.pth of torchvision's references, averaged": torchvision_training("resnet18", True),
+        "fc.1.weight: a Sequential in the place of a head of torchvision": own_head("&head=fc:Dropout,Linear"),
     }

@@ -167,3 +167,116 @@ def test_a_checkpoint_of_torchvisions_references_is_judged_as_these_validate(
     assert opened(f"{uri}&crop=64&resize=64", pictures, tmp_path).preprocessing != found.preprocessing
     with pytest.raises(ModelError, match="of a training of squeezenet1_1, and the URI names resnet18"):
         opened(uri.replace("squeezenet1_1", "resnet18"), pictures, tmp_path)
+
+
+def with_head(architecture: str, place: str, layers: Any) -> Any:
+    """A network of torchvision with layers in the place of a module, as people fine-tune it."""
+    from torchvision import models
+
+    with torch.random.fork_rng():
+        torch.manual_seed(6)
+        model = models.get_model(architecture, num_classes=3)
+        parent, _, last = place.rpartition(".")
+        setattr(model.get_submodule(parent), last, layers)
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                torch.nn.init.kaiming_normal_(parameter)
+    return model.eval()
+
+
+def heads() -> dict[str, tuple[str, str, Any, str]]:
+    """By name: architecture, place, layers, and what the URI calls them."""
+    nn = torch.nn
+    torch.manual_seed(6)
+    norm = nn.BatchNorm1d(1024)
+    norm.running_mean += torch.randn(1024)
+    deep = nn.Sequential(norm, nn.Linear(1024, 8), nn.GELU(), nn.Linear(8, 3, bias=False))
+    flat = nn.Sequential(nn.Dropout(0.2), nn.Linear(576, 8), nn.ReLU(), nn.Linear(8, 3))
+    return {
+        "a linear layer after dropout": (
+            "shufflenet_v2_x0_5",
+            "fc",
+            nn.Sequential(nn.Dropout(0.5), nn.Linear(1024, 3)),
+            "Dropout,Linear",
+        ),
+        "two with a norm": ("shufflenet_v2_x0_5", "fc", deep, "BatchNorm1d,Linear,GELU,Linear"),
+        "in the place of a whole classifier": ("mobilenet_v3_small", "classifier", flat, "Dropout,Linear,ReLU,Linear"),
+        "in a classifier": (
+            "mobilenet_v2",
+            "classifier.1",
+            nn.Sequential(nn.LayerNorm(1280), nn.Tanh(), nn.Linear(1280, 3)),
+            "LayerNorm,Tanh,Linear",
+        ),
+    }
+
+
+@pytest.mark.parametrize("case", some(list(heads()), 2))
+def test_a_head_of_several_layers_is_computed_as_the_uri_names_them(
+    case: str, tmp_path: Path, pictures: Pictures
+) -> None:
+    from torchvision import models
+
+    architecture, place, layers, named = heads()[case]
+    model = with_head(architecture, place, layers)
+    torch.save(model.state_dict(), tmp_path / "best.pth")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    transform = models.get_model_weights(architecture).IMAGENET1K_V1.transforms(crop_size=64, resize_size=64)
+    images = [Image.open(io.BytesIO(blob)).convert("RGB") for blob in pictures.blobs]
+    with torch.no_grad():
+        logits = model(torch.stack([transform(image) for image in images])).double().numpy()
+    uri = f"torchvision:{architecture}@best.pth?labels=labels.txt&weights=IMAGENET1K_V1&crop=64&resize=64"
+    found = opened(f"{uri}&head={place}:{named}", pictures, tmp_path)
+    np.testing.assert_allclose(found.outputs(), logits, atol=1e-5 * max(1.0, abs(logits).max()))
+    assert found.fingerprint != opened(uri, pictures, tmp_path).fingerprint
+    with pytest.raises(ModelError, match=f"layers of its own in the place of '{place}'") as refused:
+        opened(uri, pictures, tmp_path).outputs()
+    assert f"&head={place}:" in str(refused.value.remedy)
+
+
+def test_a_head_of_timm_is_computed_as_the_uri_names_it(tmp_path: Path, pictures: Pictures) -> None:
+    model, args = trained(tmp_path)
+    model.fc = torch.nn.Sequential(torch.nn.Dropout(0.3), torch.nn.Linear(model.num_features, 3))
+    torch.save({"state_dict": model.state_dict(), "args": args}, tmp_path / "last.pth.tar")
+    logits = library(model.eval(), args, pictures)
+    uri = "timm:last.pth.tar?labels=labels.txt&head=fc:Dropout,Linear"
+    np.testing.assert_allclose(opened(uri, pictures, tmp_path).outputs(), logits, atol=1e-5 * abs(logits).max())
+
+
+@pytest.fixture(scope="module")
+def headed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("headed")
+    model = with_head("shufflenet_v2_x0_5", "fc", torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(1024, 3)))
+    torch.save(model.state_dict(), folder / "best.pth")
+    (folder / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    return folder
+
+
+WRONG_HEADS = {
+    "an unknown layer": ("fc:?,Linear", "a layer that is not built: '\\?'"),
+    "code": ("fc:os.system", "a layer that is not built: 'os.system'"),
+    "no layers": ("fc", "a layer that is not built: ''"),
+    "very many": (f"fc:{','.join(['ReLU'] * 17)}", "the head has 17 layers"),
+    "no place": (":Linear", "the head has 1 layers in the place ''"),
+    "no such place": ("fcc:Dropout,Linear", "no module 'fcc' for the head"),
+    "another order": ("fc:Linear,Dropout", "no weights of a Linear as 'fc.0'"),
+    "a layer too few": ("fc:Dropout", "are not of this architecture: fc.1.weight"),
+    "another kind": ("fc:Dropout,LayerNorm", "no weights of a LayerNorm as 'fc.1'"),
+    "in another place": ("conv5:Dropout,Linear", "no weights of a Linear as 'conv5.1'"),
+}
+
+
+@pytest.mark.parametrize("case", list(WRONG_HEADS))
+def test_a_head_that_is_not_the_weights_is_refused(case: str, headed: Path, pictures: Pictures) -> None:
+    named, problem = WRONG_HEADS[case]
+    with pytest.raises(ModelError, match=problem):
+        opened(f"torchvision:shufflenet_v2_x0_5@best.pth?labels=labels.txt&head={named}", pictures, headed).outputs()
+
+
+def test_a_head_for_other_features_than_the_networks_is_refused(tmp_path: Path, pictures: Pictures) -> None:
+    model = with_head("shufflenet_v2_x0_5", "fc", torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(500, 3)))
+    torch.save(model.state_dict(), tmp_path / "best.pth")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    with pytest.raises(ModelError, match="classify pictures"):
+        opened(
+            "torchvision:shufflenet_v2_x0_5@best.pth?labels=labels.txt&head=fc:Dropout,Linear", pictures, tmp_path
+        ).outputs()

@@ -13,6 +13,7 @@ from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import Adapter, Device, Embeddings, HashedFiles, diverged, named, naming
 from fairgate.models.classifiers.label_names import LabelNames
+from fairgate.models.classifiers.own_head import OwnHead, require_own_head
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel, Kept
 from fairgate.models.input_digests import ReadingMisfit
@@ -215,10 +216,11 @@ def loaded_into(
     allow_pickle: bool = False,
     key: str | None = None,
     adapter: Adapter | None = None,
+    head: OwnHead | None = None,
 ) -> Loaded:
     """A classifier with the weights under the role `weights`. Raises ModelError where they do not fit, hold no number
     or would run code; shapes are compared before memory is taken for the model. `key`: of the state dict there;
-    `adapter`: merged into them."""
+    `adapter`: merged into them; `head`: the layers in the place of the architecture's."""
     import torch
 
     from fairgate.models.checkpoints import (
@@ -243,9 +245,16 @@ def loaded_into(
             )
         own = list(described.state_dict())
         state = read_state_dict(path, allow_pickle=allow_pickle, key=key, own=own)
+        if head:
+            with torch.device("meta"):
+                head.put(described, state, str(path))
+        else:
+            require_own_head(state, described, str(path))
         require_fit(state, described, str(path), architecture)
         require_finite(state, str(path))
         model = build()
+        if head:
+            head.put(model, state, str(path))
     model.load_state_dict(state)
     model = model.float().eval()
     if adapter:

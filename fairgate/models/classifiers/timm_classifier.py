@@ -2,7 +2,8 @@
 label_names, pretrained_cfg) and model.safetensors. The architecture is one that the installed timm has.
 
 `timm:FILE?labels=FILE[&key=state_dict_ema]`: a checkpoint of timm's train.py (`model_best.pth.tar`), whose arguments
-take the place of config.json. Pictures are prepared as `resolve_data_config(args)` says.
+take the place of config.json. Pictures are prepared as `resolve_data_config(args)` says. `&head=PLACE:LAYERS`: other
+layers than the architecture's (own_head.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import in_order, named_outputs
+from fairgate.models.classifiers.own_head import OwnHead
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import preprocessing_digest
@@ -57,7 +59,7 @@ class TimmClassifiers(FolderFamily):
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder or file. Raises ModelError; loading waits until outputs are needed."""
-        address, options = checkpoints.split_options(request.uri, request.address, ("labels", "key"))
+        address, options = checkpoints.split_options(request.uri, request.address, ("labels", "key", "head"))
         path = checkpoints.resolve(address, request.base)
         trained = path.is_file()
         path = path if trained else checkpoints.judged_folder(address, request.base)
@@ -79,14 +81,14 @@ class TimmClassifiers(FolderFamily):
         built = _Built(
             config["architecture"] if trained else architecture, arguments, cfg, config.get("global_pool"), where
         )
-        key = options.get("key")
-        said |= {"key": key} if key else {}
+        key, head = options.get("key"), OwnHead.of(options.get("head"), request.uri)
+        said |= {name: options[name] for name in ("key", "head") if name in options}
         return FixedLabelModel(
             FixedLabelFiles(
                 fingerprint=digest({"files": files.fingerprint(**added), **said}),
                 identity={"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)},
                 heads={"": names},
-                load=partial(_load, files, built, pictures, adapter, key),
+                load=partial(_load, files, built, pictures, adapter=adapter, key=key, head=head),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **pictures),
             ),
             request,
@@ -307,11 +309,10 @@ def _load(
     files: checkpoints.HashedFiles,
     built: _Built,
     pictures: Mapping[str, Any],
-    adapter: checkpoints.Adapter | None,
-    key: str | None,
     device: checkpoints.Device,
+    **how: Any,
 ) -> Loaded:
     from timm.data.transforms_factory import create_transform
 
     transform = create_transform(**{**pictures, "input_size": tuple(pictures["input_size"])}, is_training=False)
-    return loaded_into(built, files, transform, device, f"timm's {built.architecture}", adapter=adapter, key=key)
+    return loaded_into(built, files, transform, device, f"timm's {built.architecture}", **how)

@@ -1,7 +1,8 @@
 """`torchvision:ARCH@FILE?labels=FILE`: weights of a classifier of torchvision. The file says neither the architecture
 nor the labels, so the URI does.
 
-`&key=model_ema` chooses weights of a training checkpoint that has several. Pictures are prepared as the checkpoint's
+`&key=model_ema` chooses weights of a training checkpoint that has several, `&head=fc:Dropout,Linear` says which layers
+are in the place of the architecture's head. Pictures are prepared as the checkpoint's
 arguments say (those of torchvision's references), else as the architecture's published weights are evaluated
 (`Weights.transforms()`). If two of these differ, `&weights=IMAGENET1K_V1` names one, or
 `&resize=256&crop=224&interpolation=bicubic` give what differs.
@@ -20,6 +21,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
+from fairgate.models.classifiers.own_head import OwnHead
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import option_paths
 from fairgate.models.input_digests import preprocessing_digest
@@ -49,7 +51,9 @@ class TorchvisionClassifiers:
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a checkpoint. Raises ModelError; loading waits until outputs are needed."""
-        address, options = checkpoints.split_options(request.uri, request.address, ("labels", "key", *_PICTURES))
+        address, options = checkpoints.split_options(
+            request.uri, request.address, ("labels", "key", "head", *_PICTURES)
+        )
         architecture, _, file = address.partition("@")
         if not file:
             raise ModelError(
@@ -64,8 +68,11 @@ class TorchvisionClassifiers:
         trained = {} if any(name in options for name in _PICTURES) else _of_training(path, architecture)
         pictures = _pictures(architecture, {**trained, **options}, request.uri)
         key = options.get("key")
-        load = partial(_load, files, architecture, len(names.own), pictures, request.allow_pickle, key)
+        head = OwnHead.of(options.get("head"), request.uri)
+        how: dict[str, Any] = {"allow_pickle": request.allow_pickle, "key": key, "head": head}
+        load = partial(_load, files, architecture, len(names.own), pictures, **how)
         named = {"architecture": architecture, "key": key, "pictures": pictures, **said}
+        named |= {"head": options["head"]} if head else {}
         return FixedLabelModel(
             FixedLabelFiles(
                 fingerprint=digest({"files": files.fingerprint(), **named}),
@@ -161,9 +168,8 @@ def _load(
     architecture: str,
     outputs: int,
     pictures: Mapping[str, Any],
-    allow_pickle: bool,
-    key: str | None,
     device: checkpoints.Device,
+    **how: Any,
 ) -> Loaded:
     import torch
     from torchvision import models
@@ -178,4 +184,4 @@ def _load(
     interpolation = InterpolationMode(pictures["interpolation"])
     transform = ImageClassification(**{**pictures, "interpolation": interpolation})
     what = f"torchvision's {architecture} with {outputs} outputs"
-    return loaded_into(build, files, transform, device, what, allow_pickle=allow_pickle, key=key)
+    return loaded_into(build, files, transform, device, what, **how)

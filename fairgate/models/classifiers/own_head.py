@@ -1,0 +1,108 @@
+"""`&head=PLACE:LAYER,LAYER`: the layers that somebody put in the place of an architecture's head.
+
+A state dict names the layers that have weights and says nothing of those between: Dropout and ReLU look alike. So the
+URI says what `print(model.fc)` shows; each layer has PyTorch's default settings, and its sizes are the weights'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairgate.ground.errors import ModelError, did_you_mean
+
+if TYPE_CHECKING:
+    import torch
+
+_WITH_WEIGHTS = ("Linear", "BatchNorm1d", "LayerNorm")
+_WITHOUT = ("Dropout", "ReLU", "GELU", "SiLU", "Hardswish", "Tanh", "Flatten", "Identity")
+_MOST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OwnHead:
+    """The place of a module, such as "fc" or "classifier.6", and the names of PyTorch's classes that are there."""
+
+    place: str
+    layers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str | None, uri: str) -> OwnHead | None:
+        """By an option of a URI; None without one. Raises ModelError."""
+        if text is None:
+            return None
+        place, _, layers = text.partition(":")
+        names = tuple(layers.split(","))
+        odd = [name for name in names if name not in (*_WITH_WEIGHTS, *_WITHOUT)]
+        if not place or odd or len(names) > _MOST:
+            raise ModelError(
+                f"the head has a layer that is not built: '{odd[0][:40]}'."
+                if odd
+                else f"the head has {len(names)} layers in the place '{place[:40]}'.",
+                where=uri,
+                remedy=f"write head=PLACE:LAYER,LAYER, such as head=fc:Dropout,Linear; at most {_MOST} of: "
+                + ", ".join((*_WITH_WEIGHTS, *_WITHOUT)),
+            )
+        return cls(place, names)
+
+    def put(self, model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: str) -> None:
+        """Replace the module by these layers, as large as the state dict's. Raises ModelError for a place that the
+        model does not have, and for a layer without weights there."""
+        from torch import nn
+
+        places = [name for name, _ in model.named_modules() if name]
+        if self.place not in places:
+            raise ModelError(
+                f"the architecture has no module '{self.place[:80]}' for the head.",
+                where=where,
+                remedy=did_you_mean(self.place, places) or "name it as the weights do, such as head=fc:Dropout,Linear",
+            )
+        layers: list[nn.Module] = []
+        for number, kind in enumerate(self.layers):
+            name = f"{self.place}.{number}"
+            weight = state.get(f"{name}.weight")
+            make: Any = getattr(nn, kind)
+            if kind in _WITHOUT:
+                layers.append(make())
+                continue
+            if weight is None or weight.ndim != (2 if kind == "Linear" else 1):
+                raise ModelError(
+                    f"the checkpoint has no weights of a {kind} as '{name}'.", where=where, remedy=_remedy(self.place)
+                )
+            sizes = weight.shape[::-1]
+            layers.append(make(*sizes, bias=f"{name}.bias" in state) if kind == "Linear" else make(*sizes))
+        parent, _, last = self.place.rpartition(".")
+        setattr(model.get_submodule(parent), last, nn.Sequential(*layers))
+
+
+def require_own_head(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where: str) -> None:
+    """Raises ModelError for a state dict that fits a model but for layers in the place of one module of it, which names
+    the option to add."""
+    expected = model.state_dict()
+    unexpected = [name for name in state if name not in expected]
+    found = [re.fullmatch(r"(.+)\.(\d+)\.\w+", name) for name in unexpected]
+    places = {match[1] if match else "" for match in found}
+    place = next(iter(places), "")
+    if len(places) != 1 or place not in dict(model.named_modules()) or not place:
+        return
+    shapes = {name: one.ndim for name, one in state.items() if name.startswith(f"{place}.")}
+    numbers = [int(name.removeprefix(f"{place}.").partition(".")[0]) for name in shapes if name in unexpected]
+    kinds = ["?"] * (min(max(numbers), _MOST) + 1)
+    for number in range(len(kinds)):
+        if f"{place}.{number}.weight" in shapes:
+            plain = "BatchNorm1d" if f"{place}.{number}.running_mean" in shapes else "LayerNorm"
+            kinds[number] = "Linear" if shapes[f"{place}.{number}.weight"] == 2 else plain
+    raise ModelError(
+        f"the checkpoint has layers of its own in the place of '{place}', and weights do not say what is between them.",
+        where=where,
+        remedy=_remedy(place, ",".join(kinds)),
+    )
+
+
+def _remedy(place: str, layers: str = "Dropout,Linear") -> str:
+    return (
+        f"add &head={place}:{layers} to the URI, with the class of PyTorch for each ?, as print(model.{place}) shows "
+        "them; one with other settings than PyTorch's own, or one of your own: export the model, onnx:FILE?labels=FILE"
+    )
