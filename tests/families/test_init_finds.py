@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("families")
 FOUND = ["open_clip", "hf", "classifier", "timm", "detector", "detector-text"]
 NAMED = {
     "diffusion": "a pipeline of diffusers: name it diffusion:FOLDER",
-    "flux": "a pipeline of diffusers: name it diffusion:FOLDER",
+    "diffusion-flux": "a pipeline of diffusers: name it diffusion:FOLDER",
     "vlm-question": "a language model that sees: name it vlm:FOLDER?question=TEXT",
     "features": "a model of images alone, without a head: name it features:FOLDER?head=FILE",
     "matching-itm": "a model that matches pictures and texts: name it matching:FOLDER?head=itm",

@@ -63,22 +63,14 @@ LANGUAGE_MODELS: Mapping[str, str] = {
     "qwen2": "Qwen2ForCausalLM",
     "gemma": "GemmaForCausalLM",
 }
-"""Classes of transformers by `model_type` of config.json, here and below."""
+"""Classes of transformers by `model_type` of config.json, here and below; of DETECTORS the types alone."""
 MATCHERS: Mapping[str, str] = {"blip": "BlipForImageTextRetrieval", "blip-2": "Blip2ForImageTextRetrieval"}
-DETECTORS: Mapping[str, str] = {
-    "detr": "DetrForObjectDetection",
-    "conditional_detr": "ConditionalDetrForObjectDetection",
-    "deformable_detr": "DeformableDetrForObjectDetection",
-    "rt_detr": "RTDetrForObjectDetection",
-    "rt_detr_v2": "RTDetrV2ForObjectDetection",
-    "d_fine": "DFineForObjectDetection",
-    "yolos": "YolosForObjectDetection",
-    "grounding-dino": "GroundingDinoForObjectDetection",
-    "owlvit": "OwlViTForObjectDetection",
-    "owlv2": "Owlv2ForObjectDetection",
-}
-READ_TEXTS = frozenset({"grounding-dino", "owlvit", "owlv2"})
-"""Types of which a text is looked for, and not one of the model's own classes."""
+READ_TEXTS = ("grounding-dino", "owlvit", "owlv2")
+"""Types of detectors of which a text is looked for, and not one of the model's own classes."""
+DETECTORS = (
+    *("detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "yolos"),
+    *READ_TEXTS,
+)
 BACKBONES: Mapping[str, str] = {
     "dinov2": "Dinov2Model",
     "dinov2_with_registers": "Dinov2WithRegistersModel",
@@ -119,18 +111,16 @@ TYPES: Mapping[str, tuple[Home, Collection[str]]] = {
 }
 """The model types that each family knows; the first one that knows a type has it where its class says nothing."""
 
-_CLASSES: Mapping[str, tuple[Home, Home | None]] = {
-    "ForImageClassification": (_CLASSIFIER, None),
-    "ForObjectDetection": (_DETECTOR, None),
-    **dict.fromkeys(MATCHERS.values(), (_MATCHING, None)),
-    "BlipForConditionalGeneration": (_ANSWERING, None),
-    "BlipForQuestionAnswering": (_ANSWERING, None),
-    **dict.fromkeys(("CLIPModel", "SiglipModel", "Siglip2Model", "ChineseCLIPModel", "AlignModel"), (_TOWERS, None)),
-    **dict.fromkeys(("FlavaModel", "FlavaForPreTraining"), (_TOWERS, None)),
-    **dict.fromkeys(BACKBONES.values(), (_FEATURES, None)),
+_CLASSES: Mapping[str, Home] = {
+    "ForImageClassification": _CLASSIFIER,
+    "ForObjectDetection": _DETECTOR,
+    **dict.fromkeys(MATCHERS.values(), _MATCHING),
+    **dict.fromkeys(("BlipForConditionalGeneration", "BlipForQuestionAnswering"), _ANSWERING),
+    **dict.fromkeys(("CLIPModel", "SiglipModel", "Siglip2Model", "ChineseCLIPModel", "AlignModel"), _TOWERS),
+    **dict.fromkeys(("FlavaModel", "FlavaForPreTraining"), _TOWERS),
+    **dict.fromkeys(BACKBONES.values(), _FEATURES),
 }
-"""By the class in `architectures`, or how it ends, which decides before the model's type: whose it is, and what is said
-where the family does not know the type."""
+"""By the class in `architectures`, or how it ends, which decides before the model's type: whose it is."""
 
 _FILES: Mapping[str, Home] = {
     "open_clip_config.json": OPEN_CLIP,
@@ -158,11 +148,10 @@ def home_of(folder: Path) -> Home | None:
 def _by_class(config: Mapping[str, Any]) -> Home | None:
     """By the class that saved it; None where that says nothing."""
     named = config.get("architectures")
-    kind = str(config.get("model_type"))
-    for name in named if isinstance(named, list) else ():
-        for ending, (home, else_) in _CLASSES.items():
-            if str(name) == ending or (ending.startswith("For") and str(name).endswith(ending)):
-                return home if else_ is None or kind in TYPES[home.scheme][1] else else_
+    for name in map(str, named) if isinstance(named, list) else ():
+        for ending, home in _CLASSES.items():
+            if name == ending or (ending.startswith("For") and name.endswith(ending)):
+                return home
     return None
 
 

@@ -14,7 +14,6 @@ from PIL.Image import Image
 from fairgate.ground.errors import ModelError
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints import (
-    DETECTORS,
     READ_TEXTS,
     Device,
     TransformersFolder,
@@ -41,7 +40,8 @@ class DetectorEngine:
 
         self.where, self._reads_text = str(found.path), found.kind in READ_TEXTS
         self._config, self._device = found.config, torch.device(device.name)
-        name = DETECTORS.get(found.kind) or class_of_task(found, "MODEL_FOR_OBJECT_DETECTION_MAPPING")
+        zero_shot = "ZERO_SHOT_" if self._reads_text else ""
+        name = class_of_task(found, f"MODEL_FOR_{zero_shot}OBJECT_DETECTION_MAPPING")
         self.model, self.images, self.texts = load_parts(name, found, device, texts=self._reads_text)
         self._takes = frozenset(inspect.signature(self.model.forward).parameters)
         self.grounded = GroundingDinoProcessor(self.images, self.texts) if found.kind == "grounding-dino" else None

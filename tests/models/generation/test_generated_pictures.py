@@ -147,7 +147,7 @@ def test_a_row_without_a_prompt_is_refused(prompts: list[str], problem: str, pip
 def test_latents_that_are_not_numbers_are_an_error_that_names_the_model(
     pipelines: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fairgate.models.generation.diffusion_classifier import engine as module
+    from fairgate.models.generation.diffusion import paint as module
 
     monkeypatch.setattr(module, "through", lambda _model, _schedule, latents, *_: latents * float("nan"))
     with pytest.raises(ModelError, match="NaN or infinite"):

@@ -15,7 +15,7 @@ import torch
 from PIL.Image import Image, Resampling
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import MAX_SIDE, Halving, diverged, naming
+from fairgate.models.checkpoints import MAX_SIDE, Halving, naming
 from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion, joined
 from fairgate.models.generation.diffusion.schedule import Schedule
 from fairgate.models.generation.roles import Sampling
@@ -97,14 +97,25 @@ class DiffusionRestyler(Diffusing):
         halves. At strength 1.0 it is still under the noise, as in diffusers.
         """
         require_one_each(prompts, seeds)
-        model, generators = self.model, generators_of(seeds)
-        size = working_size(image.size, model.vae_factor, how.size)
+        size = working_size(image.size, self.model.vae_factor, how.size)
         with naming(self.uri, "restyle a picture"):
-            schedule = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
-            clean = model.encode(pixels_of(model, [image], size), generators)
-            latents = schedule.noised(clean, model.noise(generators, size), 0)
-            made = model.decode(through(model, schedule, latents, prompts, how, generators))
-        return at_size(made, image.size)
+            return at_size(restyled(self.model, [image], size, prompts, seeds, how), image.size)
+
+
+def restyled(
+    model: StableDiffusion,
+    pictures: Sequence[Image],
+    size: Size,
+    prompts: Sequence[str],
+    seeds: Sequence[int],
+    how: Sampling,
+) -> list[Image]:
+    """One variant a prompt and seed, at a size: of one picture, which the VAE reads once, or of as many pictures."""
+    generators = generators_of(seeds)
+    schedule = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
+    clean = model.encode(pixels_of(model, pictures, size), generators)
+    latents = schedule.noised(clean, model.noise(generators, size), 0)
+    return model.decode(through(model, schedule, latents, prompts, how, generators))
 
 
 def through(
@@ -158,12 +169,6 @@ def denoise(
         if after is not None:
             latents = after(number, latents)
     return latents
-
-
-def require_finite_latents(latents: torch.Tensor, where: str) -> None:
-    """Raises ModelError for latents of a picture that are none."""
-    if not torch.isfinite(latents).all():
-        raise diverged("the latents of a picture are NaN or infinite.", where)
 
 
 def in_fitting_batches(

@@ -21,7 +21,7 @@ from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import find_device
+from fairgate.models.checkpoints import diverged, find_device
 from fairgate.models.generation.diffusion.components import Placement, load_component, load_tokenizer, merge_lora
 from fairgate.models.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
 from fairgate.models.generation.diffusion.schedule import Schedule, Schedulers
@@ -231,7 +231,9 @@ class StableDiffusion:
 
     @torch.inference_mode()
     def decode(self, latents: torch.Tensor) -> list[Image]:
-        """RGB pictures of latents, a few at a time."""
+        """RGB pictures of latents, a few at a time. Raises ModelError for latents that are not finite."""
+        if not torch.isfinite(latents).all():
+            raise diverged("the latents of a picture are NaN or infinite.", self.where)
         mean, spread = self._moments()
         latents = latents.float() * spread / float(self.vae.config.scaling_factor) + mean
         some = max(1, _PIXELS_AT_ONCE // (latents.shape[-1] * latents.shape[-2] * self.vae_factor**2))

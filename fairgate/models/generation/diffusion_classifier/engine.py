@@ -28,13 +28,11 @@ from fairgate.models.checkpoints import Halving, naming
 from fairgate.models.contract import Editing, Floats, Generating, ImageSource
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.generation.diffusion.paint import (
+    DiffusionPainter,
     at_size,
-    generators_of,
     in_fitting_batches,
-    pixels_of,
-    require_finite_latents,
+    restyled,
     square,
-    through,
     working_size,
 )
 from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion
@@ -162,6 +160,11 @@ _PAINTED_AT_ONCE = {"cpu": 1 << 14, "cuda": 1 << 19}
 """Numbers in the latents of one batch: 64 of the embedded world's; of SD 1.5's one on a CPU and 32 on a GPU."""
 
 
+def _painted_at_once(model: StableDiffusion, side: int) -> int:
+    latent = model.latent_channels * (side // model.vae_factor) ** 2
+    return max(1, _PAINTED_AT_ONCE[model.device.type] // int(latent))
+
+
 def seed_of(set_id: str, member: str, seed: int) -> int:
     """What seeds the generator of an edit: the VAE's draw, then the noise, then whatever the scheduler draws."""
     return int(stream(seed, "image editing", set_id, member).integers(2**63))
@@ -186,32 +189,20 @@ class ImageEditor:
     @property
     def rows(self) -> int:
         """Pictures of one batch."""
-        latent = self.model.latent_channels * (self.side // self.model.vae_factor) ** 2
-        return max(1, _PAINTED_AT_ONCE[self.model.device.type] // int(latent))
+        return _painted_at_once(self.model, self.side)
 
     def __call__(self, pictures: Sequence[Image.Image], seeds: Sequence[int], prompt: str, how: Editing) -> list[Any]:
         """The edits, of their pictures' sizes. Raises ModelError where latents are not finite, or no step is left."""
         sizes = [working_size(one.size, self.model.vae_factor, self.side) for one in pictures]
         found: list[Any] = [None] * len(pictures)
+        sampling = Sampling(how.steps, how.guidance, how.strength)
         for size, same in groupby(sorted(range(len(pictures)), key=lambda at: (sizes[at], at)), key=sizes.__getitem__):
             places = list(same)
-            made = self._edit([pictures[at] for at in places], [seeds[at] for at in places], size, prompt, how)
+            some, own = [pictures[at] for at in places], [seeds[at] for at in places]
+            made = restyled(self.model, some, size, [prompt] * len(some), own, sampling)
             for at, one in zip(places, made, strict=True):
                 found[at] = at_size([one], pictures[at].size)[0]
         return found
-
-    def _edit(
-        self, pictures: Sequence[Image.Image], seeds: Sequence[int], size: tuple[int, int], prompt: str, how: Editing
-    ) -> list[Image.Image]:
-        model, generators = self.model, generators_of(seeds)
-        schedule = model.schedule(how.steps).skip_to_strength(how.strength)
-        pixels = pixels_of(model, pictures, size)
-        clean = torch.cat([model.encode(pixels[at : at + 1], [one]) for at, one in enumerate(generators)])
-        latents = schedule.noised(clean, model.noise(generators, size), 0)
-        sampling = Sampling(how.steps, how.guidance, how.strength)
-        latents = through(model, schedule, latents, [prompt] * len(pictures), sampling, generators)
-        require_finite_latents(latents, model.where)
-        return model.decode(latents)
 
 
 class EditedImages(CachedPictures):
@@ -268,25 +259,15 @@ class PicturePainter:
     """
 
     def __init__(self, model: StableDiffusion, side: int | None = None) -> None:
-        self.model, self.size = model, square(model, side)
+        self.model, (self.side, _) = model, square(model, side)
 
     @property
     def rows(self) -> int:
         """Pictures of one batch."""
-        latent = self.model.latent_channels * (self.size[0] // self.model.vae_factor) ** 2
-        return max(1, _PAINTED_AT_ONCE[self.model.device.type] // int(latent))
+        return _painted_at_once(self.model, self.side)
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> Sequence[Any]:
         """A picture of each prompt and seed. Raises ModelError for latents that are not finite, DeviceError for too
         little memory."""
-        paint = partial(self._paint, Sampling(how.steps, how.guidance))
-        with naming(self.model.uri, "paint"):
-            return in_fitting_batches(paint, prompts, seeds, self.model.device)
-
-    def _paint(self, sampling: Sampling, prompts: Sequence[str], seeds: Sequence[int]) -> list[Any]:
-        model, generators = self.model, generators_of(seeds)
-        schedule = model.schedule(sampling.steps)
-        latents = schedule.begin(model.noise(generators, self.size))
-        latents = through(model, schedule, latents, prompts, sampling, generators)
-        require_finite_latents(latents, model.where)
-        return model.decode(latents)
+        paint, sampling = DiffusionPainter(self.model).paint, Sampling(how.steps, how.guidance, size=self.side)
+        return in_fitting_batches(lambda some, own: paint(some, own, sampling), prompts, seeds, self.model.device)
