@@ -52,7 +52,7 @@ class WordsStudy(Study):
     )
     over: tuple[str, ...] = Field((), description="An attribute; repeat (default: all).")
     group: str | None = Field(None, description="Figures 5 to 7: the words nearest to this group.")
-    show: tuple[str, ...] = Field((), description="Figures 5 to 7: a word; repeat.")
+    show: tuple[str, ...] = Field((), description="Figures 5 to 7: a word, in place of --group's; repeat.")
     k: int = Field(100, ge=1, description="Where rankings are cut.")
     draws: int = Field(1000, ge=100, description="Resamples of the sets.")
     seed: int = Field(0, ge=0, description="Seed of the resamples.")
@@ -106,6 +106,9 @@ class WordsStudy(Study):
 
     def _require_used(self) -> None:
         """Raises SettingsError for an option that is given and changes nothing."""
+        if self.group is not None and self.show:
+            problem = "--group chooses the words of figures 5 to 7, and --show names them."
+            raise SettingsError(problem, where="--group", remedy="leave --group or --show out")
         own = self.words is not None
         name = "category" if own else "template"
         if name in self.model_fields_set:

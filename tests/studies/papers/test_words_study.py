@@ -245,6 +245,7 @@ def test_files_that_the_user_names_are_of_the_current_folder(
     [
         ["--words", "w.csv", "--category", "food"],
         ["--template", "a {word}"],
+        ["--show", "nurse", "--group", "female"],
     ],
 )
 def test_an_option_that_would_change_nothing_is_refused(given: list[str]) -> None:
