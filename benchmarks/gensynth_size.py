@@ -31,9 +31,10 @@ from fairgate.models import Request, register
 from fairgate.models.checkpoints import Checkpoint, Device, Encoder
 from fairgate.models.two_towers import TwoTowers
 from fairgate.studies.papers import StudyPlace
-from fairgate.studies.papers.caption_context import cluster_tables, predictable_auc
+from fairgate.studies.papers.caption_context import cluster_tables
 from fairgate.studies.papers.captioned import Captioned
 from fairgate.studies.papers.gensynth import GenSynthStudy, words_auc
+from fairgate.studies.papers.group_prediction import predictable_auc
 
 PHOTOGRAPHS, WORDS, DIMENSIONS, LIMIT = 11_541, 12_000, 512, 2e9
 ACCEPTED = 3_973 / PHOTOGRAPHS
@@ -127,10 +128,10 @@ def largest(folder: Path) -> None:
     for release in (original, unfiltered):
         release.require(release.name)
     cluster_tables(original, 20, 0, {})
-    print(f"words: AUC {words_auc(unfiltered, 0):.3f}, peak {peak() / 1e9:.2f} GB")
+    print(f"words: AUC {words_auc(unfiltered, 0).value:.3f}, peak {peak() / 1e9:.2f} GB")
     embedded = stream(0, "pictures").standard_normal((len(unfiltered.dataset), DIMENSIONS), dtype=np.float32)
     auc = predictable_auc(embedded, unfiltered.codes == 0, stream(0, "folds"), unfiltered.owner)
-    print(f"pictures: AUC {auc:.3f}")
+    print(f"pictures: AUC {auc.value:.3f}")
 
 
 def peak() -> int:

@@ -16,7 +16,8 @@ from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel, Kept
 
-_CHUNK = 65_536  # images whose cosines are computed at once in float64
+_CHUNK = 8_192  # images whose cosines are computed at once in float64
+_PAIRED = 256  # texts that are compared with all others at once
 
 SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2.0**-8}
 """Distance of unit text embeddings below which two prompts may be one: equal tokens differ by rounding alone, which is
@@ -37,6 +38,7 @@ class TwoTowers(JudgedModel[Encoder]):
         self._images: Embeddings | None = None
         self._scale_and_bias = (float("nan"), float("nan"))
         self._texts: dict[str, dict[str, Embeddings]] = {}  # by precision
+        self._lender: TwoTowers | None = None
 
     @property
     def logit_scale(self) -> float | None:
@@ -197,8 +199,14 @@ class TwoTowers(JudgedModel[Encoder]):
         """The model itself, for what is fitted on it."""
         return self._engine()
 
+    def share(self, other: Model) -> None:
+        """Take the network and the embeddings of texts from the same model on other pictures, so that each is in memory
+        once. Another model, or one on another device, is left alone."""
+        if isinstance(other, TwoTowers) and self.checkpoint.key(self._device) == other.checkpoint.key(other._device):
+            self._texts, self._lender = other._texts, other
+
     def _load(self) -> Encoder:
-        return self.checkpoint.open(self._device, self.uri)
+        return self._lender._engine() if self._lender else self.checkpoint.open(self._device, self.uri)
 
     def _cosines(self, texts: Floats) -> Floats:
         """(images, texts) float64 products of unit vectors, a chunk of images at a time."""
@@ -209,10 +217,12 @@ class TwoTowers(JudgedModel[Encoder]):
                 where=self.uri,
                 remedy="check config.json: both towers project into one space",
             )
-        chunks = range(0, len(images), _CHUNK)
+        cosines = np.empty((len(images), len(texts)))
         with span("similarity"):
-            products = [unit(images[start : start + _CHUNK].astype(np.float64)) @ texts.T for start in chunks]
-            return np.concatenate(products)
+            for start in range(0, len(images), _CHUNK):
+                chunk = slice(start, start + _CHUNK)
+                np.matmul(unit(images[chunk].astype(np.float64)), texts.T, out=cosines[chunk])
+        return cosines
 
 
 def as_two_towers(model: Model, where: str) -> TwoTowers:
@@ -235,7 +245,8 @@ def near_pairs(queries: Floats, ensembles: Sequence[Sequence[str]], distance: fl
     near = 1.0 - distance**2 / 2  # their cosine
     return [
         (other, place)
-        for place, cosines in enumerate(queries @ queries.T)
+        for start in range(0, len(queries), _PAIRED)
+        for place, cosines in enumerate(queries[start : start + _PAIRED] @ queries.T, start)
         for other in np.flatnonzero(cosines[:place] >= near).tolist()
         if list(ensembles[other]) != list(ensembles[place])
     ]

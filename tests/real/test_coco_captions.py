@@ -13,7 +13,8 @@ import pytest
 
 from fairgate.builds.steps.caption_gender import WIDER_WORDS, WORDS, image_gender, named_gender, neutralise
 from fairgate.ground.randomness import stream
-from fairgate.studies.papers.caption_context import clusters, predictable_auc, tf_idf
+from fairgate.studies.papers.caption_context import clusters, tf_idf
+from fairgate.studies.papers.group_prediction import predictable_auc
 
 CAPTIONS = Path(__file__).parents[2] / "../shared/real/coco_captions_val2017_1200.json"
 LISTS = json.loads((Path(__file__).parents[1] / "golden" / "captions.json").read_text())["word_lists"]
@@ -82,7 +83,7 @@ def test_neutral_captions_still_tell_and_skateboards_are_mens(images: dict[int, 
     vectors, words = tf_idf(texts)
 
     # Smith et al. 2023, section 3.3: 78% with BERT and all of train2017; table 6: skateboards +28%, ball games +24%
-    assert predictable_auc(vectors, male, stream(0, "folds")) == pytest.approx(0.68, abs=0.05)
+    assert predictable_auc(vectors, male, stream(0, "folds")).value == pytest.approx(0.68, abs=0.05)
     found = clusters(vectors, words, 20, stream(0, "clusters"))
     skating = [male[cluster.rows].mean() - male.mean() for cluster in found if "skateboard" in cluster.words[:3]]
     assert skating

@@ -1,9 +1,8 @@
-"""What backgrounds and neutral captions give away of a gender (Smith et al. 2023, section 3.3): classifiers on vectors,
-clusters of captions with the words that stand out in them, and TF-IDF, a ranker without a bias of its own.
+"""What neutral captions give away of a gender (Smith et al. 2023, section 3.3): clusters of captions with the words
+that stand out in them, and TF-IDF, a ranker without a bias of its own.
 
-The paper clusters RoBERTa embeddings, names words by latent Dirichlet allocation, and trains ResNet-50 and BERT; here
-any vectors are clustered, words are ranked by TF-IDF, and a logistic regression on the vectors is the classifier. The
-figures are comparable with each other, and not with the paper's.
+The paper clusters RoBERTa embeddings and names words by latent Dirichlet allocation; here any vectors are clustered,
+and words are ranked by TF-IDF. The figures are comparable with each other, and not with the paper's.
 """
 
 from __future__ import annotations
@@ -27,13 +26,12 @@ from fairgate.studies.papers.contract import mean_estimate, series_of
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-FOLDS, ROUNDS, TYPICAL_WORDS = 5, 100, 10
+ROUNDS, TYPICAL_WORDS = 100, 10
 MOST_WORDS = 20
 """Words of captions that are listed with whom they come with."""
 MOST_POINTS = 2000
 """Photographs of the map."""
 PERPLEXITY = 30.0
-_BLOCK = 8192  # rows that are scaled at once
 _SAY_LITTLE = (
     "a an the of in on at by with to and or is are as for from up it this that next near "
     "his her its their theirs them they person people child children"
@@ -50,68 +48,6 @@ class Cluster:
     size: int
     words: tuple[str, ...]
     rows: Rows
-
-
-def predictable_auc(
-    vectors: Any,
-    positive: NDArray[np.bool_],
-    rng: np.random.Generator,
-    owner: Rows | None = None,
-    weight: Rows | None = None,
-) -> float:
-    """Held-out AUC of a logistic regression that predicts the group from vectors (rows, dim); 0.5 is chance.
-
-    Folds are stratified by group, every row is scored by the model that was not fitted on it, and the AUC is averaged
-    over folds. Vectors may be sparse. `owner` (rows,) codes photographs 0, 1, ...: rows of one are in one fold, by the
-    group of its first row; `weight` (rows,) is how many equal rows each is there for. Raises DatasetError where a group
-    has fewer photographs than there are folds.
-    """
-    from scipy.sparse import issparse
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import roc_auc_score
-    from sklearn.preprocessing import StandardScaler
-
-    owner = np.arange(len(positive)) if owner is None else owner
-    _, first, code = np.unique(owner, return_index=True, return_inverse=True)
-    leading = positive[first]
-    fold = np.empty(len(first), dtype=np.intp)
-    for group in np.unique(leading):
-        own = rng.permutation(np.flatnonzero(leading == group))
-        if len(own) < FOLDS or positive.all() or not positive.any():
-            raise DatasetError(
-                f"a group has {0 if len(own) >= FOLDS else len(own)} rows, too few for {FOLDS} folds.",
-                where="labels",
-                remedy="give more rows of it",
-            )
-        fold[own] = np.arange(len(own)) % FOLDS
-    aucs = []
-    for number in range(FOLDS):
-        judging = fold[code] == number
-        fitted = _doubles(vectors, np.flatnonzero(~judging))
-        counts, others = (None, None) if weight is None else (weight[~judging], weight[judging])
-        # A sparse table would be dense once its means were taken away; the intercept takes them up as well.
-        scaler = StandardScaler(copy=False, with_mean=not issparse(vectors))
-        for start in range(0, fitted.shape[0], _BLOCK):
-            block = slice(start, start + _BLOCK)
-            scaler.partial_fit(fitted[block], sample_weight=None if counts is None else counts[block])
-        model = LogisticRegression(tol=1e-8, max_iter=10_000)
-        model.fit(scaler.transform(fitted), positive[~judging], sample_weight=counts)
-        del fitted
-        scores = model.decision_function(scaler.transform(_doubles(vectors, np.flatnonzero(judging))))
-        aucs.append(roc_auc_score(positive[judging], scores, sample_weight=others))
-    return float(np.mean(aucs))
-
-
-def _doubles(vectors: Any, rows: Rows) -> Any:
-    """Rows of vectors as float64; of dense ones block by block, without a second copy of them all."""
-    from scipy.sparse import issparse
-
-    if issparse(vectors):
-        return vectors[rows].astype(np.float64)
-    doubles = np.empty((len(rows), vectors.shape[1]))
-    for start in range(0, len(rows), _BLOCK):
-        doubles[start : start + _BLOCK] = vectors[rows[start : start + _BLOCK]]
-    return doubles
 
 
 def words_of(text: str) -> list[str]:

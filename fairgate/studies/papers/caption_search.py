@@ -21,8 +21,8 @@ Matrix = NDArray[np.float64]
 RECALL_AT = (1, 5, 10)
 BIAS_AT = (5, 10)
 SKEW_AT = (25, 100)
-SCORES = 4_000_000
-"""Entries of captions against images that are held at once: 32 MB."""
+SCORES, RECALLED = 4_000_000, 16_000_000
+"""Entries of captions against images that are in memory at once, 32 MB, and for R@K, which makes no copies: 128 MB."""
 _TIE = 1e-9
 """Below any difference of cosines of words, so that it orders equal ones alone."""
 
@@ -106,7 +106,7 @@ def shown(rank: Rank, gallery: CaptionGallery) -> Shown:
     """Whom neutral captions bring up. The paper's conventions: shares are compared with those of the gallery."""
     parts_of: dict[str, list[Matrix]] = {}
     size = len(gallery.rows)
-    for start, texts in _blocks(gallery.queries, size):
+    for start, texts in _blocks(gallery.queries, size, SCORES):
         scores = rank(texts, start)
         for k in (k for k in BIAS_AT if k < size):
             parts_of.setdefault(f"Bias@{k}", []).append(bias_at_k(scores, gallery.codes, k))
@@ -126,8 +126,8 @@ def _by_unit(values: Matrix, gallery: CaptionGallery) -> Matrix:
     return np.asarray(mean + len(added) * added)
 
 
-def _blocks(texts: Sequence[str], images: int) -> Iterator[tuple[int, Sequence[str]]]:
-    step = max(1, SCORES // max(images, 1))
+def _blocks(texts: Sequence[str], images: int, most: int) -> Iterator[tuple[int, Sequence[str]]]:
+    step = max(1, most // max(images, 1))
     for start in range(0, len(texts), step):
         yield start, texts[start : start + step]
 
@@ -147,7 +147,7 @@ def recall(
     picture = np.repeat(np.arange(len(captions)), [len(own_captions) for own_captions in captions])
     same = _same_photograph(release, distractors)
     rank = np.empty(len(queried), dtype=np.int64)
-    for start, block in _blocks(texts, len(release.dataset) + len(distractors.dataset)):
+    for start, block in _blocks(texts, len(release.dataset) + len(distractors.dataset), RECALLED):
         own = model.similarity([[text] for text in block])
         far = others.similarity([[text] for text in block])
         ordered = np.sort(far, axis=0)

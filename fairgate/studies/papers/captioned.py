@@ -20,7 +20,7 @@ from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 from fairgate.models import SourceLike
 from fairgate.records import StudyCell, StudyPicture, StudyTable
-from fairgate.studies.papers.contract import pictures_of
+from fairgate.studies.papers.contract import mean_estimate, pictures_of
 
 Rows = NDArray[np.intp]
 ATTRIBUTE = "gender"
@@ -224,7 +224,7 @@ def by_decile(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
     return {f"{at}: {span}": group for at, (span, group) in enumerate(zip(spans, groups, strict=True), 1)}
 
 
-def neighbour_tables(release: Captioned, taken: NDArray[np.float64] | str) -> list[StudyTable]:
+def neighbour_tables(release: Captioned, taken: NDArray[np.float64] | str, seed: int) -> list[StudyTable]:
     """Figure 4 in numbers: `taken` (rows,) is 1 for edits that the first model takes for their group, or a reason."""
     pairs = pairs_of(release)
     ways = {
@@ -235,11 +235,15 @@ def neighbour_tables(release: Captioned, taken: NDArray[np.float64] | str) -> li
     for name, (title, grouped) in ways.items():
         rows: list[list[StudyCell]] = []
         for span, mine in grouped(pairs).items():
-            seen = [] if isinstance(taken, str) else [float(taken[list(pair.rows)].mean()) for pair in mine]
-            rows.append([span, len(mine), float(np.mean(seen)) if seen else None])
+            cell: StudyCell = None
+            if mine and not isinstance(taken, str):
+                first, second = np.array([pair.rows for pair in mine]).T
+                rng = stream(seed, "interval", name, span)
+                cell = mean_estimate((taken[first] + taken[second]) / 2, rng, units=release.owner[first])
+            rows.append([span, len(mine), cell])
         about = (
             f"Of {release.name}. The share of real images among an edit's neighbours, averaged over a pair; gender "
-            "seen by the first model, zero-shot."
+            "seen by the first model, zero-shot; limits resample photographs, which have several pairs each."
         )
         tables.append(
             StudyTable(

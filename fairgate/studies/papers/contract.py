@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairgate import gate
@@ -252,12 +253,17 @@ def mean_of(parts: Sequence[ResampledNumber]) -> ResampledNumber:
     )
 
 
-def mean_estimate(values: Floats, rng: np.random.Generator, *, less: float = 0.0) -> Estimate:
-    """The mean of values (units,), `less` a number, with its 95% interval in resamples of the units; of one, none."""
-    n = len(values)
-    if n < 2:
-        return Estimate(value=float(values.mean()) - less, n=n)
-    mean = bootstrap(values, n, rng, MEAN_DRAWS)
+def mean_estimate(
+    values: Floats, rng: np.random.Generator, *, less: float = 0.0, units: ArrayLike | None = None
+) -> Estimate:
+    """The mean of values, `less` a number, with its 95% interval in resamples of the units: of the values, or of what
+    `units` (values,) names. Without an interval for a single unit, and where all values are equal."""
+    _, unit = np.unique(np.arange(len(values)) if units is None else units, return_inverse=True)
+    n = int(unit.max()) + 1
+    if n < 2 or np.ptp(values) == 0:
+        why = "no interval: there is one unit" if n < 2 else "no interval: all are equal"
+        return Estimate(value=float(values.mean()) - less, n=n, why=why)
+    mean = bootstrap(values, unit, rng, MEAN_DRAWS)
     return Estimate(value=mean.estimate - less, lo=mean.lo - less, hi=mean.hi - less, n=n)
 
 

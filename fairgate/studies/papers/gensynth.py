@@ -12,6 +12,8 @@ judged in five folds where the paper judges on COCO val, and clusters are of wor
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -26,11 +28,12 @@ from fairgate.models import indistinct
 from fairgate.probes import filled
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
 from fairgate.studies.papers import gensynth_arms
-from fairgate.studies.papers.caption_context import cluster_figures, cluster_tables, predictable_auc, tf_idf
+from fairgate.studies.papers.caption_context import cluster_figures, cluster_tables, tf_idf
 from fairgate.studies.papers.caption_edits import edit_tables
-from fairgate.studies.papers.caption_search import RECALL_AT, Matrix, recall
+from fairgate.studies.papers.caption_search import RECALL_AT, Matrix, Shown, recall
 from fairgate.studies.papers.captioned import Captioned, PersonInBlack, neighbour_tables, pair_sheets
 from fairgate.studies.papers.contract import (
+    ResampledNumber,
     Study,
     StudyContents,
     StudyPlace,
@@ -40,6 +43,7 @@ from fairgate.studies.papers.contract import (
     register,
     required_template,
 )
+from fairgate.studies.papers.group_prediction import predictable_auc
 
 RECIPES = {
     "original": "photographs",
@@ -104,15 +108,16 @@ class GenSynthStudy(Study):
         edits = inputs.unfiltered or inputs.gensynth
         opened = [first, inputs.genswap, inputs.gensynth, *([inputs.unfiltered] if inputs.unfiltered else [])]
         others = [*([] if inputs.gallery is first else [inputs.gallery.dataset]), inputs.utility]
-        context = _context_table(
-            inputs
-        )  # first: it takes the most memory, and embeddings of captions stay for the rest
         arms = gensynth_arms.arms_of(inputs)
-        results = [gensynth_arms.measured(inputs, arm) for arm in arms]
-        useful = _utility(inputs, self.template)
-        described = [_described(inputs, name) for name in inputs.models]
+        context = _context_table(inputs)  # first: it takes the most memory
+        answers = {name: _answers(inputs, arms, name, self.template) for name in inputs.models}
+        judge = next(iter(answers.values()))
+        results = [
+            gensynth_arms.controls(inputs, arm) | {name: own.shown[place] for name, own in answers.items()}
+            for place, arm in enumerate(arms)
+        ]
         return StudyContents(
-            models=described,
+            models=[own.model for own in answers.values()],
             datasets=[*(release.dataset for release in opened), *(other for other in others if other is not None)],
             settings={
                 "prompts": list(inputs.prompts),
@@ -122,12 +127,12 @@ class GenSynthStudy(Study):
                 "distractors": inputs.gallery.dataset.manifest.ref,
             },
             tables=[
-                *gensynth_arms.bias_tables(inputs, arms, results, useful),
+                *gensynth_arms.bias_tables(inputs, arms, results, {name: own.useful for name, own in answers.items()}),
                 gensynth_arms.excess_table(inputs, arms, results),
-                _dataset_table(inputs),
+                _dataset_table(list(answers.values())),
                 context,
                 *cluster_tables(first, self.clusters, self.seed, self.cluster_name),
-                *neighbour_tables(edits, _seen_as(inputs, next(iter(inputs.models)), edits)),
+                *neighbour_tables(edits, judge.seen[edits.name], self.seed),
                 *edit_tables(first, inputs.gensynth),
             ],
             figures=[
@@ -135,7 +140,10 @@ class GenSynthStudy(Study):
                 *gensynth_arms.skew_figures(inputs, arms, results),
             ],
             sheets=pair_sheets(first, inputs.genswap, inputs.gensynth, edits, self.seed),
-            notes=_notes(inputs),
+            notes=[
+                *(note for own in answers.values() for note in own.notes),
+                *([_DISTRACTORS] if inputs.gallery is first else []),
+            ],
         )
 
     def _inputs(self, place: StudyPlace) -> gensynth_arms.GenSynthInputs:
@@ -157,6 +165,38 @@ class GenSynthStudy(Study):
         )
 
 
+_DISTRACTORS = "R@K: the originals are the distractors; `--gallery` names others"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswers:
+    """All that one model is asked: what it brings up by data, its zero-shot accuracy, whom it sees in every release
+    (or why it cannot tell), its rows of table 2, and notes. Only numbers: its embeddings may go."""
+
+    model: StudyModel
+    shown: list[list[Shown]]
+    useful: StudyCell
+    seen: dict[str, Matrix | str]
+    rows: list[list[StudyCell]]
+    notes: list[str]
+
+
+def _answers(
+    inputs: gensynth_arms.GenSynthInputs, arms: Sequence[gensynth_arms.Arm], name: str, template: str
+) -> ModelAnswers:
+    releases = (inputs.original, *inputs.edited)
+    seen = {release.name: _seen_as(inputs, name, release) for release in releases}
+    model = inputs.open(name, inputs.gensynth.dataset)
+    return ModelAnswers(
+        model=StudyModel(name=name, uri=model.uri, fingerprint=model.fingerprint),
+        shown=[gensynth_arms.searched(inputs, arm, name) for arm in arms],
+        useful="" if inputs.utility is None else _utility(inputs, inputs.utility, name, template),
+        seen=seen,
+        rows=[_dataset_row(inputs, name, release, seen[release.name]) for release in releases],
+        notes=_notes(inputs, name, model, seen[inputs.gensynth.name]),
+    )
+
+
 def _seen_as(inputs: gensynth_arms.GenSynthInputs, name: str, release: Captioned) -> Matrix | str:
     """Whether a model takes each picture for the group that it is of, (rows,), or why it cannot tell: a mitigation can
     take the prompts of groups out whole."""
@@ -167,27 +207,27 @@ def _seen_as(inputs: gensynth_arms.GenSynthInputs, name: str, release: Captioned
     return np.asarray(cosines.argmax(axis=1) == release.codes, dtype=np.float64)
 
 
-def _dataset_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
+def _dataset_row(
+    inputs: gensynth_arms.GenSynthInputs, name: str, release: Captioned, seen: Matrix | str
+) -> list[StudyCell]:
+    photographs = len(release.own)
+    model, others = inputs.open(name, release.dataset), inputs.open(name, inputs.gallery.dataset)
+    hits = recall(model, release, others, inputs.gallery)
+    cells = [_by_photograph(inputs, release, hits[k], f"{name} R@{k}") for k in RECALL_AT]
+    zero_shot = Estimate(value=None, why="no answer")
+    if not isinstance(seen, str):
+        zero_shot = _by_photograph(inputs, release, seen, f"{name} zero-shot")
+    return [release.name, name, f"{photographs:,} x {len(release.dataset) // photographs}", zero_shot, *cells]
+
+
+def _dataset_table(answers: Sequence[ModelAnswers]) -> StudyTable:
     """Table 2: are edits seen as what they should be, and are they still found by their captions?"""
-    rows: list[list[StudyCell]] = []
-    for release in (inputs.original, *inputs.edited):
-        photographs = len(release.own)
-        for name in inputs.models:
-            seen = _seen_as(inputs, name, release)
-            model, others = inputs.open(name, release.dataset), inputs.open(name, inputs.gallery.dataset)
-            hits = recall(model, release, others, inputs.gallery)
-            cells = [_by_photograph(inputs, release, hits[k], f"{name} R@{k}") for k in RECALL_AT]
-            zero_shot = Estimate(value=None, why="no answer")
-            if not isinstance(seen, str):
-                zero_shot = _by_photograph(inputs, release, seen, f"{name} zero-shot")
-            pictures = f"{photographs:,} x {len(release.dataset) // photographs}"
-            rows.append([release.name, name, pictures, zero_shot, *cells])
     return StudyTable(
         name="datasets",
         title="Are edits seen as whom they should show, and found by their captions?",
         source="table 2",
         columns=["data", "model", "pictures", "gender seen", *(f"R@{k}" for k in RECALL_AT)],
-        rows=rows,
+        rows=[row for rows in zip(*(own.rows for own in answers), strict=True) for row in rows],
         note="R@K: captions of the picture's gender, among the distractors and the picture itself; distractors of the "
         "same photograph are left out, and limits resample photographs among these distractors. "
         "Pictures: photographs, and pictures of each.",
@@ -210,7 +250,7 @@ def _context_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
         ):
             rng = stream(inputs.seed, "context", release.name, what)
             aucs.append(predictable_auc(_embedded(inputs, source), first, rng, release.owner))
-        rows.append([release.name, *(Estimate(value=auc, n=len(first)) for auc in aucs)])
+        rows.append([release.name, *(auc.estimate() for auc in aucs)])
     return StudyTable(
         name="context",
         title="How well is the gender of a picture predicted from what does not show it? (AUC, 0.5 is guessing)",
@@ -218,11 +258,12 @@ def _context_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
         columns=["data", "neutral captions", "the person in black", "pictures as they are"],
         rows=rows,
         note="Logistic regressions on words, and on the first model's embeddings; pictures of one photograph "
-        "are in one fold of five. The gender is the caption's, or the edit's. n counts pictures.",
+        "are in one fold of five. The gender is the caption's, or the edit's. n counts pictures; limits resample "
+        "photographs, judged by the classifiers that were fitted.",
     )
 
 
-def words_auc(release: Captioned, seed: int) -> float:
+def words_auc(release: Captioned, seed: int) -> ResampledNumber:
     """How well neutral captions give the gender away. Edits of a photograph have the same ones: a row for each of its
     groups, which counts as often as it has edits."""
     groups = zip(release.owner.tolist(), release.codes.tolist(), release.columns["neutral_captions"], strict=True)
@@ -236,10 +277,7 @@ def words_auc(release: Captioned, seed: int) -> float:
 def _embedded(inputs: gensynth_arms.GenSynthInputs, source: Any) -> Any:
     name = next(iter(inputs.models))
     # What is asked once is not kept: of every edit of 11,541 photographs it is 378 MB.
-    once = isinstance(source, PersonInBlack)
-    model: Any = (
-        inputs.place.opened(name, inputs.models[name], source, "similarity") if once else inputs.open(name, source)
-    )
+    model: Any = inputs.open(name, source, keep=not isinstance(source, PersonInBlack))
     if not hasattr(model, "image_embeddings"):
         raise ModelError(
             "it has no embeddings of pictures, from which a classifier could predict.",
@@ -249,40 +287,24 @@ def _embedded(inputs: gensynth_arms.GenSynthInputs, source: Any) -> Any:
     return model.image_embeddings()
 
 
-def _utility(inputs: gensynth_arms.GenSynthInputs, template: str) -> dict[str, StudyCell]:
-    """Zero-shot accuracy of every model over the subjects of the labelled release."""
-    if inputs.utility is None:
-        return {}
-    index = inputs.utility.index
+def _utility(inputs: gensynth_arms.GenSynthInputs, utility: Dataset, name: str, template: str) -> Estimate:
+    """Zero-shot accuracy of a model over the subjects of a labelled release."""
+    index = utility.index
     subjects = list(dict.fromkeys(index.subject.tolist()))
     words = [subject.replace("_", " ") for subject in subjects]
     texts = [filled(template, "subject", word) for word in words]
     truth = np.array([subjects.index(subject) for subject in index.subject.tolist()])
     sets = np.unique(index.set_id, return_inverse=True)[1]
-    accuracies: dict[str, StudyCell] = {}
-    for name in inputs.models:
-        right = inputs.open(name, inputs.utility).similarity([[text] for text in texts]).argmax(axis=1) == truth
-        accuracies[name] = gensynth_arms.estimate(np.bincount(sets, right) / np.bincount(sets), inputs, "utility", name)
-    return accuracies
+    right = inputs.open(name, utility).similarity([[text] for text in texts]).argmax(axis=1) == truth
+    return gensynth_arms.estimate(np.bincount(sets, right) / np.bincount(sets), inputs, "utility", name)
 
 
-def _described(inputs: gensynth_arms.GenSynthInputs, name: str) -> StudyModel:
-    model = inputs.open(name, inputs.gensynth.dataset)
-    return StudyModel(name=name, uri=model.uri, fingerprint=model.fingerprint)
-
-
-def _notes(inputs: gensynth_arms.GenSynthInputs) -> list[str]:
-    notes = []
-    for name in inputs.models:
-        model: Any = inputs.open(name, inputs.gensynth.dataset)
-        if getattr(model, "note", None):
-            notes.append(f"{name}: {model.note}")
-        if isinstance(seen := _seen_as(inputs, name, inputs.gensynth), str):
-            notes.append(f"{name} gives no answer about gender: {seen}")
-        every = sorted(set(inputs.gensynth.neutral))
-        alike = {place for pair in indistinct(model, [[text] for text in every]) for place in pair}
-        if alike:
-            notes.append(f"{name} reads {len(alike)} of {len(every)} neutral captions as one with another of them")
-    if inputs.gallery is inputs.original:
-        notes.append("R@K: the originals are the distractors; `--gallery` names others")
+def _notes(inputs: gensynth_arms.GenSynthInputs, name: str, model: Any, seen: Matrix | str) -> list[str]:
+    notes = [f"{name}: {model.note}"] if getattr(model, "note", None) else []
+    if isinstance(seen, str):
+        notes.append(f"{name} gives no answer about gender: {seen}")
+    every = sorted(set(inputs.gensynth.neutral))
+    alike = {place for pair in indistinct(model, [[text] for text in every]) for place in pair}
+    if alike:
+        notes.append(f"{name} reads {len(alike)} of {len(every)} neutral captions as one with another of them")
     return notes

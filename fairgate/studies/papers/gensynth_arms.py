@@ -65,12 +65,20 @@ class GenSynthInputs:
         """Releases with edits."""
         return [release for release in (self.genswap, self.unfiltered, self.gensynth) if release is not None]
 
-    def open(self, name: str, source: Any) -> SimilarityModel:
-        """A model on these pictures. Raises ModelError for one that cannot compare pictures with texts."""
+    def open(self, name: str, source: Any, keep: bool = True) -> SimilarityModel:
+        """A model on these pictures, in memory until another model is opened, if it is to be kept: they share the
+        network and embeddings of texts. Raises ModelError for one that cannot compare pictures with texts."""
         key = (name, source.fingerprint)
-        if key not in self._opened:
-            self._opened[key] = self.place.opened(name, self.models[name], source, "similarity")
-        return self._opened[key]
+        if any(known != name for known, _ in self._opened):
+            self._opened.clear()
+        if key in self._opened:
+            return self._opened[key]
+        model: SimilarityModel = self.place.opened(name, self.models[name], source, "similarity")
+        if self._opened and hasattr(model, "share"):
+            model.share(next(iter(self._opened.values())))
+        if keep:
+            self._opened[key] = model
+        return model
 
 
 @dataclass(frozen=True)
@@ -106,17 +114,24 @@ Measured = dict[str, list[Shown]]
 """Ranker -> what it brought up, by draw."""
 
 
-def measured(inputs: GenSynthInputs, arm: Arm) -> Measured:
-    galleries = [CaptionGallery.of(arm.release, rows, inputs.seed + draw) for draw, rows in enumerate(arm.draws)]
+def _galleries(inputs: GenSynthInputs, arm: Arm) -> list[CaptionGallery]:
+    return [CaptionGallery.of(arm.release, rows, inputs.seed + draw) for draw, rows in enumerate(arm.draws)]
+
+
+def controls(inputs: GenSynthInputs, arm: Arm) -> Measured:
+    """What rankers without a bias of their own bring up."""
     ranks: dict[str, Callable[[CaptionGallery, int], Rank]] = {RANDOM: by_chance, WORDS: by_words}
-    by_ranker: Measured = {
-        name: [shown(make(gallery, inputs.seed + draw), gallery) for draw, gallery in enumerate(galleries)]
+    galleries = list(enumerate(_galleries(inputs, arm)))
+    return {
+        name: [shown(make(gallery, inputs.seed + draw), gallery) for draw, gallery in galleries]
         for name, make in ranks.items()
     }
-    for name in inputs.models:
-        model = inputs.open(name, arm.release.dataset)
-        by_ranker[name] = [shown(by_model(model, gallery), gallery) for gallery in galleries]
-    return by_ranker
+
+
+def searched(inputs: GenSynthInputs, arm: Arm, name: str) -> list[Shown]:
+    """What a model brings up, by draw."""
+    model = inputs.open(name, arm.release.dataset)
+    return [shown(by_model(model, gallery), gallery) for gallery in _galleries(inputs, arm)]
 
 
 def estimate(values: Matrix, inputs: GenSynthInputs, *names: str) -> Estimate:

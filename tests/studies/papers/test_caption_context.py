@@ -5,17 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.randomness import stream
-from fairgate.studies.papers.caption_context import balanced, clusters, k_means, predictable_auc, tf_idf
+from fairgate.studies.papers.caption_context import balanced, clusters, k_means, tf_idf
+from fairgate.studies.papers.group_prediction import _fitted, _Judged, predictable_auc
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_vectors_that_say_nothing_are_guessed_at_chance_even_when_they_are_many(seed):
     rng = stream(seed, "silence")
     positive = np.arange(200) % 3 == 0
-    assert predictable_auc(rng.normal(size=(200, 60)), positive, rng) == pytest.approx(0.5, abs=0.12)
+    assert predictable_auc(rng.normal(size=(200, 60)), positive, rng).value == pytest.approx(0.5, abs=0.12)
 
 
 def test_a_planted_direction_is_found_in_proportion_to_its_strength():
@@ -26,7 +31,7 @@ def test_a_planted_direction_is_found_in_proportion_to_its_strength():
     for strength in (0.0, 0.5, 1.5, 4.0):
         shifted = vectors.copy()
         shifted[positive, 3] += strength
-        found.append(predictable_auc(shifted, positive, stream(1, "folds")))
+        found.append(predictable_auc(shifted, positive, stream(1, "folds")).value)
     assert found == sorted(found)
     assert found[-1] > 0.98
 
@@ -40,9 +45,56 @@ def test_a_sparse_row_that_counts_for_many_is_as_good_as_as_many_dense_ones():
     every = np.repeat(np.arange(120), many)
 
     once = predictable_auc(csr_array(table), positive, stream(1, "folds"), owner, many)
+    dense = predictable_auc(table[every], positive[every], stream(1, "folds"), owner[every])
 
-    assert once == pytest.approx(predictable_auc(table[every], positive[every], stream(1, "folds"), owner[every]))
-    assert once > 0.6
+    assert once.value == pytest.approx(dense.value)
+    assert once.draws == pytest.approx(dense.draws)
+    assert once.n == len(every)
+    assert once.value > 0.6
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_classifier_is_scikit_learns_in_blocks(sparse, monkeypatch):
+    monkeypatch.setattr("fairgate.studies.papers.group_prediction._BLOCK", 50)
+    rng = stream(0, "fitted")
+    table = rng.poisson(0.5, size=(120, 8)).astype(np.float64)
+    table[:, 3] = 1.0  # equal in all rows
+    positive, counts = rng.random(120) < 0.2 + 0.6 * (table[:, 0] > 0), rng.integers(1, 4, 120)
+    vectors = csr_array(table) if sparse else table
+    slope, intercept = _fitted(vectors, np.arange(100), positive, counts)
+
+    theirs = make_pipeline(StandardScaler(with_mean=not sparse), LogisticRegression(tol=1e-8, max_iter=10_000))
+    weights = {f"{step}__sample_weight": counts[:100] for step, _ in theirs.steps}
+    theirs.fit(vectors[:100], positive[:100], **weights)
+    assert vectors @ slope + intercept == pytest.approx(theirs.decision_function(vectors), abs=1e-5)
+
+
+def test_the_auc_of_resampled_rows_is_that_of_scikit_learn():
+    rng = stream(0, "aucs")
+    scores, positive = rng.integers(0, 12, 60) / 4, rng.random(60) < 0.4  # many equal scores
+    photograph, weight = np.arange(60) // 2, rng.integers(1, 4, 60)
+    times = rng.integers(0, 3, (5, 30))
+    judged = _Judged.of(np.arange(60), scores, positive, photograph, weight)
+    theirs = [roc_auc_score(positive, scores, sample_weight=each[photograph] * weight) for each in times]
+    assert judged.aucs(times) == pytest.approx(theirs)
+    assert np.isnan(judged.aucs(np.zeros((1, 30), dtype=int))).all()
+
+
+def test_intervals_of_an_auc_have_chance_inside_where_nothing_is_planted():
+    """Without the factor `WIDER` 84.5% of 200 such intervals of 200 rows had it inside, with it 97%."""
+    inside = 0
+    for seed in range(10):
+        rng = stream(seed, "null")
+        interval = predictable_auc(rng.normal(size=(200, 5)), np.arange(200) % 2 == 0, rng).estimate()
+        inside += interval.lo <= 0.5 <= interval.hi
+    assert inside >= 9
+
+
+def test_a_photograph_with_both_groups_on_one_row_gives_nothing_away_and_has_no_interval():
+    words = csr_array(np.repeat(np.eye(100), 2, axis=0))
+    interval = predictable_auc(words, np.arange(200) % 2 == 0, stream(0, "folds"), np.arange(200) // 2).estimate()
+    assert (interval.value, interval.lo) == (0.5, None)
+    assert interval.why == "no interval: the resamples do not differ"
 
 
 def test_clusters_tell_which_words_stand_out():

@@ -276,6 +276,21 @@ def test_pairs_are_counted_by_tenth_of_their_real_neighbours(found: StudyContent
     assert {picture.name for picture, _ in found.sheets} == {"photographs", "tenths", "deciles"}
 
 
+def test_pairs_of_one_photograph_are_resampled_together() -> None:
+    of_photographs = np.random.default_rng(0).random(30)
+    units = np.repeat(np.arange(30), 8)
+    once = mean_estimate(of_photographs, np.random.default_rng(1))
+    pairs = mean_estimate(of_photographs[units], np.random.default_rng(1), units=units)
+    assert (pairs.n, pairs.value) == (once.n, pytest.approx(once.value))
+    assert (pairs.lo, pairs.hi) == pytest.approx((once.lo, once.hi))
+    assert mean_estimate(np.ones(9), np.random.default_rng(1)).lo is None
+
+
+def test_whom_the_first_model_sees_in_pairs_of_real_neighbours_has_limits(found: StudyContents) -> None:
+    cells = [row[2] for row in table(found, "neighbour-deciles").rows]
+    assert all(isinstance(cell, Estimate) and cell.n for cell in cells)
+
+
 def test_deciles_of_pairs_have_as_many_each_from_low_shares_to_high(found: StudyContents) -> None:
     rows = table(found, "neighbour-deciles").rows
     counts = [int(row[1]) for row in rows]  # type: ignore[arg-type]
