@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -394,6 +395,31 @@ def test_photographs_that_share_their_captions_are_no_more_evidence_than_the_cap
     units, width = limits(600)
     assert units == 6
     assert width == pytest.approx(limits(6)[1])
+
+
+def test_one_model_on_two_releases_has_one_network_and_embeds_each_text_once(root: Path) -> None:
+    loads, asked = [], []
+
+    def load(device: Device) -> Encoder:
+        loads.append(device)
+        encoder = loaded(0.0)(device)
+        return replace(encoder, tokens=lambda texts: asked.extend(texts) or encoder.tokens(texts))
+
+    def model(release: str, **other: object) -> TwoTowers:
+        identity = {"adapter": "counted", "code": 1, **other}
+        request = Request("counted:", "", released(root, release), device="cpu")
+        return TwoTowers(Checkpoint("1" * 64, identity, load), request)
+
+    first, second, third = model("photographs"), model("gensynth"), model("gensynth", another=1)
+    alone = model("gensynth").similarity([["a man"], ["a woman"]])
+    del loads[:], asked[:]
+    second.share(first)
+    third.share(first)
+    first.similarity([["a man"]])
+    assert second.similarity([["a man"], ["a woman"]]) == pytest.approx(alone)
+    assert (len(loads), asked) == (1, ["a man", "a woman"])
+    third.similarity([["a man"]])
+    assert (len(loads), asked[2:]) == (2, ["a man"])
 
 
 def test_controls_know_no_gender(root: Path) -> None:
