@@ -62,6 +62,10 @@ _TOWERS: Mapping[str, _Towers] = {
     "flava": _Towers("FlavaModel", longest=77, unused=_HEADS, first=True),
 }
 """By `model_type` of config.json."""
+_OF_TEXTS = ("text_model.", "text_projection.", "logit_scale", "logit_bias", "temperature")
+"""How names of tensors begin that no features of pictures depend on."""
+_NOT_SEEN = frozenset({"text_config", "_name_or_path", "transformers_version", "torch_dtype", "dtype"})
+"""Keys of a config that do not concern them either; the type of numbers is that of the loaded tensors."""
 _MOST_PIXELS = 1 << 24  # of a NaFlex picture; 256 patches of 16 x 16 as published are 65,536
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
@@ -111,13 +115,15 @@ def _lower_cased(found: TransformersFolder) -> bool:
 
 
 def _load(found: TransformersFolder, device: Device) -> Encoder:
-    from fairgate.models.checkpoints import encoder_of, of_processor
+    from fairgate.models.checkpoints import encoder_of, of_processor, tower_digest
 
     towers, naflex, lower = _TOWERS[found.kind], found.kind == "siglip2", _lower_cased(found)
     model, processor, tokenizer = load_parts(towers.model, found, device, unused=towers.unused)
     config = model.config.text_config
     length = min(int(config.max_position_embeddings), towers.longest or MAX_SIDE)
     options = {"padding": "max_length", "truncation": True, "max_length": length}
+
+    seen = {name: value for name, value in found.config.items() if name not in _NOT_SEEN}
 
     def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
         written = [prompt.lower() if lower else prompt for prompt in prompts]
@@ -142,6 +148,7 @@ def _load(found: TransformersFolder, device: Device) -> Encoder:
         texts=texts,
         scale=1 / float(model.temperature.detach()) if found.kind == "align" else None,
         words=model.text_model.embeddings.token_embedding if found.kind == "clip" else None,
+        tower=partial(tower_digest, model, lambda name: not name.startswith(_OF_TEXTS), seen),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from fairgate.models.checkpoints import (
     read_state_dict,
     require_finite,
     require_fit,
+    tower_digest,
     without_prefixes,
 )
 from fairgate.models.open_clip_parts import Parts
@@ -55,6 +57,7 @@ def load(parts: Parts, device: Device) -> Encoder:
     overlay = pretrained_settings(parts.architecture, parts.tag) if parts.architecture and parts.tag else {}
     settings = merge_preprocess_dict(model.visual.preprocess_cfg, overlay)
     transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
+    seen = {name: value for name, value in parts.model.items() if name != "text_cfg"}
     tower = getattr(model, "text", model)
     embedding = getattr(tower, "token_embedding", None) or tower.transformer.get_input_embeddings()
     return encoder_of(
@@ -66,6 +69,7 @@ def load(parts: Parts, device: Device) -> Encoder:
         tokens=lambda prompts: {"ids": tokenizer(list(prompts))},
         texts=lambda given: model.encode_text(given["ids"]),
         words=getattr(tower, "token_embedding", None),
+        tower=partial(tower_digest, model, lambda name: name.startswith("visual."), {**seen, "pictures": settings}),
     )
 
 
