@@ -1,4 +1,4 @@
-"""`peft:DIR?base=URI`: a LoRA adapter that peft saved, merged into the model that it was trained on.
+"""`peft:DIR?base=URI`: an adapter that peft saved, merged into the model that it was trained on.
 
 `base=` is last and holds all that follows: the URI of a folder of transformers, with its options. What the adapter's
 config calls its base is not followed: it may be a path of the machine that trained it, or whatever its author wrote.
@@ -55,7 +55,7 @@ class PeftAdapters:
         with checkpoints.adapting(adapter, request.uri):
             model = request.open_other(origin, known_as=request.uri)
         own = adapter.companions(sorted({*checkpoints.TOKENIZER_FILES, *checkpoints.IMAGE_CONFIGS}))
-        rank = f"an adapter (LoRA, rank {adapter.config.r}) is merged into {origin}"
+        rank = f"an adapter ({adapter.config.kind}) is merged into {origin}"
         notes = [rank, f"it brings its own {', '.join(own)}" if own else None, getattr(model, "note", None)]
         model.note = "; ".join(filter(None, notes))  # type: ignore[attr-defined] # what a notice reads where a model has it
         return model

@@ -371,7 +371,9 @@ def rows() -> dict[str, Row]:
     made |= {f"timm/{name}": Row("timm", _timm(name)) for name in _TIMM_NETWORKS}
     for key, forms in _FORMED.items():
         made |= {f"{key}: {FORMS[form].title}": Row("training", _in_form(key, form)) for form in forms}
-    made |= {name: Row("training", layout) for name, layout in training_rows().items()}
+    made |= {
+        name: Row("peft" if " of peft " in name else "training", layout) for name, layout in training_rows().items()
+    }
     for name, (scheme, kind, named) in _OTHER_TASKS.items():
         made[name] = Row("transformers", _config(scheme, _TABLE_OF[scheme], model_type=kind, architectures=[named]))
     language = _config("vlm", "captions:FOLDER", model_type="gpt2", architectures=["GPT2LMHeadModel"])

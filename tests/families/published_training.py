@@ -6,9 +6,11 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import published_classifiers
 from differential_models import Images, Layout, Numbers, _outputs, _stacked
 from published_classifiers import LABELS, fill
 
+_LAYERS = ["q_proj", "v_proj", "query", "value"]
 _TIMM = {"num_classes": 3, "gp": None, "model_kwargs": {}, "img_size": None, "crop_pct": 0.9, "interpolation": ""}
 
 
@@ -111,6 +113,41 @@ def own_head(named: str) -> Layout:
     return Layout(save, "run", "best.pth", library, _outputs, depth=160)
 
 
+def peft_adapter(kind: str, model_type: str, **settings: Any) -> Layout:
+    """An adapter of peft of another type than LoRA, on a classifier; the library does not merge it."""
+
+    def save(root: Path) -> str:
+        import torch
+        import transformers as t
+        from peft import PeftType, get_peft_model
+        from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
+
+        published_classifiers.save(model_type, root / "model")
+        model: Any = t.AutoModelForImageClassification.from_pretrained(root / "model")
+        config: Any = PEFT_TYPE_TO_CONFIG_MAPPING[PeftType(kind)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(4)
+            adapted: Any = get_peft_model(model, config(**settings))
+            for parameter in adapted.parameters():
+                if parameter.requires_grad:
+                    parameter.data.add_(0.1 * torch.randn_like(parameter))
+        adapted.save_pretrained(root / "adapter")
+        return "peft:adapter?base=classifier:model"
+
+    def library(root: Path, images: Images) -> Numbers:
+        import torch
+        import transformers as t
+        from peft import PeftModel
+
+        base: Any = t.AutoModelForImageClassification.from_pretrained(root / "model")
+        model = PeftModel.from_pretrained(base, root / "adapter").eval()
+        prepare: Any = t.AutoImageProcessor.from_pretrained(root / "model")
+        with torch.no_grad():
+            return model(**prepare(images=list(images), return_tensors="pt")).logits.numpy()
+
+    return Layout(save, "adapter", "adapter_model.safetensors", library, _outputs, depth=160)
+
+
 def training_rows() -> dict[str, Layout]:
     """By what the file is."""
     return {
@@ -119,4 +156,13 @@ def training_rows() -> dict[str, Layout]:
         "model_N.pth of torchvision's references": torchvision_training("resnet18", False),
         "model_N.pth of torchvision's references, averaged": torchvision_training("resnet18", True),
         "fc.1.weight: a Sequential in the place of a head of torchvision": own_head("&head=fc:Dropout,Linear"),
+        "a LoHa of peft on google/vit-base-patch16-224": peft_adapter("LOHA", "vit", r=4, target_modules=_LAYERS),
+        "a LoKr of peft on google/vit-base-patch16-224": peft_adapter("LOKR", "vit", r=4, target_modules=_LAYERS),
+        "an OFT of peft on google/vit-base-patch16-224": peft_adapter(
+            "OFT", "vit", r=0, oft_block_size=8, target_modules=_LAYERS
+        ),
+        "an IA3 of peft on google/vit-base-patch16-224": peft_adapter(
+            "IA3", "vit", target_modules=[*_LAYERS, "fc1"], feedforward_modules=["fc1"]
+        ),
+        "a LoHa of peft on microsoft/beit-base-patch16-224": peft_adapter("LOHA", "beit", r=4, target_modules=_LAYERS),
     }

@@ -250,7 +250,7 @@ def test_the_configs_strength_is_part_of_the_fingerprint(clip: Path, adapter: Pa
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"peft_type": "LOHA"}, "'LOHA', and fairgate merges LORA alone"),
+        ({"peft_type": "PREFIX_TUNING"}, "'PREFIX_TUNING', which fairgate does not merge"),
         ({"auto_mapping": {"base_model_class": "M", "parent_library": "evil.code"}}, "class of its own code"),
         ({"init_lora_weights": "pissa"}, "changes the base's own weights"),
         ({"layer_replication": [[0, 2]]}, "'layer_replication', which fairgate does not merge"),

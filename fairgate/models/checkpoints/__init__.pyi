@@ -65,6 +65,7 @@ from .lora_config import read_lora_config as read_lora_config
 from .low_rank import LowRank as LowRank
 from .low_rank import is_adaptable as is_adaptable
 from .low_rank import merge_low_rank as merge_low_rank
+from .peft_merge import PeftSettings as PeftSettings
 from .plain_folder import class_of_task as class_of_task
 from .plain_folder import code_of as code_of
 from .plain_folder import find_plain as find_plain

@@ -1,7 +1,8 @@
 """An adapter that peft saved: a folder with adapter_config.json and adapter_model.safetensors, merged into its base.
 
-LoRA alone. The tensors say which layers are changed; the config has to say the same, since peft leaves out the others.
-Nothing in the config is followed: neither the base model's name, nor a class, nor a file.
+LoRA here; other types are merged by peft (peft_merge.py). The tensors say which layers are changed; the config has to
+say the same, since peft leaves out the others. Nothing in the config is followed: neither the base model's name, nor a
+class, nor a file.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fairgate.ground.errors import ModelError, did_you_mean, listed
 from fairgate.models.checkpoints.advice import right_uri
 from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config, require_weights
 from fairgate.models.checkpoints.lora_config import MERGE, LoraConfig, Targets, read_lora_config
+from fairgate.models.checkpoints.peft_merge import MERGED, PeftSettings, merge_by_peft, read_peft_settings
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +37,7 @@ class Adapter:
     folders that took it."""
 
     path: Path
-    config: LoraConfig
+    config: LoraConfig | PeftSettings
     files: HashedFiles
     bases: list[str] = field(default_factory=list)
 
@@ -102,7 +104,9 @@ def find_adapter(folder: Path) -> Adapter:
             if inside
             else right_uri(folder, "peft") or "save it with peft's save_pretrained",
         )
-    config = read_lora_config(read_config(folder / CONFIG), str(folder / CONFIG))
+    settings, where = read_config(folder / CONFIG), str(folder / CONFIG)
+    by_peft = str(settings.get("peft_type")) in MERGED
+    config = (read_peft_settings if by_peft else read_lora_config)(settings, where)
     if not (folder / WEIGHTS).is_file():
         pickled = ", only pickled weights (adapter_model.bin)" if (folder / "adapter_model.bin").is_file() else ""
         raise ModelError(
@@ -133,6 +137,9 @@ def merge_adapter(model: Any, adapter: Adapter) -> None:
     where, config = str(adapter.path), adapter.config
     tensors = load_file(adapter.path / WEIGHTS)
     require_finite(tensors, where)
+    if isinstance(config, PeftSettings):
+        merge_by_peft(model, config, tensors, where)
+        return
     layers = dict(model.named_modules())
     parts, whole = _sorted_out(tensors, where)
     places = _places(model, parts, layers)

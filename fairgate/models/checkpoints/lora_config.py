@@ -13,7 +13,7 @@ from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.validation_words import fault_words
 
 MERGE = "merge the adapter where it was trained (merge_and_unload), and save the whole model"
-_NOTES = frozenset(
+NOTES = frozenset(
     {
         *("peft_version", "base_model_name_or_path", "revision", "inference_mode"),
         *("megatron_core", "qalora_group_size"),
@@ -63,6 +63,11 @@ class LoraConfig(BaseModel):
     layers_to_transform: Annotated[list[Layer], Field(max_length=10_000)] | Layer | None = None
     layers_pattern: Annotated[list[Pattern], Field(max_length=100)] | Pattern | None = None
 
+    @property
+    def kind(self) -> str:
+        """For a note."""
+        return f"LoRA, rank {self.r}"
+
     def scale(self, layer: str, rank: int, where: str) -> float:
         """What the product of an update is multiplied with. Raises ModelError for another rank than the config's."""
         said = _by_pattern(self.rank_pattern, layer, self.r)
@@ -86,13 +91,17 @@ def read_lora_config(config: Mapping[str, Any], where: str) -> LoraConfig:
     kind = config.get("peft_type")
     if kind != "LORA":
         raise ModelError(
-            f"the adapter is of type '{str(kind)[:80]}', and fairgate merges LORA alone.", where=where, remedy=MERGE
+            f"the adapter is of type '{str(kind)[:80]}', which fairgate does not merge.",
+            where=where,
+            remedy=f"{MERGE}; if it cannot be merged, as prompts, judge a table of its answers: answers:, labels: or "
+            "scores:FILE",
         )
+    require_library_base(config, where)
     _require_plain_start(config, where)
     known = LoraConfig.model_fields
     kept = {name: value for name, value in config.items() if name in known and value is not None}
     for name, value in config.items():
-        if not _is_off(name, value) and name not in {*known, *_NOTES, "auto_mapping", "init_lora_weights"}:
+        if not _is_off(name, value) and name not in {*known, *NOTES, "auto_mapping", "init_lora_weights"}:
             near = did_you_mean(name, known)
             fault = f"the config sets '{name[:80]}', which fairgate does not merge{f' ({near})' if near else ''}."
             raise ModelError(fault, where=where, remedy=MERGE)
@@ -112,7 +121,8 @@ def _is_off(name: str, value: Any) -> bool:
     return value is None or value == {} or (value is False and not name.endswith(("_config", "use_bdlora")))
 
 
-def _require_plain_start(config: Mapping[str, Any], where: str) -> None:
+def require_library_base(config: Mapping[str, Any], where: str) -> None:
+    """Raises ModelError for an adapter of a base whose class no library has."""
     named = config.get("auto_mapping")
     library = named.get("parent_library") if isinstance(named, dict) else named
     if library and not re.match(r"(transformers|timm|open_clip)(\.|$)", str(library)):
@@ -121,6 +131,9 @@ def _require_plain_start(config: Mapping[str, Any], where: str) -> None:
             where=where,
             remedy="use a base of a library's own class, and remove the key",
         )
+
+
+def _require_plain_start(config: Mapping[str, Any], where: str) -> None:
     start = config.get("init_lora_weights")
     if start not in (None, True, False, "gaussian", "orthogonal", "eva"):  # those leave the base as it is
         raise ModelError(

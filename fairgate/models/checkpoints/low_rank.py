@@ -53,7 +53,7 @@ def merge_low_rank(model: torch.nn.Module, updates: Mapping[str, LowRank], where
         if layer.weight.data_ptr() in shared:
             raise _unfit(f"the weight of '{name}' is another layer's too, which would change with it", where)
         acts = update.up.any() or update.magnitude is not None
-        if acts and (reason := _differs_unmerged(layers[name.rpartition(".")[0]], name.rpartition(".")[2], layer)):
+        if acts and (reason := differs_unmerged(layers[name.rpartition(".")[0]], name.rpartition(".")[2], layer)):
             raise _unfit(f"an adapter of '{name}' does something else before it is merged: {reason}", where)
         merged = _merged(layer, update, f"'{name}'", where)
         if not torch.isfinite(merged).all():
@@ -75,7 +75,7 @@ def is_adaptable(layer: torch.nn.Module) -> bool:
     return isinstance(layer, torch.nn.Linear) or _is_turned(layer)
 
 
-def _differs_unmerged(parent: torch.nn.Module, name: str, layer: torch.nn.Module) -> str | None:
+def differs_unmerged(parent: torch.nn.Module, name: str, layer: torch.nn.Module) -> str | None:
     """Why peft's layer around this one gives other numbers than the merged one; None where both give the same."""
     kinds = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
     kind = next((each for each in kinds if isinstance(layer, each)), None)

@@ -117,12 +117,13 @@ def folder_as_data(found: TransformersFolder) -> dict[str, Any]:
 
 def folder_of_data(data: Mapping[str, Any]) -> TransformersFolder:
     """The same folder, from that data: a plain one."""
-    from fairgate.models.checkpoints import Adapter, LoraConfig, TransformersFolder
+    from fairgate.models.checkpoints import Adapter, LoraConfig, PeftSettings, TransformersFolder
 
     files, weights = files_of_data(data["files"]), tuple(Path(path) for path in data["weights"])
-    adapter = (added := data["adapter"]) and Adapter(
-        Path(added["path"]), LoraConfig(**added["config"]), files_of_data(added["files"])
-    )
+    adapter = None
+    if added := data["adapter"]:
+        kind = PeftSettings if "settings" in added["config"] else LoraConfig
+        adapter = Adapter(Path(added["path"]), kind(**added["config"]), files_of_data(added["files"]))
     return TransformersFolder(Path(data["path"]), data["kind"], data["config"], weights, files, adapter, plain=True)
 
 
