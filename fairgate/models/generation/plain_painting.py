@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from fairgate.models.checkpoints import (
     require_finite,
     require_loaded,
 )
-from fairgate.models.generation.diffusion.paint import generators_of
+from fairgate.models.generation.diffusion.paint import generators_of, in_fitting_batches
 from fairgate.models.generation.diffusion.schedule import quiet
 
 _TYPES = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
@@ -64,9 +65,13 @@ class PlainPainter:
 
     def paint(self, prompts: Sequence[str], seeds: Sequence[int], steps: int, guidance: float) -> list[Any]:
         """A picture of each prompt and seed, (height, width, 3) uint8. Raises ModelError for one that is not finite or
-        of another size, and for a prompt of which every tokenizer cuts the end off."""
+        of another size, and for a prompt of which every tokenizer cuts the end off; DeviceError for too little memory.
+        """
         for prompt in dict.fromkeys(prompts):
             self._require_short(prompt)
+        return in_fitting_batches(partial(self._paint, steps, guidance), prompts, seeds, self.pipeline.device)
+
+    def _paint(self, steps: int, guidance: float, prompts: Sequence[str], seeds: Sequence[int]) -> list[Any]:
         more: dict[str, Any] = {"guidance_scale": guidance, "height": self._side, "width": self._side}
         options = {name: value for name, value in more.items() if name in self._takes and value is not None}
         with quiet(), naming(self.where, "paint"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from diffusion_world import difference, generators
 from flux_world import SIDE, save_flux
 from PIL import Image
@@ -55,6 +56,22 @@ def test_pictures_are_the_stock_pipelines_of_the_same_seeds(guided: bool, folder
     theirs = stock(prompt=PROMPTS, generator=generators(*SEEDS), **settings)
     assert difference(ours, theirs.images) <= 1
     assert difference(ours[:1], ours[1:2]) > 10, "another prompt and noise are another picture"
+
+
+def test_pictures_that_do_not_fit_into_memory_together_are_painted_one_by_one(folders: dict[bool, Path]) -> None:
+    model, batches = painter(folders[True]), list[int]()
+    together, paint = model.paint(PROMPTS, SEEDS, 1, 3.5), model._paint
+
+    def too_much(steps: int, guidance: float, prompts: Any, seeds: Any) -> list[Any]:
+        batches.append(len(prompts))
+        if len(prompts) > 1:
+            raise torch.OutOfMemoryError
+        return paint(steps, guidance, prompts, seeds)
+
+    model._paint = too_much  # type: ignore[method-assign]
+    alone = model.paint(PROMPTS, SEEDS, 1, 3.5)
+    assert batches == [3, 1, 1, 1]
+    assert difference(*([Image.fromarray(each) for each in made] for made in (together, alone))) <= 1
 
 
 def test_it_paints_and_does_nothing_else(folders: dict[bool, Path]) -> None:
