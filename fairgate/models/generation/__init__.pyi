@@ -20,7 +20,6 @@ from .roles import Inpainter as Inpainter
 from .roles import Mask as Mask
 from .roles import Matcher as Matcher
 from .roles import Painter as Painter
-from .roles import Restyler as Restyler
 from .roles import Role as Role
 from .roles import Sampling as Sampling
 from .roles import Segmenter as Segmenter

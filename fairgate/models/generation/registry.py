@@ -16,7 +16,7 @@ from fairgate.models.generation.roles import ALIASES, Role, full_uri
 
 _DIFFUSION = f"{__package__}.diffusion.open"
 ADAPTERS = {
-    **{f"hf.{role}": _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
+    **{f"hf.{role}": _DIFFUSION for role in ("painter", "inpainter", "editor")},
     **{f"hf.{role}": f"{__package__}.perceivers" for role in ("asker", "detector", "segmenter")},
     "hf.matcher": f"{__package__}.matcher",
     "open_clip.matcher": f"{__package__}.matcher",

@@ -104,13 +104,6 @@ class Inpainter(BuildModel, Protocol):
         """
 
 
-class Restyler(BuildModel, Protocol):
-    """Image to image (SDEdit)."""
-
-    def restyle(self, image: Image, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
-        """One variant of the image per prompt, each from its own noise."""
-
-
 class Editor(BuildModel, Protocol):
     """Edits by instruction (InstructPix2Pix)."""
 
@@ -163,7 +156,7 @@ class FaceReader(BuildModel, Protocol):
         """The faces of each image, largest first; empty where none was found."""
 
 
-Role = Literal["painter", "inpainter", "restyler", "editor", "asker", "detector", "segmenter", "matcher", "face_reader"]
+Role = Literal["painter", "inpainter", "editor", "asker", "detector", "segmenter", "matcher", "face_reader"]
 
 ALIASES = {
     "sd15": "hf:stable-diffusion-v1-5/stable-diffusion-v1-5",

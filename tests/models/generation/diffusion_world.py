@@ -206,6 +206,14 @@ def hole(width: int = 40, height: int = 32) -> np.ndarray:
     return mask
 
 
+def restyle(model: Any, image: Image.Image, prompts: Sequence[str], seeds: Sequence[int], how: Any) -> Any:
+    """Variants of an image by a loaded model's img2img, of the image's size."""
+    from fairgate.models.generation.diffusion.paint import at_size, restyled, working_size
+
+    size = working_size(image.size, model.vae_factor, how.size)
+    return at_size(restyled(model, [image], size, prompts, seeds, how), image.size)
+
+
 def difference(ours: Sequence[Image.Image], theirs: Sequence[Image.Image]) -> int:
     """The largest difference of any pixel, in levels of 255."""
     pairs = zip(ours, theirs, strict=True)

@@ -11,7 +11,7 @@ from typing import Any
 import diffusers
 import pytest
 import torch
-from diffusion_world import FACTOR, Stock, difference, generators, hole, picture
+from diffusion_world import FACTOR, Stock, difference, generators, hole, picture, restyle
 from PIL import Image
 
 from fairgate.models.generation import Sampling, open_model
@@ -93,8 +93,10 @@ def test_a_setting_that_the_config_does_not_mention_is_corrected_as_in_the_stock
         ("refiner", "StableDiffusionXLImg2ImgPipeline"),  # told an aesthetic score, one text encoder
     ],
 )
-def test_a_restyler_restyles_as_the_stock_pipeline(kind: str, pipeline: str, tiny: Any, stock: Stock) -> None:
-    made = tiny("restyler", kind).restyle(picture(), PROMPTS, [1, 2], Sampling(steps=6, guidance=7.5, strength=0.6))
+def test_a_picture_is_restyled_as_by_the_stock_pipeline(kind: str, pipeline: str, tiny: Any, stock: Stock) -> None:
+    made = restyle(
+        tiny("inpainter", kind).model, picture(), PROMPTS, [1, 2], Sampling(steps=6, guidance=7.5, strength=0.6)
+    )
     theirs = stock(kind, pipeline)(
         prompt=PROMPTS,
         image=[picture()] * 2,
@@ -198,7 +200,7 @@ def test_a_vae_with_moments_of_its_latents_reads_and_paints_as_the_stock_pipelin
     moments = {"latents_mean": [0.1, -0.2, 0.3, 0.0], "latents_std": [0.5, 1.5, 2.0, 1.0]}
     (folder / "vae/config.json").write_text(json.dumps({**config, **moments}))
     how = Sampling(steps=4, guidance=5.0, strength=0.5)
-    made = open_model("restyler", f"hf:{folder}").restyle(picture(), PROMPTS, [1, 2], how)
+    made = restyle(open_model("inpainter", f"hf:{folder}").model, picture(), PROMPTS, [1, 2], how)
     theirs = Stock({"moments": folder})("moments", "StableDiffusionXLImg2ImgPipeline")(
         prompt=PROMPTS,
         image=[picture()] * 2,

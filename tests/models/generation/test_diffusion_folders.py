@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from diffusion_world import difference, picture
+from diffusion_world import difference, hole, picture
 from safetensors.torch import load_file, save_file
 
 from fairgate.ground.errors import ModelError
@@ -180,7 +180,6 @@ def test_short_names_stand_for_hub_ids_with_options_too(
         ("painter", "refiner", "SDXL's refiner, which cannot paint"),
         ("painter", "sd_inpaint", "with 9 UNet channels, which cannot paint"),
         ("painter", "pix2pix", "a StableDiffusionInstructPix2PixPipeline"),
-        ("restyler", "sdxl_inpaint", "cannot restyle"),
         ("inpainter", "pix2pix", "cannot inpaint"),
         ("editor", "sd1", "with 4 UNet channels, which cannot edit"),
         ("painter", "sd1?refiner=refiner", "cannot refine"),
@@ -276,8 +275,8 @@ def test_parts_of_two_pipelines_are_refused_and_what_fails_while_painting_names_
         painted(xl)
     edit(xl / "model_index.json", text_encoder=["transformers", "CLIPTextModel"], requires_aesthetics_score=True)
     edit(xl / "model_index.json", tokenizer=["transformers", "PreTrainedTokenizerFast"])
-    with pytest.raises(ModelError, match="cannot restyle a picture") as caught:
-        open_model("restyler", f"hf:{xl}").restyle(picture(), ["a photo"], [1], Sampling(steps=2, guidance=5.0))
+    with pytest.raises(ModelError, match="cannot inpaint") as caught:
+        open_model("inpainter", f"hf:{xl}").inpaint(picture(), hole(), ["a photo"], 1, Sampling(steps=2, guidance=5.0))
     assert caught.value.where == f"hf:{xl}"
 
 

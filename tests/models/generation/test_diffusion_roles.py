@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusion_world import FACTOR, SIDE, WORDS, difference, hole, picture
+from diffusion_world import FACTOR, SIDE, WORDS, difference, hole, picture, restyle
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
@@ -124,22 +124,21 @@ def test_one_variant_of_each_picture_is_what_each_gets_alone(tiny: Any) -> None:
 
 @pytest.mark.parametrize("size", [(45, 37), (7, 61), (3, 3)])
 def test_pictures_of_any_size_are_worked_on_and_come_back_at_their_own(size: tuple[int, int], tiny: Any) -> None:
-    assert tiny("restyler", "sd1").restyle(picture(*size), PROMPTS[:1], [1], HOW)[0].size == size
+    assert restyle(tiny("painter", "sd1").model, picture(*size), PROMPTS[:1], [1], HOW)[0].size == size
     assert tiny("editor", "pix2pix").edit(picture(*size), PROMPTS[:1], [1], [HOW])[0].size == size
     larger = Sampling(steps=2, guidance=1.0, strength=1.0, size=64)
-    assert tiny("restyler", "sd1").restyle(picture(*size), PROMPTS[:1], [1], larger)[0].size == size
+    assert restyle(tiny("painter", "sd1").model, picture(*size), PROMPTS[:1], [1], larger)[0].size == size
 
 
 def test_strength_says_how_much_of_the_picture_is_kept(tiny: Any) -> None:
     from fairgate.models.generation.diffusion.paint import generators_of
 
-    restyler = tiny("restyler", "sd1")
-    model = restyler.model
+    model = tiny("painter", "sd1").model
     read = model.decode(model.encode(model.pictures.preprocess(picture()), generators_of([1])))
 
     def moved(strength: float) -> float:
         how = Sampling(steps=10, guidance=1.0, strength=strength, scheduler="ddim")
-        (made,) = restyler.restyle(picture(), PROMPTS[:1], [1], how)
+        (made,) = restyle(model, picture(), PROMPTS[:1], [1], how)
         return float(np.abs(np.asarray(made, float) - np.asarray(read[0], float)).mean())
 
     assert moved(0.1) < moved(0.5) < moved(1.0)
@@ -158,7 +157,7 @@ def test_real_photographs_are_restyled_inpainted_and_edited(tiny: Any) -> None:
         photo = opened.convert("RGB").crop((0, 0, 221, 211))
     mask = np.zeros((211, 221), dtype=bool)
     mask[60:150, 50:170] = True
-    restyled = tiny("restyler", "sd1").restyle(photo, PROMPTS[:1], [1], HOW)
+    restyled = restyle(tiny("painter", "sd1").model, photo, PROMPTS[:1], [1], HOW)
     (painted,) = tiny("inpainter", "sd_inpaint").inpaint(photo, mask, PROMPTS[:1], 1, HOW)
     edited = tiny("editor", "pix2pix").edit(photo, PROMPTS[:1], [1], [Sampling(steps=2, guidance=7.5)])
     assert [one.size for one in (*restyled, painted, *edited)] == [photo.size] * 3
@@ -181,7 +180,7 @@ def test_real_photographs_are_restyled_inpainted_and_edited(tiny: Any) -> None:
             "a share between 0 and 1",
         ),
         (
-            lambda tiny: tiny("restyler", "sd2").restyle(picture(), ["a"], [1], Sampling(3, 5.0, strength=0.1)),
+            lambda tiny: restyle(tiny("painter", "sd2").model, picture(), ["a"], [1], Sampling(3, 5.0, strength=0.1)),
             "leaves no step to run",
         ),
         (lambda tiny: tiny("inpainter", "sd1").inpaint(picture(), hole(8, 8), ["a"], 1, HOW), "the mask is 8x8 pixels"),

@@ -1,5 +1,5 @@
-"""`hf:FOLDER_OR_ID[?refiner=...&vae=...&variant=...]`: a Stable Diffusion of diffusers as painter, inpainter, restyler
-or editor.
+"""`hf:FOLDER_OR_ID[?refiner=...&vae=...&variant=...]`: a Stable Diffusion of diffusers as painter, inpainter or
+editor.
 
 `refiner` names SDXL's second expert, `vae` another VAE than the pipeline's own (paper 3: `stabilityai/sd-vae-ft-mse`),
 `variant` the weights' variant ("fp16"). Which pipeline it is, is read from model_index.json.
@@ -41,7 +41,6 @@ def _opener(
         model = pipeline.load_stable_diffusion(uri, found, device, base)
         classes: dict[Role, type[paint.Diffusing]] = {
             "painter": paint.DiffusionPainter,
-            "restyler": paint.DiffusionRestyler,
             "inpainter": inpaint.DiffusionInpainter,
             "editor": paint.DiffusionEditor,
         }
@@ -51,7 +50,6 @@ def _opener(
 
 
 open_painter = _opener("painter", "paint", _WHOLE, (4,), refiners=False)
-open_restyler = _opener("restyler", "restyle", _WHOLE, (4,))
 # 9 channels: a UNet that was trained for inpainting
 open_inpainter = _opener("inpainter", "inpaint", (*SD, *XL), (4, 9))
 open_editor = _opener("editor", "edit", EDIT, (8,))

@@ -1,4 +1,4 @@
-"""A Stable Diffusion as painter, restyler and editor, and what every diffusion role shares: a loaded model, pictures of
+"""A Stable Diffusion as painter and editor, and what every diffusion role shares: a loaded model, pictures of
 sizes that a VAE can halve, one way through base and refiner, and its refusals.
 
 diffusers' pipelines take one guidance scale for a batch; here every edit has its own, so that edits at several scales
@@ -87,21 +87,6 @@ class DiffusionPainter(Diffusing):
             return self.model.decode(through(self.model, schedule, latents, prompts, how, generators))
 
 
-class DiffusionRestyler(Diffusing):
-    """Image to image (SDEdit): noise is added to the picture, as much as `how.strength` says, and taken away again."""
-
-    def restyle(self, image: Image, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
-        """One variant of the picture per prompt, of its size. The VAE reads it once for all of them.
-
-        It is worked on at its own size, or with `how.size` pixels on its longer side, rounded down to what the VAE
-        halves. At strength 1.0 it is still under the noise, as in diffusers.
-        """
-        require_one_each(prompts, seeds)
-        size = working_size(image.size, self.model.vae_factor, how.size)
-        with naming(self.uri, "restyle a picture"):
-            return at_size(restyled(self.model, [image], size, prompts, seeds, how), image.size)
-
-
 def restyled(
     model: StableDiffusion,
     pictures: Sequence[Image],
@@ -110,7 +95,9 @@ def restyled(
     seeds: Sequence[int],
     how: Sampling,
 ) -> list[Image]:
-    """One variant a prompt and seed, at a size: of one picture, which the VAE reads once, or of as many pictures."""
+    """Image to image (SDEdit), at a size: one variant a prompt and seed, of one picture, which is read once, or of as
+    many pictures. Noise is added, as much as `how.strength` says, and taken away again; at strength 1.0 the picture is
+    still under the noise, as in diffusers."""
     generators = generators_of(seeds)
     schedule = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
     clean = model.encode(pixels_of(model, pictures, size), generators)
