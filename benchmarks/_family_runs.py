@@ -26,7 +26,7 @@ ASKED = {
     "features": ("features:", 512),
     "hf": ("hf:", 512),
     "detector": ("detector:", 128),
-    "vlm": ("vlm:", 64),
+    "vlm": ("vlm:", 512),
 }
 """By family the beginning of its URI, and how many pictures are timed."""
 

@@ -14,22 +14,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-import vlm_world
 from classifier_world import LABELS, SMALL, processor
 from hf_world import TEXT, VISION, tiny_tokenizer
 from model_world import Pictures
 from nightly import some
 from peft_world import save_adapter
 from PIL import Image
+from seeing_world import florence2, gemma3, mistral3, random, save_seeing
 
 from fairgate.ground.errors import ModelError
-from fairgate.models import isolated, open_scorer
+from fairgate.models import EmbeddingCache, isolated, open_scorer
 from fairgate.models.checkpoints import Device, find_plain, scoring
 from fairgate.models.classifiers import transformers_classifier
 from fairgate.models.input_digests import folder_tokenizer
 from fairgate.models.isolated import child, messages
 from fairgate.models.isolated.host import load_towers
-from fairgate.models.vlm import plain
+from fairgate.models.vlm import family, plain
 from fairgate.models.vlm.plain import PlainVisionLanguage
 
 CPU = Device("cpu", "fp32")
@@ -163,21 +163,6 @@ TOWERS: dict[str, Callable[[Any], Any]] = {
         )
     ),
 }
-
-
-def random(make: Callable[[], Any]) -> Any:
-    """A model whose outputs depend on what it is given."""
-    import torch
-
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        model = make()
-        for name, parameter in model.named_parameters():
-            if parameter.ndim > 1:
-                torch.nn.init.kaiming_normal_(parameter)
-            elif parameter.ndim:
-                torch.nn.init.normal_(parameter, mean=float(name.endswith("weight")), std=0.2)
-    return model.eval()
 
 
 def save_plain(kind: str, folder: Path) -> Path:
@@ -340,95 +325,6 @@ def test_towers_whose_own_logits_are_no_scaled_cosine_are_refused(
         load_towers(find_plain(folder, None, "hf"), CPU)
 
 
-TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}USER: {% for c in m['content'] %}{% if c['type'] == 'image' %}IMAGE"
-    "{% else %}{{ c['text'] }}{% endif %}{% endfor %} ASSISTANT:{% endfor %}"
-)
-
-
-def gemma3(t: Any) -> tuple[Any, Any]:
-    marks = {"boi_token": "<img>", "eoi_token": "</img>", "image_token": "<image>"}
-    ends = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
-    words = t.PreTrainedTokenizerFast(
-        tokenizer_object=vlm_world.tokenizer()._tokenizer, extra_special_tokens=marks, **ends
-    )
-    config = t.Gemma3Config(
-        text_config={**SEEING, "vocab_size": len(words), "head_dim": 16, "num_key_value_heads": 2},
-        vision_config={**SEEING, "image_size": 32, "patch_size": 8},
-        mm_tokens_per_image=4,
-        image_token_index=vlm_world.SPECIAL.index("<image>"),
-    )
-    images = t.Gemma3ImageProcessor(size={"height": 32, "width": 32})
-    template = TEMPLATE.replace("IMAGE", "<img>")
-    processor = t.Gemma3Processor(images, words, image_seq_length=4, chat_template=template)
-    return random(lambda: t.Gemma3ForConditionalGeneration(config)), processor
-
-
-def mistral3(t: Any) -> tuple[Any, Any]:
-    words = vlm_world.tokenizer()
-    config = t.Mistral3Config(
-        text_config={
-            **SEEING,
-            "model_type": "mistral",
-            "vocab_size": len(words),
-            "head_dim": 16,
-            "num_key_value_heads": 2,
-        },
-        vision_config={**SEEING, "model_type": "pixtral", "image_size": 32, "patch_size": 8, "head_dim": 16},
-        image_token_index=vlm_world.SPECIAL.index("<image>"),
-        vision_feature_layer=-1,
-        spatial_merge_size=1,
-    )
-    images = t.PixtralImageProcessor(size={"longest_edge": 32}, patch_size={"height": 8, "width": 8})
-    template = TEMPLATE.replace("IMAGE", "<image>")
-    marks = {"image_token": "<image>", "image_break_token": "<img>", "image_end_token": "</img>"}
-    processor = t.PixtralProcessor(images, words, patch_size=8, chat_template=template, **marks)
-    return random(lambda: t.Mistral3ForConditionalGeneration(config)), processor
-
-
-def florence2(t: Any) -> tuple[Any, Any]:
-    ends = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
-    marks = {"image_token": "<image>"}
-    words = t.PreTrainedTokenizerFast(
-        tokenizer_object=vlm_world.tokenizer()._tokenizer, extra_special_tokens=marks, **ends
-    )
-    layers = {f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in LAYERS.items()}
-    config = t.Florence2Config(
-        text_config={"model_type": "bart", "vocab_size": len(words), "d_model": 32, **layers, **IDS},
-        vision_config={
-            **{"embed_dim": [8, 16], "depths": [1, 1], "num_heads": [1, 2], "num_groups": [1, 2], "window_size": 4},
-            **{"patch_size": [7, 3], "patch_stride": [4, 2], "patch_padding": [3, 1], "patch_prenorm": [False, True]},
-            **{"projection_dim": 32, "max_position_embeddings": 10, "max_temporal_embeddings": 10},
-        },
-        image_token_id=vlm_world.SPECIAL.index("<image>"),
-        is_encoder_decoder=True,
-    )
-    processor = t.Florence2Processor(vlm_world._clip_images(image_seq_length=17), words, num_additional_image_tokens=0)
-    return random(lambda: t.Florence2ForConditionalGeneration(config)), processor
-
-
-LAYERS = {"layers": 2, "attention_heads": 2, "ffn_dim": 48}
-IDS = {
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 2,
-    "forced_eos_token_id": None,
-}
-SEEING = {
-    **{"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2},
-    "max_position_embeddings": 512,
-}
-
-
-def save_seeing(make: Callable[[Any], tuple[Any, Any]], folder: Path) -> Path:
-    import transformers
-
-    for part in make(transformers):
-        part.save_pretrained(folder)
-    return folder
-
-
 @pytest.mark.parametrize("make", some([gemma3, mistral3], few=1))
 def test_a_language_model_of_a_type_without_a_layout_answers_as_the_library_does(
     make: Callable[[Any], tuple[Any, Any]], tmp_path: Path, pictures: Pictures
@@ -441,8 +337,8 @@ def test_a_language_model_of_a_type_without_a_layout_answers_as_the_library_does
     labels = ["doctor", "line cook"]
     with scoring(CPU):
         tokens = loaded.tokens(labels)
-        likelihoods = loaded.log_likelihoods(image, tokens)
-        answer = loaded.answers([(image, "{image}a photo of a")], 4)
+        (likelihoods,) = loaded.log_likelihoods([loaded.inputs(image)], tokens)
+        answer = loaded.answers([loaded.inputs(image)], 4)
     model, processor, wanted = loaded.model, loaded.processor, []
     content = [{"type": "image", "image": image}, {"type": "text", "text": "a photo of a"}]
     asked = processor.apply_chat_template(
@@ -474,13 +370,56 @@ def test_a_model_with_a_decoder_of_its_own_answers_as_the_library_does(tmp_path:
     given = loaded.processor(images=[image], text=["a photo of a"], return_tensors="pt")
     with scoring(CPU):
         tokens = loaded.tokens(["doctor", "line cook"])
-        likelihoods = loaded.log_likelihoods(image, tokens)
-        answer = loaded.answers([(image, "{image}a photo of a")], 4)
+        (likelihoods,) = loaded.log_likelihoods([loaded.inputs(image)], tokens)
+        answer = loaded.answers([loaded.inputs(image)], 4)
     with torch.no_grad():
         losses = [float(loaded.model(**given, labels=torch.tensor([ids])).loss) * len(ids) for ids in tokens]
         made = loaded.model.generate(**given, do_sample=False, max_new_tokens=4)[0]
     np.testing.assert_allclose(-likelihoods, losses, rtol=1e-5)
     assert answer == [loaded.tokenizer.decode(made, skip_special_tokens=True).strip()]
+
+
+@pytest.mark.parametrize("make", some([gemma3, mistral3, florence2], few=1))
+def test_labels_that_share_a_prompt_have_the_numbers_of_a_forward_pass_each(
+    make: Callable[[Any], tuple[Any, Any]], tmp_path: Path, pictures: Pictures
+) -> None:
+    folder = save_seeing(make, tmp_path / "seeing")
+    loaded = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}a photo of a", CPU)
+    shown = [loaded.inputs(Image.open(io.BytesIO(blob)).convert("RGB")) for blob in pictures.blobs[:3]]
+    tokens = loaded.tokens(["doctor", "line cook", "physician assistant"])
+    with scoring(CPU):
+        assert loaded.shares
+        np.testing.assert_allclose(loaded.log_likelihoods(shown, tokens), loaded._plainly(shown, tokens), atol=1e-4)
+        together = loaded.answers(shown, 4)
+        loaded.shares = False
+        assert loaded.answers(shown, 4) == together
+
+
+@pytest.mark.parametrize("fault", some(["other numbers", "none"], few=1))
+def test_where_a_shared_prompt_gives_other_numbers_each_label_has_a_forward_pass_and_the_record_names_it(
+    fault: str, tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    forward = transformers.Gemma3ForConditionalGeneration.forward
+
+    def forgetful(self: Any, *given: Any, past_key_values: Any = None, **named: Any) -> Any:
+        if past_key_values is not None and fault == "none":
+            raise TypeError("past_key_values")
+        return forward(self, *given, **named)
+
+    folder = save_seeing(gemma3, tmp_path / "seeing")
+    uri, cache = f"vlm:{folder}?prompt=a photo of a", EmbeddingCache(tmp_path / "cache")
+    monkeypatch.setattr(family, "IsolatedSeeing", PlainVisionLanguage)
+    wanted: Any = open_scorer(uri, pictures, device="cpu", cache=None)
+    likelihoods = wanted.log_likelihoods(["doctor", "line cook"])
+    assert "forward pass" not in wanted.note
+    monkeypatch.setattr(transformers.Gemma3ForConditionalGeneration, "forward", forgetful)
+    model: Any = open_scorer(uri, pictures, device="cpu", cache=cache)
+    np.testing.assert_allclose(model.log_likelihoods(["doctor", "line cook"]), likelihoods, atol=1e-4)
+    assert "a forward pass for each picture and label" in model.note
+    again: Any = open_scorer(uri, pictures, device="cpu", cache=cache)
+    assert again.note == model.note, "also of a run that has its numbers from the cache"
 
 
 @pytest.mark.usefixtures("isolating")
@@ -491,8 +430,8 @@ def test_a_language_model_is_judged_in_the_isolated_process(tmp_path: Path, pict
     here = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}a photo of a", CPU)
     first = Image.open(io.BytesIO(pictures.blobs[0])).convert("RGB")
     with scoring(CPU):
-        wanted = here.log_likelihoods(first, here.tokens(["doctor", "nurse"]))
-        said = here.answers([(first, "{image}a photo of a")], 4)
+        (wanted,) = here.log_likelihoods([here.inputs(first)], here.tokens(["doctor", "nurse"]))
+        said = here.answers([here.inputs(first)], 4)
     np.testing.assert_allclose(model.log_likelihoods(["doctor", "nurse"])[0], wanted, rtol=1e-5)
     asked: Any = open_scorer(f"vlm:{folder}?chat={{question}}", pictures, device="cpu", cache=None)
     assert asked.answer(["a photo of a"] * len(pictures.blobs), 4)[0] == said[0]

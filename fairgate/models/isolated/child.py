@@ -43,8 +43,7 @@ _SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1",
 _HOST = "fairgate.models.isolated"
 _SHOWN = 4_000  # characters of an error
 _LAST = 5  # seconds between its last word and its end
-_TIMEOUT = "FAIRGATE_MODEL_TIMEOUT"
-"""Seconds that opening a model, or an answer about a batch of pictures, may take; 3,600 if it is not set."""
+_TIMEOUT = "FAIRGATE_MODEL_TIMEOUT"  # seconds to open a model, or to answer about a batch of pictures; 3,600 if not set
 
 
 class IsolatedModel:
@@ -301,30 +300,33 @@ class IsolatedDetector:
         return list(boxes)
 
 
+_Shown = tuple[NDArray[np.uint8], str | None]  # a picture's levels, and a message (None: the prompt)
+
+
 class IsolatedSeeing:
-    """A plain folder's model of pictures and text."""
+    """A plain folder's model of pictures and text. `shares`: labels continue one pass over their prompt."""
 
     def __init__(self, found: TransformersFolder, prompt: str, device: Device) -> None:
         self._model = _opened(found, "vlm", device, prompt=prompt)
+        self.shares = bool(self._model.facts.get("shares"))
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:
         """The tokens of each label."""
         found = self._model.ask("tokens", list(labels))
         return [[int(token) for token in found[place]] for place in range(len(labels))]
 
-    def inputs(self, shown: Any, message: str = "") -> tuple[Any, str]:
-        """A picture's levels, and a message."""
+    def inputs(self, shown: Any, message: str | None = None) -> _Shown:
+        """A picture's levels, and a message (None: the prompt)."""
         return np.asarray(shown), message
 
-    def log_likelihoods(self, shown: Sequence[tuple[Any, str]], labels: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """Summed log-probabilities of labels, given by their tokens, on pictures, given as `inputs`: (pictures,
-        labels)."""
-        texts = [list(ids) for ids in labels]
-        sums = [self._model.ask("likelihoods", levels, texts) for levels, _ in shown]
-        return np.stack([np.asarray(each, dtype=np.float64).reshape(len(labels)) for each in sums])
+    def log_likelihoods(self, shown: Sequence[_Shown], labels: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """Summed log-probabilities of labels, given by their tokens, on pictures: (pictures, labels)."""
+        levels, messages = zip(*shown, strict=True)
+        sums = self._model.ask("likelihoods", levels, messages, [list(ids) for ids in labels])
+        return np.asarray(sums, dtype=np.float64).reshape(len(shown), len(labels))
 
-    def answers(self, shown: Sequence[tuple[Any, str]], longest: int) -> list[str]:
-        """What is answered to each picture and message, given as `inputs`."""
+    def answers(self, shown: Sequence[_Shown], longest: int) -> list[str]:
+        """What is answered to each picture and message."""
         levels, messages = zip(*shown, strict=True)
         found = self._model.ask("answers", levels, messages, longest)
         return [clean(str(found[place])) for place in range(len(shown))]

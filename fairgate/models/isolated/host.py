@@ -121,12 +121,16 @@ def _seeing(found: TransformersFolder, device: Device, prompt: str) -> tuple[Map
     from fairgate.models.vlm.plain import PlainVisionLanguage
 
     model = PlainVisionLanguage(found, prompt, device)
-    return {}, {
+
+    def inputs(levels: Sequence[Any], messages: Sequence[str | None]) -> list[Any]:
+        return [model.inputs(*each) for each in zip(_pictures(levels), messages, strict=True)]
+
+    with scoring(device):
+        facts = {"shares": model.shares}
+    return facts, {
         "tokens": model.tokens,
-        "likelihoods": lambda levels, labels: model.log_likelihoods(Image.fromarray(levels), labels),
-        "answers": lambda levels, messages, longest: model.answers(
-            list(zip(_pictures(levels), messages, strict=True)), longest
-        ),
+        "likelihoods": lambda levels, messages, labels: model.log_likelihoods(inputs(levels, messages), labels),
+        "answers": lambda levels, messages, longest: model.answers(inputs(levels, messages), longest),
     }
 
 

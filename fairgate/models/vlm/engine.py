@@ -120,13 +120,15 @@ _TEXT_ENDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_tok
 
 
 class ContinuedPrompt:
-    """What continues `_end`, the end of a prompt, with labels. `_seq2seq`: a decoder of its own (T5's) reads a label by
-    itself."""
+    """What continues `_end`, the end of a prompt, with labels or an answer. `_seq2seq`: a decoder of its own (T5's)
+    reads a label by itself. `_writer`: the model whose config ends a text."""
 
+    model: Any
     tokenizer: Any
     where: str
     _end: str
     _seq2seq: bool
+    _writer: Any
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:
         """The tokens that each label adds to the prompt, which it follows after a space.
@@ -157,13 +159,61 @@ class ContinuedPrompt:
     def _read(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def log_likelihoods(self, shown: Sequence[Inputs], labels: Sequence[Tokens]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, after what is shown, given as `inputs`: (shown,
+        labels) float64."""
+        sums = np.empty((len(shown), len(labels)))
+        for places, joined in _alike(shown):
+            sums[places] = (self._of_encoder if self._seq2seq else self._of_decoder)(joined, labels)
+        return sums
+
+    def _of_decoder(self, inputs: Inputs, labels: Sequence[Tokens]) -> Floats:
+        out = self.model(**inputs, use_cache=True, logits_to_keep=1)
+        inner = getattr(out, "language_model_outputs", None)
+        language = self.model if inner is None else self.model.language_model  # BLIP-2's takes no text without pixels
+        cache = (out if inner is None else inner).past_key_values
+        return Prefix(cache, out.logits[:, -1], language).log_likelihoods(labels)
+
+    def _of_encoder(self, inputs: Inputs, labels: Sequence[Tokens]) -> Floats:
+        start, ids = self.model.config.get_text_config().decoder_start_token_id, inputs["input_ids"]
+        out = self.model(**inputs, decoder_input_ids=torch.full((len(ids), 1), start, device=ids.device))
+        inner = getattr(out, "language_model_outputs", None)
+        language = self.model if inner is None else self.model.language_model
+        states = (out if inner is None else inner).encoder_last_hidden_state
+        masks = {name: inputs[name] for name in ("attention_mask",) if name in inputs}
+        rows = [{name: mask[at : at + 1] for name, mask in masks.items()} for at in range(len(ids))]
+        return np.stack([decoded(language, states[at : at + 1], start, labels, **row) for at, row in enumerate(rows)])
+
+    def answers(self, shown: Sequence[Inputs], longest: int) -> list[str]:
+        """What is answered to pictures and prompts, given as `inputs`, each token the likeliest, at most `longest`.
+
+        Pictures whose inputs have the same shapes are one batch, so that nothing is padded, and no answer depends on
+        what it is computed with, but for rounding.
+        """
+        replies = [""] * len(shown)
+        for places, joined in _alike(shown):
+            made = self.model.generate(**joined, do_sample=False, num_beams=1, max_new_tokens=longest)
+            given = joined["input_ids"]
+            own = made[:, given.shape[1] :] if torch.equal(made[:, : given.shape[1]], given) else made
+            for place, ids in zip(places, own.tolist(), strict=True):
+                replies[place] = self._said(ids)
+        return replies
+
+    def _said(self, ids: list[int]) -> str:
+        """The text up to the token that ends it, which is left out if it is a special one, as the library does."""
+        ends = getattr(self._writer.generation_config, "eos_token_id", None)
+        stops = set(ends if isinstance(ends, list) else [ends])
+        first = 1 if self._seq2seq else 0  # a decoder of its own starts with a token that may be its padding
+        end = next((at + 1 for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
+        return str(self.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
+
 
 class VisionLanguage(ContinuedPrompt):
     """`prompt` is the text before the label, with IMAGE where the picture goes."""
 
     def __init__(self, model: Any, processor: Any, layout: Layout, prompt: str, device: Device, where: str) -> None:
         self.model, self.processor, self.layout, self.where = model, processor, layout, where
-        self.tokenizer = processor.tokenizer
+        self.tokenizer, self._writer = processor.tokenizer, model.language_model if layout.inner else model
         decode_plainly(model)
         self._device, self._dtype = torch.device(device.name), torch.bfloat16 if device.precision == "bf16" else None
         self.text, after = self._marked(prompt)
@@ -214,53 +264,6 @@ class VisionLanguage(ContinuedPrompt):
             for name, value in inputs.items()
         }
 
-    def log_likelihoods(self, shown: Sequence[Inputs], labels: Sequence[Tokens]) -> Floats:
-        """Summed log-probabilities of labels, given by their tokens, on pictures, given as `inputs`: (pictures, labels)
-        float64."""
-        sums = np.empty((len(shown), len(labels)))
-        for places, joined in _alike(shown):
-            sums[places] = (self._of_encoder if self._seq2seq else self._of_decoder)(joined, labels)
-        return sums
-
-    def _of_decoder(self, inputs: Inputs, labels: Sequence[Tokens]) -> Floats:
-        out = self.model(**inputs, use_cache=True, logits_to_keep=1)
-        inner = getattr(out, "language_model_outputs", None)
-        language = self.model if inner is None else self.model.language_model  # BLIP-2's takes no text without pixels
-        cache = (out if inner is None else inner).past_key_values
-        return Prefix(cache, out.logits[:, -1], language).log_likelihoods(labels)
-
-    def _of_encoder(self, inputs: Inputs, labels: Sequence[Tokens]) -> Floats:
-        language, start = self.model.language_model, self.model.config.get_text_config().decoder_start_token_id
-        mask = inputs["attention_mask"]
-        first = torch.full((len(mask), 1), start, device=self._device)
-        states = self.model(**inputs, decoder_input_ids=first).language_model_outputs.encoder_last_hidden_state
-        rows = zip(states[:, None], mask[:, None], strict=True)
-        return np.stack([decoded(language, row, start, labels, attention_mask=seen) for row, seen in rows])
-
-    def answers(self, shown: Sequence[Inputs], longest: int) -> list[str]:
-        """What is answered to pictures and prompts, given as `inputs`, each token the likeliest, at most `longest`.
-
-        Pictures whose inputs have the same shapes are one batch, so that nothing is padded, and no answer depends on
-        what it is computed with, but for rounding.
-        """
-        replies = [""] * len(shown)
-        for places, joined in _alike(shown):
-            made = self.model.generate(**joined, do_sample=False, num_beams=1, max_new_tokens=longest)
-            given = joined["input_ids"]
-            own = made[:, given.shape[1] :] if torch.equal(made[:, : given.shape[1]], given) else made
-            for place, ids in zip(places, own.tolist(), strict=True):
-                replies[place] = self._said(ids)
-        return replies
-
-    def _said(self, ids: list[int]) -> str:
-        """The text up to the token that ends it, which is left out if it is a special one, as the library does."""
-        writes = self.model.language_model if self.layout.inner else self.model
-        ends = getattr(writes.generation_config, "eos_token_id", None)
-        stops = set(ends if isinstance(ends, list) else [ends])
-        first = 1 if self._seq2seq else 0  # a decoder of its own starts with a token that may be its padding
-        end = next((at + 1 for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
-        return str(self.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
-
 
 class LanguageReader(ContinuedPrompt):
     """A language model that reads what was said of a picture, and scores the labels that may follow.
@@ -279,20 +282,6 @@ class LanguageReader(ContinuedPrompt):
         if not self._seq2seq:
             require_end(ids[0].tolist(), self._read(self._end), self.where)
         return {"input_ids": ids}
-
-    def log_likelihoods(self, shown: Sequence[Inputs], labels: Sequence[Tokens]) -> Floats:
-        """Summed log-probabilities of labels, given by their tokens, after prompts, given as `inputs`: (prompts,
-        labels) float64."""
-        sums = np.empty((len(shown), len(labels)))
-        for places, joined in _alike(shown):
-            if self._seq2seq:
-                start, states = self.model.config.decoder_start_token_id, self.model.get_encoder()(**joined)
-                rows = states.last_hidden_state[:, None]
-                sums[places] = np.stack([decoded(self.model, row, start, labels) for row in rows])
-            else:
-                out = self.model(**joined, use_cache=True, logits_to_keep=1)
-                sums[places] = Prefix(out.past_key_values, out.logits[:, -1], self.model).log_likelihoods(labels)
-        return sums
 
 
 def _alike(shown: Sequence[Inputs]) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:

@@ -62,6 +62,7 @@ LONGEST_CAPTION = 30
 _AT_ONCE = 8  # pictures that a CPU answers about at once
 _AT_ONCE_CUDA = 32  # the same of a GPU: a step of decoding takes about as long for one
 _SAVED_EVERY = 256  # texts
+_ALONE = "a forward pass for each picture and label, since a prompt that several share gives other numbers, or none"
 
 
 @register
@@ -109,12 +110,23 @@ class SeeingModel(LabelLikelihoods):
         self.tokenizer = digest([folder_tokenizer(found), end_ids(found)])
         self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
         self.unused, self._found = unused_decoding(found), found
-        self.note = plain_note(found)
         """What the folder sets of decoding, as a sentence; None where it sets nothing."""
+        self.note = plain_note(found)
+        cache = request.cache if found.plain else None
+        if cache and cache.read(f"alone/{self._key()}"):
+            self._add_note(_ALONE)
+
+    def _add_note(self, note: str | None) -> None:
+        self.note = "; ".join(dict.fromkeys(filter(None, (self.note, note)))) or None
 
     def _load(self) -> VisionLanguage | IsolatedSeeing:
         if self._found.plain:
-            return IsolatedSeeing(self._found, self.asking.prompt, self._device)
+            engine = IsolatedSeeing(self._found, self.asking.prompt, self._device)
+            if not engine.shares:  # also of a run that has its numbers from the cache
+                self._add_note(_ALONE)
+                if self._request.cache:
+                    self._request.cache.write(f"alone/{self._key()}", {"none": np.empty(0, dtype=np.float32)})
+            return engine
         from fairgate.models.vlm.engine import VisionLanguage
 
         model, processor = load(self._found, self._device)
@@ -179,7 +191,7 @@ class ConversingModel(SeeingModel):
 
     def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
         super().__init__(found, asking, request)
-        self.note = "; ".join(filter(None, (self.note, self.unused))) or None
+        self._add_note(self.unused)
 
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:
         """The answer to each picture's prompt, greedily, in at most `longest` tokens: (images,); "" where none is.

@@ -1,5 +1,5 @@
-"""An image-text-to-text model of any type that transformers opens: its processor's chat template, its own forward pass,
-a label at a time. For the isolated process."""
+"""An image-text-to-text model of any type that transformers opens: its processor's chat template, its own forward pass.
+For the isolated process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import LOCAL, Device, TransformersFolder, class_of_task, load_parts, loading
 from fairgate.models.contract import Floats
 from fairgate.models.vlm.asking import IMAGE, MAX_IMAGE_TOKENS, require_one_context
-from fairgate.models.vlm.engine import ContinuedPrompt, decode_plainly, require_end
+from fairgate.models.vlm.engine import ContinuedPrompt, Inputs, Tokens, decode_plainly, require_end
 
 _PATIENCE = 20  # seconds for a chat template
 _LONGEST = 100_000  # characters of what it writes
 _CHECKED = 2  # last tokens of a prompt that have to be those of its text
+_NEAR = 1e-3
+"""Nats by which a label's log-likelihood may differ from that of the library's forward pass, in float32: the order of
+sums. A probability changes by a thousandth of itself."""
+_TRIED_SIDES = ((64, 64), (64, 64), (768, 1024))  # height and width: two of one shape, and what is cut into tiles
+_TRIED_LABEL = "an engineer who repairs the brakes of old trains near the harbour, and a doctor's assistant"
+"""Its first token is the other label."""
 
 
 class PlainVisionLanguage(ContinuedPrompt):
@@ -39,32 +45,45 @@ class PlainVisionLanguage(ContinuedPrompt):
         decode_plainly(self.model)
         with loading(found) as folder:
             self.processor = transformers.AutoProcessor.from_pretrained(folder, **LOCAL)
-        self.tokenizer = self.processor.tokenizer
+        self.tokenizer, self._writer = self.processor.tokenizer, self.model
         self._seq2seq = bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     @property
     def _end(self) -> str:  # type: ignore[override] # the whole text, which a chat template writes
         return self._text(self.prompt)
 
-    def log_likelihoods(self, shown: Any, labels: Sequence[Sequence[int]]) -> Floats:
-        """Summed log-probabilities of labels, given by their tokens, on a picture: (labels,). Each is a forward pass of
-        the picture, the prompt and the label."""
-        inputs, own = self._inputs(shown, self.prompt), self._read(self._end)
-        if not self._seq2seq:
-            require_end(inputs["input_ids"][0].tolist(), own[-_CHECKED:], self.where)
-        return np.array([self._log_likelihood(inputs, label) for label in labels], dtype=np.float64)
+    @cached_property
+    def shares(self) -> bool:
+        """Whether all labels may continue one pass over pictures and prompt, of several pictures at once: whether that
+        gives the numbers of the library's forward pass, a picture and a label at a time. Tried on noise."""
+        draw = np.random.default_rng(0)
+        noise = [draw.integers(0, 256, (*sides, 3), dtype=np.uint8) for sides in _TRIED_SIDES]
+        try:
+            shown, words = [self.inputs(Image.fromarray(levels)) for levels in noise], self._read(_TRIED_LABEL)
+            labels = [words[:1], words]
+            with torch.inference_mode(), torch.autocast(self._device.type, enabled=False):
+                differ = super().log_likelihoods(shown, labels) - self._plainly(shown, labels)
+        except Exception:  # of any type: each model refuses in its own way what it does not take
+            return False
+        return bool(np.abs(differ).max() <= _NEAR)
 
-    def answers(self, shown: Sequence[tuple[Any, str]], longest: int) -> list[str]:
-        """What is answered to each picture and message, each token the likeliest, at most `longest` of them."""
-        replies = []
-        for picture, message in shown:
-            inputs = self._inputs(picture, message)
-            made = self.model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=longest)[0]
-            start = 0 if self._seq2seq else inputs["input_ids"].shape[1]
-            replies.append(str(self.tokenizer.decode(made[start:], skip_special_tokens=True)).strip())
-        return replies
+    def log_likelihoods(self, shown: Sequence[Inputs], labels: Sequence[Tokens]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, on pictures, given as `inputs`: (pictures, labels)
+        float64."""
+        whole = all(bool(each["attention_mask"].all()) for each in shown if "attention_mask" in each)
+        return super().log_likelihoods(shown, labels) if self.shares and whole else self._plainly(shown, labels)
 
-    def _log_likelihood(self, inputs: dict[str, Any], label: Sequence[int]) -> float:
+    def answers(self, shown: Sequence[Inputs], longest: int) -> list[str]:
+        """What is answered to pictures and messages, given as `inputs`, each token the likeliest, at most `longest`."""
+        if self.shares:
+            return super().answers(shown, longest)
+        return [reply for each in shown for reply in super(PlainVisionLanguage, self).answers([each], longest)]
+
+    def _plainly(self, shown: Sequence[Inputs], labels: Sequence[Tokens]) -> Floats:
+        """A forward pass for each picture and label."""
+        return np.array([[self._log_likelihood(each, label) for label in labels] for each in shown], dtype=np.float64)
+
+    def _log_likelihood(self, inputs: Inputs, label: Tokens) -> float:
         target = torch.tensor([list(label)], device=self._device)
         if self._seq2seq:
             logits = self.model(**inputs, labels=target).logits
@@ -74,13 +93,17 @@ class PlainVisionLanguage(ContinuedPrompt):
         chosen = torch.log_softmax(logits.double(), dim=-1).gather(2, target[:, :, None])
         return float(chosen.sum())
 
-    def _inputs(self, picture: Any, message: str) -> dict[str, Any]:
-        text = self._text(message)
+    def inputs(self, picture: Any, message: str | None = None) -> dict[str, Any]:
+        """A picture and a message (None: the prompt) as the model takes them. Raises ModelError where a label could not
+        follow, and for very many tokens."""
+        text = self._text(self.prompt if message is None else message)
         begins = str(self.tokenizer.bos_token or "")
         more = {"add_special_tokens": False} if begins and text.startswith(begins) else {}
         made = self.processor(images=[picture], text=[text], return_tensors="pt", **more)
         if made["input_ids"].shape[1] > MAX_IMAGE_TOKENS + _LONGEST:
             raise ModelError("the processor makes a picture into very many tokens.", where=self.where)
+        if message is None and not self._seq2seq:
+            require_end(made["input_ids"][0].tolist(), self._read(text)[-_CHECKED:], self.where)
         return {name: value.to(self._device) for name, value in made.items() if hasattr(value, "to")}
 
     def _text(self, message: str) -> str:
@@ -110,7 +133,7 @@ class PlainVisionLanguage(ContinuedPrompt):
         return "" if marked else mark
 
 
-def _continued(inputs: dict[str, Any], label: torch.Tensor) -> dict[str, Any]:
+def _continued(inputs: Inputs, label: torch.Tensor) -> dict[str, Any]:
     """Inputs with a label after the prompt: what is said of each token of the prompt, such as a mask, is said of the
     label's as of one that is there, and is text."""
     ids = inputs["input_ids"]
