@@ -1,5 +1,5 @@
-"""The ways in which a candidate is read: as it is, and with its baseline's tokenizer or preprocessing if they differ;
-each at its own label temperature and at the baseline's. Of every check, the strictest verdict counts.
+"""The ways in which a candidate is read: as it is, and with its baseline's tokenizer, chat template or preprocessing
+if they differ; each at its own label temperature and at the baseline's. Of every check, the strictest verdict counts.
 
 P(true) depends on the label temperature, which a checkpoint chooses. The second temperature is the one that gives the
 candidate's answers the mean entropy of what it is compared with. If that cannot be had, or a probe does not return the

@@ -266,7 +266,8 @@ def _reading_with(candidate: RereadingModel, other: Model, parts: Sequence[str])
 
 
 def _changed(candidate: Model, theirs: Model | ModelInfo) -> str:
-    names = {"tokenizer": getattr(candidate, "texts_read_by", "tokenizer"), "preprocessing": "preprocessing"}
+    texts = getattr(candidate, "texts_read_by", "tokenizer")
+    names = {"tokenizer": texts(theirs) if callable(texts) else texts, "preprocessing": "preprocessing"}
     return _AND.join(part for name, part in names.items() if getattr(candidate, name) != getattr(theirs, name))
 
 

@@ -78,7 +78,7 @@ class Model(Capable, Protocol):
     were computed ("fp32", "amp_bf16", "bf16", PRECOMPUTED), `device` where, `preparation` which code prepared images
     and prompts ("open_clip/1"): other numbers of the same files are not compared where it changed. `tokenizer` and
     `preprocessing` are digests of how texts and pictures are read, None where nothing is; `texts_read_by`, where a
-    model has it, is what messages call the first ("labels" of a classifier).
+    model has it, is what messages call the first ("labels" of a classifier), or returns it for another model.
     """
 
     @property

@@ -28,8 +28,10 @@ _NOTES = frozenset(
 Deeper, and in other files, the same words are tokens: `version` in a vocabulary or in `extra_special_tokens`.
 """
 
+_TEMPLATE = "chat_template"
+"""A key of some configs, and the name of a file before its suffix."""
 _PLAINLY = frozenset(
-    {"chat_template", "processor_class", "model_max_length", "clean_up_tokenization_spaces", "model_input_names"}
+    {_TEMPLATE, "processor_class", "model_max_length", "clean_up_tokenization_spaces", "model_input_names"}
 )
 """Of these, what the library itself acts on where it alone reads texts."""
 
@@ -71,12 +73,15 @@ def preprocessing_digest(files: Iterable[Path] = (), **settings: Any) -> str:
     return _digest({"files": {path.name: _content(path) for path in files}, **_plain(settings)})
 
 
-def folder_tokenizer(found: TransformersFolder, **settings: Any) -> str:
-    """Digest of a folder's tokenizer, of what decides its class, and of settings that it is called with."""
+def folder_tokenizer(found: TransformersFolder, *, template: bool = True, **settings: Any) -> str:
+    """Digest of a folder's tokenizer, of what decides its class, and of settings that it is called with; of a plain one
+    with its chat template, unless that is left out."""
     decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
+    files = [path for path in found.tokenizer_files if template or path.stem != _TEMPLATE]
     if found.plain:
-        decided |= read_by_library(found.named(_NOTED))
-    return tokenizer_digest(found.tokenizer_files, kind=found.kind, **decided, **settings)
+        read = read_by_library(found.named(_NOTED))
+        decided |= {name: value for name, value in read.items() if template or not name.endswith(_TEMPLATE)}
+    return tokenizer_digest(files, kind=found.kind, **decided, **settings)
 
 
 def read_by_library(files: Iterable[Path]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,15 @@ class TransformersFolder:
             return self.named(TOKENIZER_FILES)
         others = {"config.json", SHARDS, *IMAGE_CONFIGS}
         return [path for role, path in self.files.paths.items() if role not in others and path not in self.weights]
+
+    def reading_as(self, other: TransformersFolder, *, tokenizer: bool, images: bool) -> TransformersFolder:
+        """This folder's model with another plain one's tokenizer files, chat template and ends of texts, its image
+        configs, or both."""
+        swapped = {GENERATION_CONFIG} if tokenizer else set[str]()
+        for found in (self, other):
+            theirs = found.tokenizer_files if tokenizer else []
+            swapped |= {path.name for path in theirs} | (set(IMAGE_CONFIGS) if images else set())
+        return replace(self, files=self.files.with_others(swapped, other.files))
 
     def named(self, names: Collection[str]) -> list[Path]:
         """Those of the files that have one of the names, such as TOKENIZER_FILES or IMAGE_CONFIGS."""

@@ -32,7 +32,7 @@ from fairgate.models.checkpoints import (
     plain_note,
     split_options,
 )
-from fairgate.models.contract import Capability, Request, register
+from fairgate.models.contract import Capability, Model, Request, RereadingModel, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer, preprocessing_digest
 from fairgate.models.isolated import IsolatedSeeing
@@ -132,6 +132,41 @@ class SeeingModel(LabelLikelihoods):
         model, processor = load(self._found, self._device)
         layout, where = LAYOUTS[self._found.kind], str(self._found.path)
         return VisionLanguage(model, processor, layout, self.asking.prompt, self._device, where)
+
+    def texts_read_by(self, other: object) -> str:
+        """What is another one's of how texts are read, for messages."""
+        if not self._found.plain:
+            return "tokenizer"
+        if not isinstance(other, SeeingModel):  # a record, which has one digest of both
+            return "tokenizer or chat template"
+        words = (folder_tokenizer(model._found, template=False) for model in (self, other))
+        return "chat template" if len({*words}) == 1 else "tokenizer"
+
+    def reading_as(self, other: Model, *, tokenizer: bool, preprocessing: bool) -> SeeingModel:
+        """This model with another one's tokenizer and chat template, or with its processing of pictures and its prompt,
+        or both: in the isolated process, with its files. Raises ModelError for models that have none, or whose files
+        do not decide this alone."""
+        if not (isinstance(other, SeeingModel) and self._found.plain and other._found.plain):
+            raise ModelError(
+                "only of types that transformers alone opens another one's chat template or tokenizer can be used.",
+                where=other.uri,
+                remedy="judge a checkpoint with the baseline's tokenizer and prompt",
+            )
+        found = self._found.reading_as(other._found, tokenizer=tokenizer, images=preprocessing)
+        mixed = type(self)(found, other.asking if preprocessing else self.asking, self._request)
+        read = ((tokenizer, "tokenizer"), (preprocessing, "preprocessing"))
+        if any(getattr(mixed, name) != getattr(other if swap else self, name) for swap, name in read):
+            raise ModelError(
+                "its files do not decide alone how texts and pictures are read: the type of model, or a config of "
+                "both, does too.",
+                where=other.uri,
+                remedy="compare models of one type, each with its template in chat_template.jinja",
+            )
+        return mixed
+
+    def embeds_alike(self, _: RereadingModel) -> bool:
+        """No: a template may write the same today, and something else tomorrow."""
+        return False
 
     def captions(self, longest: int) -> dict[int, str]:
         """What the model says of every picture after its prompt, by row, greedily, in at most `longest` tokens; cached.
