@@ -33,7 +33,11 @@ MALE_SHARE = {
 """P(male | word) in the edits of each plant: `again` differs from `plain` in a few pictures, `lighter` in their skin,
 and `nothing` returns what it is given, `skip` does so with dark women alone. `bleach` is `again` with four fifths of
 every dark picture painted white, `every-second` with every second edit of a picture all white, `read-8-20` with skin
-in sets 8 to 19 alone."""
+in sets 8 to 19 alone. `glasses-0.3` is `again` with glasses on 3 in 10 of the women, `glasses-all-0.3` on everybody."""
+GLASSES = 255
+"""Green of the second pixel of who wears them."""
+MISSED, FALSE = 0.2, 0.1
+"""How often the reader `colour:blurred` is wrong about glasses."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -110,6 +114,13 @@ class Edits:
                 pixels[1:, :, 2] = pixels[-1, -1, 2] / 1.5
             if self.plant == "bleach" and pixels[-1, -1, 0] < 100:
                 pixels[1:-1] = 255
+            if self.plant.startswith("glasses"):
+                wears = stream(
+                    self.how.seed, "glasses", word, str(self.index.set_id[row]), str(self.index.member[row])
+                ).random()
+                everybody, share = "all" in self.plant, float(self.plant.rpartition("-")[2])
+                if wears < share and (everybody or "female" in str(self.index.member[row])):
+                    pixels[0, 1] = (0, GLASSES, 0)
             blank = self.plant == "every-second" and self.how.seed % 2 == 1
             if self.plant.startswith("read"):
                 first, end = map(int, self.plant.split("-")[1:])
@@ -122,7 +133,7 @@ class Edits:
 
 
 class Colour(_Opened):
-    """A reader that is never wrong."""
+    """A reader that is never wrong; `colour:blurred` is, about glasses."""
 
     capabilities = frozenset({"log_probabilities"})
 
@@ -132,8 +143,14 @@ class Colour(_Opened):
             for row, data in zip(rows, blobs, strict=True):
                 pixels = _pixels(data)
                 seen = {"male" if pixels[-1, -1, 2] < 50 else "female", WORDS[min(pixels[0, 0, 0], 1)]}
+                seen.add("glasses" if self._sees_glasses(pixels[0, 1, 1] == GLASSES, int(row)) else "bare")
                 logits[row] = [10.0 * any(one in prompt.split() for one in seen) for prompt in prompts]
         return log_softmax(logits)
+
+    def _sees_glasses(self, wears: bool, row: int) -> bool:
+        error = (MISSED if wears else FALSE) if self.request.address == "blurred" else 0.0
+        picture = (self.source.fingerprint, str(self.source.index.set_id[row]), str(self.source.index.member[row]))
+        return bool(wears != (stream(0, "blurred", *picture).random() < error))
 
 
 @dataclass

@@ -94,7 +94,7 @@ class OfPictures(Metric):
             one_more = np.eye(len(seen))[rng.integers(len(seen), size=len(drawn))]
             drawn = drawn + weight * rng.standard_exponential(len(drawn))[:, None] * one_more
             # The same sets meet the same reader: candidate and baseline differ by none of its error.
-            return Drawn(self.number(r, drawn, _readers(confusion, len(drawn), stream(0, "reader", sets))))
+            return Drawn(self.number(r, drawn, drawn_readers(confusion, len(drawn), stream(0, "reader", sets))))
 
         return PictureEvidence(
             value=float(self.number(r, seen[None], None if confusion is None else confusion[None])[0]),
@@ -113,7 +113,7 @@ class OfPictures(Metric):
         assert isinstance(now, PictureEvidence)
         rng = stream(0, "interval", r.check, r.subject or "")
         seen = _shares_drawn(now.seen / now.seen.sum() * now.independent, DRAWS, rng)
-        lo, hi = self.limits(r, seen, _readers(generation_probe(r).confusion, DRAWS, rng), alpha)
+        lo, hi = self.limits(r, seen, drawn_readers(generation_probe(r).confusion, DRAWS, rng), alpha)
         how = f"{1 - alpha:.0%} of draws, {now.independent:,.0f} independent pictures{self.about_reader(r, now.seen)}"
         return Limits(min(lo, now.value), max(hi, now.value), how)
 
@@ -142,7 +142,7 @@ def _shares_drawn(counts: Floats, draws: int, rng: np.random.Generator) -> Float
     return shares
 
 
-def _readers(confusion: Floats | None, draws: int, rng: np.random.Generator) -> Floats | None:
+def drawn_readers(confusion: Floats | None, draws: int, rng: np.random.Generator) -> Floats | None:
     """Confusions as they may be, (draws, groups, groups + 1), each row a draw from the Dirichlet of its counts.
 
     Where no picture was unreadable, that column stays 0.

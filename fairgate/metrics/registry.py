@@ -23,6 +23,7 @@ _FAMILIES = (
     ("desired_shares", "ndkl_at_k", "bias_at_k", "normalized_entropy_at_k"),
     ("associations", "c_asc", "association", "differential_association"),
     ("edits", "flip_rate", "flip_gap", "lightening", "darkening", "unreadable_skin", "reader_accuracy", "edit_success"),
+    ("attribute_drift", "attribute_drift"),
     ("detections", "detection_recall", "detection_gap", "false_boxes"),
     ("by_label", "f1", "balanced_accuracy"),
     ("questions", "answer_accuracy", "answered_share", "answer_agreement", "answer_share", "answer_gap"),

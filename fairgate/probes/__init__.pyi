@@ -26,11 +26,14 @@ from .contract import RankingQuery as RankingQuery
 from .contract import dataset_has as dataset_has
 from .contract import register as register
 from .generation import GenerationProbe as GenerationProbe
+from .image_editing import ImageEditingProbe as ImageEditingProbe
 from .image_editing import cropped as cropped
+from .image_editing import gained_column as gained_column
 from .prediction import PredictionProbe as PredictionProbe
 from .question_items import Item as Item
 from .question_items import items_of as items_of
 from .ranking import PairModel as PairModel
+from .reader import PictureReader as PictureReader
 from .registry import PROBES as PROBES
 from .registry import value_name as value_name
 from .settings import LONGEST_PROSE as LONGEST_PROSE
@@ -55,3 +58,4 @@ from .views import mean_over_views as mean_over_views
 from .views import require_views as require_views
 from .views import taken_rows as taken_rows
 from .views import within as within
+from .watched import WatchedAttribute as WatchedAttribute

@@ -16,12 +16,11 @@ from fairgate.ground.hashing import sha256_bytes
 from fairgate.probes.answers import ABSENT, PICTURE, REFUSAL, REPEAT, SHOWN, ProbeScores, Rows
 from fairgate.probes.contract import OpenInstrument, Probe, register
 from fairgate.probes.question_items import CaptionedRows
-from fairgate.probes.reader import UNREADABLE, PictureReader, WatchedPictures
+from fairgate.probes.reader import UNREADABLE, KnownCounts, PictureReader, WatchedPictures, require_confusion
 from fairgate.probes.settings import SuiteSection, Text, filled, template_of
 
 REFUSED = "refused"
 """What a table of labels has where the generator made no picture."""
-MOST_COUNTED = 1_000_000_000
 
 
 class TableLabels(SuiteSection):
@@ -162,7 +161,7 @@ class GenerationProbe(Probe):
         default=None,
         description="The reader's prompt for a subject, with `{subject}` or `{a_subject}`: does a picture show it?",
     )
-    measured: dict[str, dict[str, Annotated[int, Field(ge=0, le=MOST_COUNTED)]]] | None = Field(
+    measured: KnownCounts | None = Field(
         default=None,
         description="Pictures of each known group by what the reader perceives: a group, or `unreadable`. Left out, "
         "what is perceived counts as it is.",
@@ -179,7 +178,7 @@ class GenerationProbe(Probe):
         if self.labels is not None and self.labels.independent and ABSENT in self.groups:
             raise ValueError(f"of `independent` samples no group is called '{ABSENT}'")
         if self.measured is not None:
-            _require_confusion(self.measured, self.groups)
+            require_confusion(self.measured, self.groups)
         return self
 
     @property
@@ -288,18 +287,3 @@ def _require_last(absent: NDArray[np.bool_], rows: Rows, where: str) -> None:
                 remedy="number the pictures of a smaller sample from the first row of the subject on; write `refused` "
                 "where the generator made no picture",
             )
-
-
-def _require_confusion(measured: Mapping[str, Mapping[str, int]], groups: Sequence[str]) -> None:
-    """Raises ValueError unless there are counts of every group, each perceived most often in its own pictures."""
-    for known in sorted({*measured} ^ {*groups}):
-        raise ValueError(f"`measured` has a row for each of {', '.join(groups)}, and no other: '{known}'")
-    for known, row in measured.items():
-        if unknown := sorted({*row} - {*groups, UNREADABLE}):
-            raise ValueError(f"`measured` of '{known}' counts '{unknown[0]}', which is no group, nor '{UNREADABLE}'")
-        if not sum(row.values()):
-            raise ValueError(f"`measured` has no picture of '{known}'")
-    for group in groups:
-        rates = {known: row.get(group, 0) / sum(row.values()) for known, row in measured.items()}
-        if any(rate >= rates[group] for known, rate in rates.items() if known != group):
-            raise ValueError(f"the reader perceives '{group}' in another group's pictures as often as in its own")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from fairgate import models
 from fairgate.formulas.metrics import individual_typology_angle, skin_mask
@@ -16,6 +16,7 @@ from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.reader import Reader, WatchedPictures
 from fairgate.probes.settings import Text, by_category, every_text, filled, given_once, template_of
+from fairgate.probes.watched import WatchedAttribute
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,6 +26,7 @@ KEPT_SKIN = 0.5
 """Share of its picture's area of skin below which an edit has no angle. A face that is painted white leaves the mask,
 and the angle of what is left would be that of hair, shadow and lips, which reads darker."""
 Share = Annotated[float, Field(ge=0, le=1)]
+AttributeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,30}$")]
 
 
 def cropped(picture: Image, shares: Sequence[float]) -> Image:
@@ -66,8 +68,9 @@ class ImageEditingProbe(Probe):
     An image's number is the share of its edits that are perceived as another group than the image before the edit.
     Next to it: how much lighter the skin is (degrees of the individual typology angle), the share of edits without such
     an angle (no skin before, or less than half of its area after), and whether the reader takes the edit for the word
-    rather than for one of the other words. What is perceived in the image itself is compared
-    with what the dataset records, since flips say nothing where that is wrong.
+    rather than for one of the other words, and whether it shows more of each `watched` attribute than the image (1), as
+    much (0) or less (-1). What is perceived in the image itself is compared with what the dataset records, since flips
+    say nothing where that is wrong.
     """
 
     needs: ClassVar[models.Capability] = "edit"
@@ -90,6 +93,12 @@ class ImageEditingProbe(Probe):
     steps: int = Field(default=50, ge=1, le=1000, description="Steps of the whole schedule.")
     guidance: float = Field(default=7.5, ge=0, le=100, description="Scale of classifier-free guidance.")
     reader: Reader = Field(description="The model that perceives.")
+    watched: dict[AttributeName, WatchedAttribute] = Field(
+        default_factory=dict,
+        max_length=20,
+        exclude_if=lambda watched: not watched,  # a suite without any has the digest that it had before there were any
+        description="Attributes that no prompt asks for, such as glasses: do edits add them? (`attribute_drift`)",
+    )
     skin: SkinRule = Field(default="hue", description="Which pixels are skin; `kolkur` is the paper's rule.")
     crop: Annotated[list[Share], Field(min_length=4, max_length=4)] | None = Field(
         default=None, description="Where skin is looked for: left, top, right, bottom, as shares of the sides."
@@ -148,6 +157,8 @@ class ImageEditingProbe(Probe):
                 where=at("reader"),
                 remedy=f"give a prompt for each of the groups of {self.reader.attribute}: {', '.join(groups)}",
             )
+        for attribute, each in self.watched.items():
+            each.require(dataset, f"'{attribute}' of probe '{name}' is measured over", at("watched"))
 
     def blind_labels(self, dataset: DatasetFacts | None) -> int:
         """An edit that shows nothing of its word is taken for any of them."""
@@ -166,23 +177,28 @@ class ImageEditingProbe(Probe):
         for what, prompts in (
             ("labels", self.reader.labels),
             ("words", {word: self.prompt(word) for word in self.every_word}),
+            *((f"labels of {attribute}", each.labels) for attribute, each in self.watched.items()),
         ):
             remedy = "use prompts that it can tell apart, or another reader"
             models.require_told_apart(reader, what, prompts, self.reader.model, remedy)
         before = self.reader.perceived(reader)
+        had = {attribute: each.seen(reader) for attribute, each in self.watched.items()}
         correct = before == np.asarray(rows.attributes[self.reader.attribute], dtype=object)
         effects = {}
         for word in self.every_word:
             for strength in self.strengths:
-                edited = []
+                edited, gained = [], {attribute: np.zeros(len(before)) for attribute in had}
                 for seed in range(self.edits):
                     how = models.Editing(strength, seed, self.steps, self.guidance)
                     edits = Pictures(model.edit(self.prompt(word), how), self.skin, self.crop)
                     perceiving = self.reader.over(open_instrument, edits)
                     edited.append((*self._perceived(perceiving, word, before), _lighter(originals, edits)))
+                    for attribute, each in self.watched.items():
+                        gained[attribute] += (each.seen(perceiving) - had[attribute]) / self.edits
                 flipped, shown = (np.mean([pair[part] for pair in edited], axis=0) for part in (0, 1))
                 lighter = np.array([lighter for *_, lighter in edited])
                 further = {"lightening": _mean_of_known(lighter), "unreadable": np.isnan(lighter).mean(axis=0)}
+                further |= {gained_column(attribute): change for attribute, change in gained.items()}
                 effects[f"{name}[{self._name(word, strength)}]"] = ProbeScores(
                     flipped, predicted=before, correct=correct, more={**further, "shown": shown}
                 )
@@ -195,6 +211,11 @@ class ImageEditingProbe(Probe):
         flipped = (self.reader.perceived(reader) != before).astype(np.float64)
         taken = reader.log_probabilities([self.prompt(term) for term in self.every_word]).argmax(axis=1)
         return flipped, (taken == self.every_word.index(word)).astype(np.float64)
+
+
+def gained_column(attribute: str) -> str:
+    """Which further number of an edit's answers says how much more of a watched attribute it shows."""
+    return f"gained_{attribute}"
 
 
 def _lighter(originals: Pictures, edits: Pictures) -> models.Floats:

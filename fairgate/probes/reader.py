@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from fairgate.probes.settings import SuiteSection, Text
 T = TypeVar("T")
 UNREADABLE = "unreadable"
 """What a picture is perceived as in which nobody of the reader's groups is seen."""
+KnownCounts = dict[str, dict[str, Annotated[int, Field(ge=0, le=1_000_000_000)]]]
+"""Pictures of each known group by what the reader perceives."""
 
 
 class WatchedPictures(models.SourceLike, Generic[T]):
@@ -184,3 +186,18 @@ class PictureReader(Reader):
         sure = np.ones(len(given)) if predictions.confidence is None else predictions.confidence
         perceived: NDArray[Any] = np.array([meaning[models.folded(label)] for label in given], dtype=object)
         return np.where(sure >= self.least, perceived, UNREADABLE)
+
+
+def require_confusion(measured: Mapping[str, Mapping[str, int]], groups: Sequence[str]) -> None:
+    """Raises ValueError unless there are counts of every group, each perceived most often in its own pictures."""
+    for known in sorted({*measured} ^ {*groups}):
+        raise ValueError(f"`measured` has a row for each of {', '.join(groups)}, and no other: '{known}'")
+    for known, row in measured.items():
+        if unknown := sorted({*row} - {*groups, UNREADABLE}):
+            raise ValueError(f"`measured` of '{known}' counts '{unknown[0]}', which is no group, nor '{UNREADABLE}'")
+        if not sum(row.values()):
+            raise ValueError(f"`measured` has no picture of '{known}'")
+    for group in groups:
+        rates = {known: row.get(group, 0) / sum(row.values()) for known, row in measured.items()}
+        if any(rate >= rates[group] for known, rate in rates.items() if known != group):
+            raise ValueError(f"the reader perceives '{group}' in another group's pictures as often as in its own")

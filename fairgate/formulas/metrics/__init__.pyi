@@ -47,6 +47,7 @@ from .neighbours import NeighbourShares as NeighbourShares
 from .neighbours import knn_accept as knn_accept
 from .neighbours import neighbour_shares as neighbour_shares
 from .perceived import CorrectedShares as CorrectedShares
+from .perceived import corrected_change as corrected_change
 from .perceived import corrected_shares as corrected_shares
 from .perceived import share_distance as share_distance
 from .resampled import counts_at_k_weighted as counts_at_k_weighted

@@ -62,6 +62,37 @@ def corrected_shares(perceived: ArrayLike, confusion: ArrayLike) -> CorrectedSha
     return CorrectedShares(shares / shares.sum(axis=-1, keepdims=True), clipped)
 
 
+def corrected_change(change: ArrayLike, confusion: ArrayLike) -> FloatArray:
+    """Change of a label's share, (...), from that of the share in which a reader perceives it, -1 to 1.
+
+    `confusion` (..., 2, 2) counts pictures that show the label, and pictures that do not (rows), by whether the reader
+    perceives it (columns). The change is divided by s - f, the reader's sensitivity less its share of false alarms: it
+    is the difference of two shares that are corrected as by Rogan and Gladen 1978, in which false alarms cancel. It is
+    cut to -1..1. Shapes broadcast. Raises MetricError for counts that are negative or not finite, for a row that counts
+    nothing, and for s <= f.
+
+    >>> corrected_change([0.3, -0.06], [[45, 5], [5, 45]]).round(4)
+    array([ 0.375, -0.075])
+    """
+    moved, known = (np.asarray(table, dtype=np.float64) for table in (change, confusion))
+    totals = known.sum(axis=-1)
+    if known.shape[-2:] != (2, 2) or not (np.isfinite(totals).all() and (known >= 0).all() and (totals > 0).all()):
+        raise MetricError(
+            f"the confusion, of shape {known.shape}, is no table of counts for two labels.",
+            where="confusion",
+            remedy="count pictures with and without the label, by whether the reader perceives it: [[45, 5], [5, 45]]",
+        )
+    rates = known[..., 0] / totals
+    told_apart: FloatArray = rates[..., 0] - rates[..., 1]
+    if (told_apart <= 0).any():
+        raise MetricError(
+            "the reader perceives the label as often in pictures without it.",
+            where="confusion",
+            remedy="use a reader, or prompts, that tell the two apart",
+        )
+    return np.clip(moved / told_apart, -1.0, 1.0)
+
+
 def _solved(rates: FloatArray, seen: FloatArray) -> FloatArray:
     """The x of x @ rates = seen, (..., groups), scaled so that its sum is above 0."""
     try:

@@ -87,26 +87,30 @@ def new(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
 @suite_app.command()
 def reader(
-    name: Annotated[str, typer.Argument(help="A suite with a `generation` probe.")],
+    name: Annotated[str, typer.Argument(help="A suite with a probe `generation`, or `image_editing` and `watched`.")],
     dataset: Annotated[
         str | None, typer.Argument(help="A release whose pictures show known groups: `people`, `people@v1`.")
     ] = None,
-    probe: Annotated[str | None, typer.Option(help="The probe, where the suite has several.")] = None,
+    probe: Annotated[
+        str | None, typer.Option(help="The probe, where the suite has several; of edits PROBE.ATTRIBUTE.")
+    ] = None,
     device: options.Device = None,
     root: options.Root = Path(),
 ) -> None:
-    """How often the reader of generated pictures is wrong: the probe's `measured:`, from pictures of known groups.
+    """How often the reader of generated or edited pictures is wrong: its `measured:`, from pictures of known groups.
 
     Without a dataset: the reader's `fingerprint:`.
     """
     root = root.resolve()
     loaded = suites.load_suite(suites.suite_path(name, root), root)
     release = data.open_dataset(dataset or loaded.suite.dataset, data.releases_folder(root))
-    readers = {
-        key: settings.reader
-        for key, settings in loaded.suite.probes.items()
-        if isinstance(settings, probes.GenerationProbe) and settings.reader
-    }
+    readers = dict[str, tuple[probes.PictureReader, str | None]]()  # with the attribute over which it is measured
+    for key, settings in loaded.suite.probes.items():
+        if isinstance(settings, probes.GenerationProbe) and settings.reader:
+            readers[key] = settings.reader, None
+        elif isinstance(settings, probes.ImageEditingProbe):
+            for attribute, watched in settings.watched.items():
+                readers[f"{key}.{attribute}"] = watched.reader(settings.reader, attribute), watched.over
     if len(readers) != 1 if probe is None else probe not in readers:
         raise SuiteError(
             f"which probe's reader? Probes of suite '{name}' with one: {', '.join(readers) or 'none'}.",
@@ -114,23 +118,30 @@ def reader(
             remedy="name one of them with --probe; a table of labels has no reader, and is measured by who made it",
         )
     key = probe or next(iter(readers))
-    chosen = readers[key]
+    (chosen, over), place = readers[key], loaded.where("probes", key.partition(".")[0])
     open_reader = partial(models.open_scorer, device=device or "auto", base=root)
     if dataset is None:
         typer.echo(f"fingerprint: {open_reader(chosen.model, release).fingerprint}")
         return
-    probes.dataset_has(
-        chosen.attribute, f"the reader of probe '{key}' perceives", release.manifest, loaded.where("probes", key)
-    )
-    opened = chosen.over_pictures(open_reader, release)
-    counts = chosen.confusion(opened, release.index.attributes[chosen.attribute])
-    if empty := [group for group, row in counts.items() if not sum(row.values())]:
-        raise SuiteError(
-            f"dataset '{release.manifest.ref}' has no picture of '{empty[0]}', which the reader perceives.",
-            where=loaded.where("probes", key, "reader"),
-            remedy=f"call the groups as the dataset does: {', '.join(release.manifest.attributes[chosen.attribute])}",
-        )
-    typer.echo(f"measured: {json.dumps(counts)}")
+    probes.dataset_has(chosen.attribute, f"the reader of probe '{key}' perceives", release.manifest, place)
+    opened, truth = chosen.over_pictures(open_reader, release), release.index.attributes[chosen.attribute]
+    shown = {"": truth}
+    if over is not None:
+        probes.dataset_has(over, f"'{key}' is measured over", release.manifest, place)
+        shown = {group: truth.copy() for group in release.manifest.attributes[over]}
+        for group, of_group in shown.items():
+            of_group[release.index.attributes[over] != group] = ""
+    counts = {group: chosen.confusion(opened, of_group) for group, of_group in shown.items()}
+    for group, table in counts.items():
+        if empty := [label for label, row in table.items() if not sum(row.values())]:
+            recorded = ", ".join(release.manifest.attributes[chosen.attribute])
+            whose = f" of {group}" if group else ""
+            raise SuiteError(
+                f"dataset '{release.manifest.ref}' has no picture{whose} of '{empty[0]}', which the reader perceives.",
+                where=place,
+                remedy=f"call the groups as the dataset does: {recorded}",
+            )
+    typer.echo(f"measured: {json.dumps(counts.get('', counts))}")
 
 
 T = TypeVar("T")

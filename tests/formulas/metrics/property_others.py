@@ -455,6 +455,19 @@ OTHERS = [
         (order_of("dim"), between(0.0, np.log(2))),
     ),
     Metric(
+        "corrected_change",
+        eighths("images", "groups", low=-8),
+        "images groups",
+        lambda g: m.corrected_change(g.values, [[9, 1], [3, 7]]),
+        (
+            *(IMAGES, GROUPS, between(-1.0, 1.0)),
+            agrees(
+                "the difference of shares over that of the reader's rates", lambda g: np.clip(g.values / 0.6, -1, 1)
+            ),
+            holds("no change where none is perceived", lambda g, change: (change == 0) == (g.values == 0)),
+        ),
+    ),
+    Metric(
         "corrected_shares",
         eighths("images", "groups", least=2),
         "images groups",

@@ -13,6 +13,7 @@ from fairgate.formulas.metrics import (
     average_face,
     balanced_accuracy,
     c_asc,
+    corrected_change,
     corrected_shares,
     differential_association,
     effect_size,
@@ -216,6 +217,13 @@ REFUSALS = {
     "a reader that guesses": Refusal(
         lambda: corrected_shares([3, 7], [[5, 5], [50, 50]]),
         "use a reader that tells the groups apart, and measure it on pictures of every group",
+    ),
+    "a change without known pictures": Refusal(
+        lambda: corrected_change(0.1, [[9, 1], [0, 0]]),
+        "count pictures with and without the label, by whether the reader perceives it: [[45, 5], [5, 45]]",
+    ),
+    "a label that the reader guesses": Refusal(
+        lambda: corrected_change(0.1, [[5, 5], [5, 5]]), "use a reader, or prompts, that tell the two apart"
     ),
     "shares of nobody": Refusal(
         lambda: share_distance([0.0, 0.0], [1, 1]), "give the share of every group, found and wanted, in the same order"

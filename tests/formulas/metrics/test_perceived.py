@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairgate.formulas.metrics import corrected_shares, share_distance
+from fairgate.formulas.metrics import corrected_change, corrected_shares, share_distance
 from fairgate.ground.errors import MetricError
 
 
@@ -113,3 +113,17 @@ def test_every_row_has_the_distance_to_its_own_target() -> None:
 def test_shares_without_a_distance_are_refused(shares: Any, wanted: Any, problem: str) -> None:
     with np.errstate(over="ignore"), pytest.raises(MetricError, match=problem):
         share_distance(shares, wanted)
+
+
+def test_a_change_is_the_difference_of_two_corrected_shares() -> None:
+    """Rogan and Gladen before and after; false alarms cancel."""
+    known = np.array([[80.0, 20.0], [30.0, 70.0]])
+    before, after = 0.35, 0.6  # perceived: 0.1 and 0.6 show it
+    shares = [corrected_shares([seen, 1 - seen], known).shares[0] for seen in (before, after)]
+    assert shares == pytest.approx([0.1, 0.6])
+    assert corrected_change(after - before, known) == pytest.approx(shares[1] - shares[0])
+
+
+def test_every_change_is_corrected_by_its_own_reader_and_ends_at_1() -> None:
+    found = corrected_change([0.3, 0.3, 0.3], [[[10, 0], [0, 10]], [[8, 2], [2, 8]], [[6, 4], [4, 6]]])
+    assert found == pytest.approx([0.3, 0.5, 1.0])
