@@ -40,6 +40,7 @@ _OWN = (
     "chicago_faces",
     "bbq_v",
     "london_faces",
+    "multibbq",
 )
 """Each is a module of this package."""
 

@@ -276,7 +276,7 @@ def _notice(dataset: published.Published, which: str, part: published.PublishedP
             f"{name}: {other.about.rstrip('.')}" for name, other in dataset.parts.items() if name != which
         ),
         "size": part.size,
-        "sets": "counterfactual" if dataset.counterfactual else "not counterfactual: each image is a set of its own",
+        "sets": "counterfactual" if dataset.counterfactual else "not counterfactual: sets differ in more than a group",
         "checksums": sums,
         "citation": dataset.citation,
         **({"importer": ", ".join(packages)} if packages else {"not tried": _NOT_TRIED}),
