@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,11 +74,7 @@ def _text(
     model, truth, beside, question = options.model, options.truth, options.beside, options.question
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
     labels, several = truth is not None or bool(beside), options.views > 1
-    if not release.manifest.attributes:
-        what = f"dataset '{release.manifest.name}' records no attribute, so that there are no groups to compare."
-        remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
-        remedy += "and name your reader in it; of photographs, import them with --attribute"
-        raise SettingsError(what, where=release.manifest.name, remedy=remedy)
+    _require_groups_or_classes(name, release.manifest, can)
     baseline = options.baseline or "none"
     draft = suites.SuiteDraft(
         name, release.manifest, release.index, model, baseline, margin, options.views, options.min_sets
@@ -97,7 +93,10 @@ def _text(
         return _of_words(draft, release, opened, model, labels=labels, several=several, question=question)
     if "predict" in can and "log_probabilities" not in can:
         _refuse(bool(beside), "a suite of predictions has the model's own labels.", model, "leave out --beside")
-        return draft.of_predictions(truth or _only_truth(release, opened))
+        grouped = bool(release.manifest.attributes)
+        return (
+            draft.of_predictions(truth or _only_truth(release, opened)) if grouped else draft.of_classes(predicts=True)
+        )
     if opened is not None:
         models.require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
     answered = bool(_ANSWERING & set(models.schemes(model)))  # a label is what such a model says next
@@ -106,7 +105,21 @@ def _text(
         _refuse_unknown(beside, opened)
     template = "{label}" if by_label else "a photo of {a_label}"
     columns = opened.table.prompts if isinstance(opened, models.PrecomputedScores) else None
-    return draft.of_labels(truth, beside, searches="similarity" in can, template=template, columns=columns)
+    if release.manifest.attributes:
+        return draft.of_labels(truth, beside, searches="similarity" in can, template=template, columns=columns)
+    _refuse(truth is not None, "the dataset records no attribute.", model, "leave out --truth")
+    return draft.of_classes(beside, template=template, columns=columns)
+
+
+def _require_groups_or_classes(name: str, manifest: data.Manifest, can: Collection[str]) -> None:
+    """Raises SettingsError for a dataset without groups, unless the model can be right about what its images show."""
+    classes = len(manifest.subjects) > 1 and manifest.recipe.get("kind") != "prompts"
+    if manifest.attributes or (classes and "generate" not in can and {"log_probabilities", "predict"} & {*can}):
+        return
+    what = f"dataset '{manifest.name}' records no attribute, so that there are no groups to compare."
+    remedy = f"of prompts for a generator, copy the suite of docs/use/generators.md to fairness_suites/{name}.yaml "
+    remedy += "and name your reader in it; of photographs, import them with --attribute, or with several subjects"
+    raise SettingsError(what, where=manifest.name, remedy=remedy)
 
 
 def _only_truth(release: data.Dataset, opened: models.Model | None) -> str | None:

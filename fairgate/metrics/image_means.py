@@ -1,6 +1,6 @@
 """Is the model of use, and does it treat the images of a set alike?
 
-Accuracy, mean P(true) and recall: means over images, or of the worst group. Inside counterfactual sets: do all members
+Accuracy and mean P(true): means over images, or of the worst group. Inside counterfactual sets: do all members
 get the same P(true label) (fairness, Lui et al. 2023), and does a group get less than the others? Where images form no
 sets, a group is compared with the other groups' means.
 """
@@ -14,16 +14,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from fairgate.formulas.metrics import fairness, found_at_k, set_deviation, set_std
+from fairgate.formulas.metrics import fairness, set_deviation, set_std
 from fairgate.formulas.statistics import Unavailable, median_interval, weighted_median
-from fairgate.ground.errors import ScoresError, SuiteError
+from fairgate.ground.errors import ScoresError
 from fairgate.metrics.cell import Cell, Floats
 from fairgate.metrics.contract import (
     CLASSIFIED,
     PREDICTED,
-    RETRIEVED,
     Answers,
     Drawn,
     Limits,
@@ -35,7 +33,7 @@ from fairgate.metrics.contract import (
     register,
 )
 from fairgate.metrics.limits import OfWorstGroup, measure_means
-from fairgate.probes import RANKS, DatasetFacts, ProbeScores, within
+from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
 
@@ -48,7 +46,7 @@ def shares(cell: Cell, right: Floats) -> Measure:
     return measure_means(cell, right, cell.once("wrong", right, wrong), "min")
 
 
-_spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True, averaged=True)
+right_spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True, averaged=True)
 
 
 class Right(OfWorstGroup):
@@ -81,7 +79,7 @@ def _right(cell: Cell, answer: ProbeScores) -> Floats:
 class Accuracy(Right):
     """Share of images whose most probable label is the true one."""
 
-    spec = _spec(
+    spec = right_spec(
         name="accuracy",
         meaning="share of images whose most probable label is the true one; with `over`, of the worst group",
         probes=(*CLASSIFIED, *PREDICTED),
@@ -99,7 +97,7 @@ class Accuracy(Right):
 class PTrue(Right):
     """Mean P(true label)."""
 
-    spec = _spec(
+    spec = right_spec(
         name="p_true",
         meaning="mean P(true label): sees what accuracy no longer does; with `over`, of the worst group",
         probes=CLASSIFIED,
@@ -110,69 +108,6 @@ class PTrue(Right):
 
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         return _of_cell(cell, answers[0].value)
-
-
-class Nearest(MetricSettings):
-    """How many of the nearest queries are looked at."""
-
-    k: int = Field(ge=1)
-
-
-@register
-class Recall(Right):
-    """Share of images that find their own subject's query."""
-
-    spec = _spec(
-        name="recall_at_k",
-        meaning="share of images whose own subject's query is among the k nearest of all subjects' queries; with "
-        "`over`, of the worst group",
-        probes=RETRIEVED,
-        turns=True,
-        display="Recall",
-        alias="recall",
-        usual_k=1,
-    )
-    Settings = Nearest
-
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
-        """Refuse a k among which the right subject always is."""
-        if _k(r.settings) >= len(dataset.subjects):
-            raise SuiteError(
-                f"check '{r.check}' looks for the right one among the {_k(r.settings)} nearest of "
-                f"{len(dataset.subjects)} subjects: it would always be there.",
-                where=r.at("k"),
-                remedy="choose k below the number of subjects"
-                + ("" if len(dataset.subjects) > 1 else "; with one subject use accuracy on a classification probe"),
-            )
-
-        if r.asked is not None and r.asked.views > 1 and _k(r.settings) > RANKS:
-            raise SuiteError(
-                f"check '{r.check}' measures recall among the {_k(r.settings)} nearest over views.",
-                where=r.at("k"),
-                remedy=f"choose k of {RANKS} at most, or remove `views` from the probe",
-            )
-
-    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
-        """1 where an image's own subject's query is among the k nearest."""
-        rank, k = answers[0].rank, _k(r.settings)
-        if known := [at for at in range(1, k + 1) if within(at) in answers[0].more]:  # no view is farther than the last
-            return answers[0].more[within(known[-1])][cell.rows]
-        if rank is None:
-            raise ScoresError(
-                f"the kept scores of probe '{r.probe}' hold no ranks, which recall_at_k needs.",
-                where=r.where,
-                remedy="make the baseline again with this version of fairgate, or compare with `model:URI`",
-            )
-        return found_at_k(rank[cell.rows], k)
-
-    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
-        """k of all subjects, each time."""
-        return 0.0 if subjects is None else min(1.0, _k(settings) / subjects)
-
-
-def _k(settings: MetricSettings) -> int:
-    assert isinstance(settings, Nearest)
-    return settings.k
 
 
 @register

@@ -17,7 +17,8 @@ from fairgate.metrics.limits import large_enough, over_judged, resampled_means
 
 _ROUND_OFF = 1e-9
 _FAMILIES = (
-    ("image_means", "fairness", "accuracy", "p_true", "group_gap", "accuracy_gap", "recall_at_k"),
+    ("image_means", "fairness", "accuracy", "p_true", "group_gap", "accuracy_gap"),
+    ("first_places", "recall_at_k", "accuracy_at_k"),
     ("desired_shares", "max_skew_at_k", "min_skew_at_k"),
     ("skew_within", "marginal_max_skew_at_k"),
     ("desired_shares", "ndkl_at_k", "bias_at_k", "normalized_entropy_at_k"),

@@ -125,6 +125,32 @@ def faces(
     typer.echo(f"drew {drawn:,} portraits, and wrote {spoilt} lines that are no good: {out / LABELS_FILE}")
 
 
+@portraits_app.command()
+def classes(
+    out: Annotated[Path, typer.Option(help="Folder of the new portraits.")] = Path("build/portraits/classes"),
+    images: Annotated[int, typer.Option(min=1, help="Portraits of every label.")] = 40,
+) -> None:
+    """Draw all labels that the tiny CLIP knows, and a CSV file that names no group, for a suite of general accuracy."""
+    from fairgate.portraits.draw import draw as drawn
+    from fairgate.portraits.draw import png
+    from fairgate.portraits.scene import scene_of
+    from fairgate.portraits.world import GROUPS, LABELS
+
+    lines = ["file,label"]
+    with writing("the folder", f"--out {out}"):
+        out.mkdir(parents=True)
+        for label in LABELS:
+            for number in range(images):
+                name = f"{label.replace(' ', '-')}-{number}.png"
+                picture = drawn(
+                    scene_of(5, label, number), label, *GROUPS[number % len(GROUPS)]
+                )  # 5: in no training set
+                (out / name).write_bytes(png(picture))
+                lines.append(f"{name},{label}")
+        (out / "labels.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    typer.echo(f"drew {len(lines) - 1:,} portraits of {len(LABELS)} labels: {out}")
+
+
 SUITE = "occupations"
 CHECKPOINTS = "open_clip:local-dir:build/portraits/checkpoints"
 PASSED, FAILED = 0, 1

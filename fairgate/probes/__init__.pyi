@@ -18,6 +18,7 @@ from .answers import scores_digest as scores_digest
 from .answers import text_codes as text_codes
 from .answers import write_scores as write_scores
 from .classification import classify as classify
+from .classification import ranks_of as ranks_of
 from .contract import Choice as Choice
 from .contract import DatasetFacts as DatasetFacts
 from .contract import OpenInstrument as OpenInstrument

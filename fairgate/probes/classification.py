@@ -53,13 +53,20 @@ class ZeroShotProbe(Probe):
         default_factory=dict,
         description="How a subject or group is written among the labels, where that is not its name.",
     )
+    ranks: bool = Field(
+        default=False,
+        exclude_if=lambda ranks: not ranks,  # a suite without it keeps its digest
+        description="Record the place of the true label among all labels by probability, for `accuracy_at_k`.",
+    )
 
     @model_validator(mode="after")
     def _positive(self) -> ZeroShotProbe:
         if self.positive is None:
             return self
-        if "truth" in self.model_fields_set or self.words:
-            raise ValueError("`positive` takes the place of `truth` and `words`: no image is right or wrong about it")
+        if "truth" in self.model_fields_set or self.words or self.ranks:
+            raise ValueError(
+                "`positive` takes the place of `truth`, `words` and `ranks`: no image is right or wrong about it"
+            )
         for labels in self._lists():
             if self.positive not in labels:
                 raise ValueError(f"the positive label '{self.positive}' is not among the labels {labels}")
@@ -163,6 +170,8 @@ class ZeroShotProbe(Probe):
     def run(self, name: str, model: LabelModel, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """P(true label) of every image, or P(positive label)."""
         scores = classify(model, rows.subject, self.truths(rows), self.labels_of, self.prompt)
+        if self.ranks:
+            scores = replace(scores, rank=ranks_of(scores.contests, len(scores.value)))
         return {name: scores if self.positive is None else replace(scores, correct=None)}
 
     def blind_labels(self, dataset: DatasetFacts | None) -> int:
@@ -219,3 +228,13 @@ def classify(
             decided[rows] = (log_p == log_p.max(axis=1, keepdims=True)).sum(axis=1) == 1
     correct = (predicted == truth) & decided
     return ProbeScores(value, predicted, correct, contests=tuple(contests))
+
+
+def ranks_of(contests: Sequence[Contest], images: int) -> NDArray[np.int64]:
+    """The place of every image's measured label among those that compete for it, (images,): 1 is the most probable, and
+    labels that are as probable count as more so. Every image is in one contest."""
+    rank = np.zeros(images, dtype=np.int64)
+    for contest in contests:
+        own = contest.log_p[np.arange(len(contest.true)), contest.true]
+        rank[contest.rows] = (contest.log_p >= own[:, None]).sum(axis=1)
+    return rank

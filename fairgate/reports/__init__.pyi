@@ -67,3 +67,4 @@ from .study_page import power_lines as power_lines
 from .study_page import power_table as power_table
 from .study_page import study_files as study_files
 from .study_page import study_tables as study_tables
+from .trade_off import trade_off_tables as trade_off_tables

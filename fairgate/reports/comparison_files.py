@@ -26,6 +26,7 @@ from fairgate.reports import comparison_findings as words
 from fairgate.reports.comparison_page import overview
 from fairgate.reports.data_table import Column, Table, TableCell, printed, table_id
 from fairgate.reports.formatting import at_most, metric_words
+from fairgate.reports.trade_off import trade_off_table
 
 if TYPE_CHECKING:
     from rich.table import Table as TextTable
@@ -146,6 +147,8 @@ def render_latex(*records: AuditRecord) -> str:
         for record in records
         for probe, table in overview(record)
     ]
+    if (beside := trade_off_table(records)) is not None:
+        tables.append(_tex_table(beside, f"{_tex(beside.title)}.", table_id(*beside.key)))
     return "\n\n".join([head, *tables]) + "\n"
 
 
@@ -154,13 +157,18 @@ def _latex(record: AuditRecord, probe: ProbeAudit | MetricsAudit, table: Table, 
     note = f" {_tex(record.dataset.notice)}" if record.dataset.notice else ""
     of_suite = "".join(f"suite {_tex(name)}, " for name in suite)
     caption = f"{_tex(table.title)}, {of_suite}probe {_tex(probe.name)}, {record.n_sets:,} sets.{note}"
+    return _tex_table(table, caption, table_id(*suite, *table.key))
+
+
+def _tex_table(table: Table, caption: str, label: str) -> str:
+    """A table with its caption, which is LaTeX already."""
     header = [_tex(table.first), *(_heading(column) for _, column in table.printed)]
     rows = [
         [_tex(line.name), *(_value(line.cells[at], is_p=column.kind == "p") for at, column in table.printed)]
         for line in table.rows
     ]
     lines = [
-        *("\\begin{table}", "\\centering", f"\\caption{{{caption}}}", f"\\label{{tab:{table_id(*suite, *table.key)}}}"),
+        *("\\begin{table}", "\\centering", f"\\caption{{{caption}}}", f"\\label{{tab:{label}}}"),
         f"\\begin{{tabular}}{{l{''.join('l' if column.kind == 'text' else 'r' for _, column in table.printed)}}}",
         *("\\toprule", " & ".join(header) + " \\\\", "\\midrule", *(" & ".join(row) + " \\\\" for row in rows)),
         *("\\bottomrule", "\\end{tabular}", "\\end{table}"),

@@ -29,6 +29,7 @@ from fairgate.reports.data_table import (
 from fairgate.reports.formatting import grouped, metric_words
 from fairgate.reports.ranking_tables import recall_table, skew_tables, skews_table, within_tables
 from fairgate.reports.standalone_page import render_page
+from fairgate.reports.trade_off import trade_off_plots, trade_off_table
 
 MOST_SUBJECTS: Final = 12
 """Subjects that one place of the page has in full; the rest are in audit.csv."""
@@ -293,6 +294,7 @@ def collection_html(collection: records.AuditCollection) -> str:
     """audits.html: the overview tables of every suite on one page, each with a link to all of its own."""
     models = list({model.uri: model for record in collection.audits for model in record.models}.values())
     context: dict[str, Any] = {"collection": collection, "models": models, "words": words, "overview": _overview}
+    context |= {"trade_off": trade_off_table(collection.audits), "plots": trade_off_plots(collection.audits)}
     return render_page("comparisons", look="comparison", **context)
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairgate.data import MIN_SETS
-from fairgate.ground.errors import SettingsError, SuiteError, listed
+from fairgate.ground.errors import SettingsError, SuiteError
 from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
-from fairgate.probes import ABSTAINED, DatasetFacts, Item, filled, with_article
+from fairgate.probes import ABSTAINED, DatasetFacts, Item, filled
+from fairgate.suites.label_words import labels_in_columns, labels_of, with_further
 from fairgate.suites.targets import MOST, MOST_SETS, as_json, options_of, quoted, right_of, tally_of, written
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 TOLERATES = (0.03, 0.04, 0.05)
 """Margins that a suite tries, the smallest that its images can decide; a wider one only if somebody names it."""
+_TOP, _FEWEST_AT_TOP = 5, 15
+"""Top-5 accuracy is of use from so many labels on: of 15, blind answers have a third."""
 _SMALL_EFFECT = 0.2
 """Standard deviations that the mean of a group may lose: Cohen's d is called small up to here."""
 _SEARCHED = ("{subject}", "a photo of {a_subject}")
-_SHOWN_COLUMNS = 8
 _UNCROSSED = "{% if uncrossed %}\n  # left out: {{ uncrossed }}\n{% endif %}\n"
 
 
@@ -63,10 +65,10 @@ class SuiteDraft:
         which decide how labels are written. Raises SuiteError if there is only one subject and no `truth`: a
         classification needs two labels; SettingsError if a label has no column.
         """
-        labels, true_to = _labels(self.dataset, truth)
-        labels |= _further(labels, distractors)
+        labels, true_to = labels_of(self.dataset, truth)
+        labels = with_further(labels, distractors)
         if columns is not None:
-            labels, template = _in_columns(labels, template, columns, self.model)
+            labels, template = labels_in_columns(labels, template, columns, self.model)
             searches = searches and all(
                 filled(prompt, "subject", subject) in columns
                 for prompt in _SEARCHED
@@ -80,7 +82,7 @@ class SuiteDraft:
             labels=labels,
             truth=true_to,
             prompt=template,
-            words=[f"{quoted(key)}: {quoted(word)}" for key, word in labels.items() if word != key],
+            words=_reworded(labels),
             searches=searches and true_to is None,
             searched=_SEARCHED,
             more_than_chance=_more_than_chance(labels),
@@ -95,12 +97,37 @@ class SuiteDraft:
 
         Raises SuiteError if there is nothing to predict.
         """
-        labels, true_to = _labels(self.dataset, truth)
+        labels, true_to = labels_of(self.dataset, truth)
         return self._rendered(
             "new_prediction_suite.yaml.j2",
             self._compared(),
             truth=true_to or "subject",
             more_than_chance=_more_than_chance(labels),
+        )
+
+    def of_classes(
+        self,
+        distractors: Sequence[str] = (),
+        *,
+        template: str = "a photo of {a_label}",
+        columns: Collection[str] | None = None,
+        predicts: bool = False,
+    ) -> str:
+        """For a dataset without groups: is the model as accurate as before, and among five labels, if there are many?
+
+        As `of_labels`; a model that `predicts` has labels of its own, and gives one. Raises as `of_labels` does.
+        """
+        labels = with_further(labels_of(self.dataset, None)[0], distractors)
+        if columns is not None:
+            labels, template = labels_in_columns(labels, template, columns, self.model)
+        return self._rendered(
+            "new_accuracy_suite.yaml.j2",
+            _UNGROUPED,
+            labels=labels,
+            prompt=template,
+            words=_reworded(labels),
+            predicts=predicts,
+            top=0 if predicts or len(labels) < _FEWEST_AT_TOP else _TOP,
         )
 
     def of_detections(self, boxes: bool) -> str:
@@ -216,6 +243,11 @@ class SuiteDraft:
         )
 
 
+def _reworded(labels: Mapping[str, str]) -> list[str]:
+    """`words` of a probe, an entry each: of labels that are not written as the dataset calls them."""
+    return [f"{quoted(key)}: {quoted(word)}" for key, word in labels.items() if word != key]
+
+
 def _more_than_chance(labels: Mapping[str, str]) -> str:
     """Half way between chance and certainty."""
     return f"{(1 + 1 / len(labels)) / 2:.2f}"
@@ -237,6 +269,10 @@ class _Compared:
     def by_subject(self) -> bool:
         """Whether there are enough sets of every subject."""
         return self.rarest[1] >= self.least
+
+
+_UNGROUPED = _Compared([], [], ((), 0), 1, "")
+"""Of a dataset without attributes."""
 
 
 def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compared:
@@ -261,61 +297,6 @@ def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compare
         min(sets, key=lambda item: (item[1], item[0])),
         least,
         uncrossed,
-    )
-
-
-def _labels(dataset: DatasetFacts, truth: str | None) -> tuple[dict[str, str], str | None]:
-    """Each truth and the word for it, and the attribute that holds the truth (None: the subject does)."""
-    if truth is None and len(dataset.subjects) > 1:
-        return {subject: subject.replace("_", " ") for subject in dataset.subjects}, None
-    if truth is None or truth not in dataset.attributes or len(dataset.attributes[truth]) < 2:
-        why = "there is nothing to tell apart" if truth is None else f"'{truth}' is no attribute with several groups"
-        raise SuiteError(
-            f"dataset '{dataset.name}' shows {', '.join(dataset.subjects)} alone, and {why}."
-            if len(dataset.subjects) == 1
-            else f"{why} in dataset '{dataset.name}'.",
-            where="--truth",
-            remedy=f"say which attribute the model is to tell: --truth {next(iter(dataset.attributes))} (of "
-            f"{', '.join(dataset.attributes)})",
-        )
-    return {group: group.replace("_", " ").lower() for group in dataset.attributes[truth]}, truth
-
-
-def _further(labels: dict[str, str], distractors: Sequence[str]) -> dict[str, str]:
-    """Labels that no image shows, each its own word."""
-    further = list(dict.fromkeys(label.strip() for label in distractors))
-    if taken := [label for label in further if not label or label in {*labels, *labels.values()}]:
-        raise SuiteError(
-            f"'{taken[0]}' is a label already." if taken[0] else "a label is empty.",
-            where="--beside",
-            remedy="name what an image may be taken for and does not show, for example --beside nurse",
-        )
-    return {label: label for label in further}
-
-
-def _in_columns(
-    labels: Mapping[str, str], template: str, columns: Collection[str], model: str
-) -> tuple[dict[str, str], str]:
-    """The word of each label, and the template, by which a table has a column for every label. Raises SettingsError."""
-    spoken = ({name: name for name in labels}, {name: name.replace("_", " ") for name in labels}, dict(labels))
-    for words in spoken:
-        first = next(iter(words.values()))
-        phrases = ((with_article(first), "{a_label}"), (first, "{label}"))
-        derived = [
-            column.replace(phrase, placeholder)
-            for column in columns
-            for phrase, placeholder in phrases
-            if phrase in column and not {"{", "}"} & {*column}
-        ]
-        for known in (template, "{label}", *derived):
-            if all(filled(known, "label", word) in columns for word in words.values()):
-                return words, known
-    lost = [word for word in labels.values() if not any(word.lower() in column.lower() for column in columns)]
-    raise SettingsError(
-        f"the table has no column for each label, such as '{(lost or list(labels.values()))[0]}'.",
-        where=model,
-        remedy=f"call the columns `a photo of a LABEL` or `LABEL`, or append `&LABEL=COLUMN` for each; its columns: "
-        f"{listed(list(columns), _SHOWN_COLUMNS)}",
     )
 
 

@@ -187,6 +187,9 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
             console.print(table)
             console.print()
         echo_prose(reports.audit_lines(record))
+    for table in reports.trade_off_tables(audits.audits, console.width):
+        console.print(table)
+        console.print()
     for name, reason in audits.left_out.items():
         typer.echo(f"{name}: no model could be measured: {reason}")
     write_report(_files(audits, report, csv, latex, several=len(suite) > 1))

@@ -250,7 +250,8 @@ def _missing(suite: Suite, measured: Outlook) -> list[str]:
     deciding = [check for check in suite.checks if measured.of(check.id).decides]
     by_group = [check for check in deciding if check.no_worse_than and check.over]
     useful = [check for check in deciding if METRICS[check.metric].spec.utility]
-    return [*["does a group lose"] * (not by_group), *[_USE] * (not useful)]
+    grouped = any(check.over for check in suite.checks)  # a dataset without groups has none that lose
+    return [*["does a group lose"] * (grouped and not by_group), *[_USE] * (not useful)]
 
 
 def _proposal(prepared: gate.Prepared, settings: Settings) -> list[str]:

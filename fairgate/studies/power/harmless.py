@@ -24,7 +24,7 @@ from scipy.special import ndtri
 from fairgate import gate
 from fairgate.ground.randomness import stream
 from fairgate.models import local_paths, log_softmax
-from fairgate.probes import Contest, ProbeScores
+from fairgate.probes import Contest, ProbeScores, ranks_of
 from fairgate.records import Against, CheckResult, GroupResult
 from fairgate.suites import Settings, Suite, decide
 
@@ -205,7 +205,8 @@ def _shaken(scores: ProbeScores, size: float, seed: int) -> ProbeScores:
             value[contest.rows] = np.exp(log_p[at, contest.true])
             if correct is not None:
                 correct[contest.rows] = log_p.argmax(axis=1) == contest.true
-        return replace(scores, value=value, predicted=None, correct=correct, contests=tuple(contests))
+        rank = None if scores.rank is None else ranks_of(contests, len(value))
+        return replace(scores, value=value, predicted=None, correct=correct, rank=rank, contests=tuple(contests))
     order = np.arange(len(scores.value))
     truth = (
         np.zeros(len(order)) if scores.truth is None else np.unique(scores.truth.astype(str), return_inverse=True)[1]
