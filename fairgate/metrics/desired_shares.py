@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairgate.formulas import metrics as formulas
 from fairgate.formulas.statistics import Interval, Unavailable, divergence_interval, extreme_interval, skew_interval
-from fairgate.ground.errors import SuiteError, suggestion
+from fairgate.ground.errors import SuiteError, listed, suggestion
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import Counted, Cut, Drawn, Limits, Measure, MetricRequest, register
 from fairgate.metrics.galleries import Answer, Gallery, Grouping, Query
@@ -250,9 +250,11 @@ class Bias(TopK):
             if two is None:
                 if len(groups) > 2:
                     raise SuiteError(
-                        f"check '{r.check}' compares two groups, and {CROSS.join(crossing)} has {len(groups)}.",
+                        f"check '{r.check}' compares two groups, and {CROSS.join(crossing)} has {len(groups)}: "
+                        f"{listed(groups)}.",
                         where=r.at("over"),
-                        remedy=f"say which two: `first: {groups[0]}, second: {groups[1]}`",
+                        remedy=f"say which two: `first: {groups[0]}, second: {groups[1]}`; or compare all of them by "
+                        "`metric: max_skew_at_k`",
                     )
                 continue
             for named in two:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairgate.builds.steps import BOX
 from fairgate.data import Dataset, decode, picture_rows
-from fairgate.ground.errors import DatasetError
+from fairgate.ground.errors import DatasetError, listed
 from fairgate.ground.hashing import digest
 from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
@@ -81,11 +81,11 @@ class Captioned:
             raise self._wrong(f"has a row whose '{column}' is no JSON list of 1 to {MOST_CAPTIONS} captions.")
         return tuple(captions)
 
-    def _wrong(self, problem: str) -> DatasetError:
+    def _wrong(self, problem: str, remedy: str = "") -> DatasetError:
         return DatasetError(
             f"dataset '{self.dataset.manifest.ref}' {problem}",
             where=str(self.dataset.folder),
-            remedy="build it with one of the recipes photographs, gensynth, gensynth_unfiltered, genswap",
+            remedy=remedy or "build it with one of the recipes photographs, gensynth, gensynth_unfiltered, genswap",
         )
 
     @cached_property
@@ -103,7 +103,10 @@ class Captioned:
         """The two groups of the attribute, in order. Raises DatasetError where there are others."""
         names = self.dataset.manifest.attributes.get(ATTRIBUTE, [])
         if len(names) != 2:
-            raise self._wrong(f"has {len(names)} groups of '{ATTRIBUTE}', and two are compared.")
+            raise self._wrong(
+                f"has {len(names)} groups of '{ATTRIBUTE}' ({listed(names, 10)}), and the paper compares two.",
+                "compare all of them by a suite: a probe of `kind: caption_retrieval`, and `metric: max_skew_at_k`",
+            )
         return names[0], names[1]
 
     @cached_property

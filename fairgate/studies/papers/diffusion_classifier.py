@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -218,14 +218,14 @@ def _groups(chosen: ChosenImages, options: DiffusionClassifierStudy) -> _Groups:
 def _by_group(
     groups: _Groups, numbers: Mapping[str, Floats], options: DiffusionClassifierStudy, *, accuracy: bool = False
 ) -> StudyTable:
-    """Table 4, or table 5 with the difference of the first two groups in its last row."""
+    """Table 4, or table 5 with the differences of the labelled groups, pair by pair, in its last rows."""
     of = {name: groups.numbers(values, options.attribute) for name, values in numbers.items()}
     rows: list[list[StudyCell]] = [
         [group, *(by[group].estimate() for by in of.values())] for group in next(iter(of.values()))
     ]
-    x, y = options.label if len(options.label) == 2 else ("", "")
-    if not accuracy and all(x in by and y in by for by in of.values()):
-        rows.append([f"{x} less {y}", *(by[x].less(by[y], by[x].n + by[y].n).estimate() for by in of.values())])
+    for x, y in () if accuracy else combinations(options.label, 2):
+        if all(x in by and y in by for by in of.values()):
+            rows.append([f"{x} less {y}", *(by[x].less(by[y], by[x].n + by[y].n).estimate() for by in of.values())])
     what = "of the perceived group" if accuracy else "S: share of pairs in which a profession of the first list is seen"
     return StudyTable(
         name="accuracy" if accuracy else "association",

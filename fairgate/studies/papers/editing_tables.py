@@ -95,20 +95,20 @@ def means_table(edits: FoundEdits) -> StudyTable:
 
 
 def words_table(edits: FoundEdits) -> StudyTable:
-    first = next(iter(edits.labels))
+    groups = list(edits.labels) if len(edits.labels) > 2 else [next(iter(edits.labels))]  # of two, the rest is known
     weights = edits.weights
     rows: list[list[StudyCell]] = []
     for word in (word for words in edits.words.values() for word in words):
         cells: list[StudyCell] = [word]
-        for strength in edits.strengths:
-            taken = (edits.edits[word, strength].perceived == first).astype(np.float64)
+        for group, strength in product(groups, edits.strengths):
+            taken = (edits.edits[word, strength].perceived == group).astype(np.float64)
             cells.append(ResampledNumber(float(taken.mean()), weights @ taken / len(taken), len(taken)).estimate())
         rows.append(cells)
     return StudyTable(
         name="words",
-        title=f"Share of edits perceived as {first}, by word",
+        title=f"Share of edits perceived as {' or '.join(groups)}, by word",
         source="section 4.2.1, by word",
-        columns=["word", *_strength_columns(edits, first)],
+        columns=["word", *(column for group in groups for column in _strength_columns(edits, group))],
         rows=rows,
     )
 

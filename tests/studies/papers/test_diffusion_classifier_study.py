@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,35 @@ def test_its_numbers_are_those_of_the_published_functions(toy_of_pairs: tuple[To
     for picture in record["pictures"]:
         assert (toy.root / "out" / f"{picture['name']}.png").read_bytes().startswith(b"\x89PNG")
     assert len(record["pictures"]) == 4
+
+
+def test_three_groups_are_compared_pair_by_pair(toy: Toy) -> None:
+    def three() -> Iterator[Mapping[str, object]]:
+        for place, row in enumerate(rows(40)):
+            yield {**row, "set_id": f"image-{place}", "gender": genders[place % 3]}
+
+    genders, rng = ("man", "woman", "nonbinary"), np.random.default_rng(0)
+    folder = toy.root / "datasets" / "three" / "v1"
+    attributes = {"gender": list(genders)}
+    facts = {"name": "three", "version": "v1", "recipe": {"name": "toy"}, "licence": "CC0-1.0", "counterfactual": False}
+    write_dataset(folder, three(), attributes=attributes, **facts)
+    words = ("carpenter", "plumber", "nurse", "secretary", *genders)
+    scores = rng.normal(size=(320, len(words)))
+    for place, row in enumerate(scores):
+        row[:2] += (1.0, -1.0, 0.0)[place % 3]
+        row[4 + place % 3] += 9
+    with (toy.root / "pairs.csv").open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["set_id", "member", *(f"a portrait of a {word}" for word in words)])
+        writer.writerows([f"image-{at}", row["member"], *scores[at]] for at, row in enumerate(rows(40)))
+    labels = [word for gender in genders for word in ("--label", f"{gender}={gender}")]
+    record, _ = study(toy, "--data", "three", *labels)
+    found = {name: cell["value"] for name, cell in table(record, "association").items()}
+    s = pair_choices(-scores[:, :2], -scores[:, 2:4]).mean(axis=(1, 2))
+    own = {gender: s[place::3].mean() for place, gender in enumerate(genders)}
+    apart = {f"{x} less {y}": own[x] - own[y] for x, y in combinations(genders, 2)}
+    assert found == pytest.approx(own | apart)
+    assert {cell["value"] for cell in table(record, "accuracy").values()} == {1.0}
 
 
 @pytest.fixture

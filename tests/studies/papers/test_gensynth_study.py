@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -488,6 +488,14 @@ def test_a_model_that_cannot_compare_pictures_with_texts_is_refused_by_what_it_l
 
     with pytest.raises(ModelError, match="lacks the capability 'similarity'"):
         study(root, model={"labelled": "labelled:any"})
+
+
+def test_a_third_gender_is_refused_by_the_name_of_each_with_the_metric_that_compares_all() -> None:
+    facts = SimpleNamespace(attributes={"gender": ["man", "woman", "nonbinary"]}, ref="x@v1")
+    release = Captioned("gensynth", cast("Dataset", SimpleNamespace(manifest=facts, folder=Path("x"))))
+    with pytest.raises(DatasetError, match=r"3 groups of 'gender' \(man, woman, nonbinary\)") as caught:
+        _ = release.groups
+    assert "`metric: max_skew_at_k`" in str(caught.value.remedy)
 
 
 def test_a_release_in_the_place_of_another_recipes_is_refused(root: Path) -> None:

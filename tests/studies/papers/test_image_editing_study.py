@@ -24,7 +24,7 @@ from fairgate.studies.papers import edited_faces
 from fairgate.studies.papers.chosen_images import choose
 from fairgate.studies.papers.contract import ResampledNumber
 from fairgate.studies.papers.edited_faces import FoundEdits, average, faces_of, labels_of
-from fairgate.studies.papers.editing_tables import means_table
+from fairgate.studies.papers.editing_tables import means_table, words_table
 from fairgate.studies.papers.image_editing import ImageEditingStudy
 
 LABELS = ("--label", "male=a male person", "--label", "female=a female person")
@@ -301,3 +301,19 @@ def test_fitzpatrick_types_are_those_of_the_peers_code() -> None:
     assert [fitzpatrick_type(one) for one in case["ita"]] == case["outputs"]["kinyanjui"]
     with pytest.raises(MetricError, match="the angle is nan"):
         fitzpatrick_type(float("nan"))
+
+
+def test_of_three_groups_each_has_its_share_of_edits_by_word() -> None:
+    labels = {name: f"a {name} person" for name in ("man", "woman", "nonbinary")}
+    seen = np.array(["man", "man", "woman", "nonbinary", "nonbinary", "nonbinary"], dtype=object)
+    edits = SimpleNamespace(
+        labels=labels,
+        weights=np.ones((50, len(seen))),
+        words={"high": ("doctor",)},
+        strengths=(0.6, 1.0),
+        edits={("doctor", strength): SimpleNamespace(perceived=seen) for strength in (0.6, 1.0)},
+    )
+    found = words_table(cast(FoundEdits, edits))
+    assert found.columns == ["word", *(f"{name}, {strength}" for name in labels for strength in ("0.6", "1"))]
+    ((_, *cells),) = found.rows
+    assert [cell.value for cell in cells] == pytest.approx([2 / 6, 2 / 6, 1 / 6, 1 / 6, 3 / 6, 3 / 6])
