@@ -18,10 +18,11 @@ from fairgate.models.checkpoints import (
     read_small_config,
     require_no_code,
     require_weights,
+    versions,
 )
 from fairgate.models.contract import Capability, Generating, ImageSource, Request
 from fairgate.models.family import JudgedModel
-from fairgate.models.generation.diffusion.files import PIPELINES
+from fairgate.models.generation.diffusion.files import LORA, PIPELINES, lora_file, lora_scale
 from fairgate.models.input_digests import preprocessing_digest, read_by_library, tokenizer_digest
 from fairgate.models.isolated import IsolatedPainter
 from fairgate.models.made_pictures import GeneratedPictures
@@ -44,6 +45,8 @@ class PlainPipeline:
     components: Mapping[str, tuple[str, str]]
     absent: tuple[str, ...]
     files: HashedFiles
+    lora_scale: float | None = None
+    """What its LoRA is multiplied with; None without one."""
 
 
 def is_plain_pipeline(folder: Path) -> bool:
@@ -54,19 +57,23 @@ def is_plain_pipeline(folder: Path) -> bool:
 
 def open_plain_pipeline(folder: Path, options: Mapping[str, str], request: Request) -> PlainPaintingModel:
     """The pipeline, hashed. Raises ModelError, also for an option that only a Stable Diffusion has."""
-    if odd := sorted(set(options) - {"size"}):
+    if odd := sorted(set(options) - {"size", "lora", "lora_scale"}):
         raise ModelError(
             f"the option '{odd[0]}' is for a Stable Diffusion, and the folder holds another pipeline.",
             where=request.uri,
-            remedy="leave it out; ?size= is the side of a picture",
+            remedy="leave it out; ?size= is the side of a picture, ?lora=FILE a LoRA",
         )
     side = int(option_number(request.uri, "size", options["size"], 8, MAX_SIDE)) if "size" in options else None
-    return PlainPaintingModel(find_plain_pipeline(folder), side, request)
+    scale = lora_scale(request.uri, options)
+    lora = lora_file(options["lora"], request.base) if "lora" in options else None
+    if lora:
+        versions("peft")  # where it is missing, the error says how to install it
+    return PlainPaintingModel(find_plain_pipeline(folder, lora, scale), side, request)
 
 
-def find_plain_pipeline(folder: Path) -> PlainPipeline:
-    """Hash what diffusers may read of a folder. Raises ModelError for a part that is code of the model's own, or whose
-    weights are no safetensors."""
+def find_plain_pipeline(folder: Path, lora: Path | None = None, scale: float = 1.0) -> PlainPipeline:
+    """Hash what diffusers may read of a folder, and a LoRA. Raises ModelError for a part that is code of the model's
+    own, or whose weights are no safetensors."""
     index = read_config(folder / _INDEX, closed=require_no_code)
     where, name = str(folder / _INDEX), index.get("_class_name")
     parts = {part: entry for part, entry in index.items() if isinstance(entry, list) and any(entry)}
@@ -90,7 +97,8 @@ def find_plain_pipeline(folder: Path) -> PlainPipeline:
         paths |= {f"{part}/{path.name}": path for path in _files_of(folder / part)}
     components = {part: (str(entry[0]), str(entry[1])) for part, entry in parts.items()}
     absent = tuple(part for part, entry in index.items() if isinstance(entry, list) and not any(entry))
-    return PlainPipeline(folder, str(name), components, absent, HashedFiles.of(paths))
+    paths |= {LORA: lora} if lora else {}
+    return PlainPipeline(folder, str(name), components, absent, HashedFiles.of(paths), scale if lora else None)
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -120,9 +128,13 @@ class PlainPaintingModel(JudgedModel[IsolatedPainter]):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"generate"})
 
     def __init__(self, found: PlainPipeline, side: int | None, request: Request) -> None:
-        super().__init__(request, note=f"painted by diffusers' own {found.pipeline[:80]}, in a process of its own")
+        added = "" if found.lora_scale is None else f", with a LoRA at {found.lora_scale:g}"
+        super().__init__(
+            request, note=f"painted by diffusers' own {found.pipeline[:80]}, in a process of its own{added}"
+        )
         self.side, self._found = side, found
-        self.fingerprint = digest({"files": found.files.fingerprint(), "size": side})
+        scale = {} if found.lora_scale is None else {"lora_scale": repr(found.lora_scale)}
+        self.fingerprint = digest({"files": found.files.fingerprint(**scale), "size": side})
         self.preparation = f"plain/{PLAIN_CODE}"
         self.preprocessing = preprocessing_digest(adapter="plain", pixels=side)
         tokenizers = {
@@ -144,11 +156,14 @@ class PlainPaintingModel(JudgedModel[IsolatedPainter]):
         `how.guidance` of a FLUX is what FLUX.1-dev was distilled with; a FLUX.1-schnell takes none. Raises ModelError
         unless every row has a prompt, and when read for a picture that is not finite or a prompt that is too long.
         """
-        request, key = self._request, digest(self._ways("diffusers"))
+        request, key = (
+            self._request,
+            digest(self._ways("diffusers", *(() if self._found.lora_scale is None else ("peft",)))),
+        )
         return GeneratedPictures(request.source, prompts, how, key, self._engine, request.cache, request.progress)
 
     def _load(self) -> IsolatedPainter:
         found = self._found
         task: dict[str, Any] = {"path": str(found.path), "pipeline": found.pipeline, "side": self.side}
-        task |= {"components": dict(found.components), "absent": list(found.absent)}
+        task |= {"components": dict(found.components), "absent": list(found.absent), "lora_scale": found.lora_scale}
         return IsolatedPainter(task, found.files, self._device)

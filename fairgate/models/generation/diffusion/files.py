@@ -50,7 +50,7 @@ _KNOWN: dict[str, tuple[str, frozenset[str]]] = {
 _STEMS = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
 _OPTIONS = ("refiner", "vae", "variant", "lora", "lora_scale", "vae_tile")
 _SMALLEST_TILE = 16
-_LORA = "pytorch_lora_weights.safetensors"
+LORA = "pytorch_lora_weights.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +166,18 @@ def find_pipeline(
         paths |= {f"vae/{role}": path for role, path in _component_files(vae, "vae", None).items()}
     channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
     if address.lora is not None:
-        paths["lora"] = _lora(address.lora, base)
+        paths["lora"] = lora_file(address.lora, base)
     hashed = HashedFiles.of(paths)
     return PipelineFiles(address, folder, pipeline, components, settings, channels, vae, hashed, checked)
 
 
-def _lora(named: str, base: Path) -> Path:
+def lora_file(named: str, base: Path) -> Path:
     """The file of a LoRA, or the one that diffusers writes into a folder or the hub has. Raises ModelError."""
     path = judged_folder(named, base) if is_hub_id(named) else resolve(named, base)
     if path.is_dir():
         if not is_hub_id(named):  # of those, `judged_folder` has looked at the links
             require_folder(path)
-        path /= _LORA
+        path /= LORA
     require_weights(path)
     if path.suffix != ".safetensors":
         raise ModelError(
