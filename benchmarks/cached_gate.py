@@ -4,6 +4,7 @@
 
 Prints wall seconds of `pytest --fairness-suite occupations` on the demonstration data and of its `--collect-only`
 (cached: at most 1.1 more than `pytest --version`, which is what any pytest costs here), medians of processes in turn.
+Without the plugin of hypothesis, which imports it at the end of every run, whatever the tests are: 0.15 s.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 CHECKPOINTS = "open_clip:local-dir:build/portraits/checkpoints"
 GATE = [
     *("--fairness-suite", "occupations", "--fairness-model", f"{CHECKPOINTS}/biased", "--fairness-mlflow", "off"),
-    *("--fairness-baseline", f"model:{CHECKPOINTS}/base", "-q"),
+    *("--fairness-baseline", f"model:{CHECKPOINTS}/base", "-q", "-p", "no:hypothesispytest"),
 ]
 CACHED = {"pytest --version": ["--version"], "gate, collected": [*GATE, "--collect-only"], "gate, scores cached": GATE}
 TURNS = 7
