@@ -382,6 +382,8 @@ def rows() -> dict[str, Row]:
     made["openai-community/gpt2"] = Row("transformers", language)
     for name, (uri, words) in _SINGLE_FILES.items():
         made[name] = Row("other", _files(uri, words, {uri.partition(":")[2]: "x"}))
+    prompts = {"adapter/adapter_config.json": '{"peft_type": "PROMPT_TUNING"}', "adapter/adapter_model.safetensors": ""}
+    made["a prompt tuning of peft"] = Row("peft", _files("peft:adapter?base=hf:model", "scores:FILE", prompts))
     for name, (scheme, file, words) in _FORMATS.items():
         uri = f"{scheme}:model{_ASKED.get(scheme, '')}"
         made[name] = Row("other", _files(uri, words, {f"model/{file}": "{}"}))

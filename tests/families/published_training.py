@@ -85,6 +85,28 @@ def torchvision_training(architecture: str, averaged: bool) -> Layout:
     return Layout(save, "run", "model_3.pth", library, _outputs, depth=160)
 
 
+def checkpoint(file: str, prefix: str, **beside: Any) -> Layout:
+    """A resnet18 of torchvision in the checkpoint of a training loop."""
+
+    def save(root: Path) -> str:
+        import torch
+
+        state = _network("torchvision", "resnet18").state_dict()
+        (root / "run").mkdir()
+        torch.save(
+            {"state_dict": {f"{prefix}{name}": one for name, one in state.items()}, **beside}, root / "run" / file
+        )
+        (root / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+        return f"torchvision:resnet18@run/{file}?labels=labels.txt"
+
+    def library(_: Path, images: Images) -> Numbers:
+        from torchvision.transforms._presets import ImageClassification
+
+        return _stacked(_network("torchvision", "resnet18"), ImageClassification(crop_size=224), images)
+
+    return Layout(save, "run", file, library, _outputs, depth=160)
+
+
 def own_head(named: str) -> Layout:
     """A resnet18 of torchvision with dropout and a linear layer as its head; `named` is the end of the URI."""
 
@@ -155,6 +177,12 @@ def training_rows() -> dict[str, Layout]:
         "model_best.pth.tar of timm's train.py, averaged": timm_training("test_resnet", True),
         "model_N.pth of torchvision's references": torchvision_training("resnet18", False),
         "model_N.pth of torchvision's references, averaged": torchvision_training("resnet18", True),
+        "model_best.pth.tar of PyTorch's ImageNet example": checkpoint(
+            "model_best.pth.tar", "module.", epoch=3, arch="resnet18", best_acc1=71.5, optimizer={"state": {}}
+        ),
+        "a checkpoint of Lightning": checkpoint(
+            "best.ckpt", "model.", hyper_parameters={"lr": 0.1}, callbacks={}, **{"pytorch-lightning_version": "2.5"}
+        ),
         "fc.1.weight: a Sequential in the place of a head of torchvision": own_head("&head=fc:Dropout,Linear"),
         "a LoHa of peft on google/vit-base-patch16-224": peft_adapter("LOHA", "vit", r=4, target_modules=_LAYERS),
         "a LoKr of peft on google/vit-base-patch16-224": peft_adapter("LOKR", "vit", r=4, target_modules=_LAYERS),

@@ -82,18 +82,18 @@ def require_own_head(state: Mapping[str, torch.Tensor], model: torch.nn.Module, 
     the option to add."""
     expected = model.state_dict()
     unexpected = [name for name in state if name not in expected]
-    found = [re.fullmatch(r"(.+)\.(\d+)\.\w+", name) for name in unexpected]
-    places = {match[1] if match else "" for match in found}
+    matches = [re.fullmatch(r"(.+)\.\d+\.\w+", name) for name in unexpected]
+    places = {match[1] if match else "" for match in matches}
     place = next(iter(places), "")
     if len(places) != 1 or place not in dict(model.named_modules()) or not place:
         return
-    shapes = {name: one.ndim for name, one in state.items() if name.startswith(f"{place}.")}
-    numbers = [int(name.removeprefix(f"{place}.").partition(".")[0]) for name in shapes if name in unexpected]
+    sizes = {name: tensor.ndim for name, tensor in state.items() if name.startswith(f"{place}.")}
+    numbers = [int(name.removeprefix(f"{place}.").partition(".")[0]) for name in sizes if name in unexpected]
     kinds = ["?"] * (min(max(numbers), _MOST) + 1)
     for number in range(len(kinds)):
-        if f"{place}.{number}.weight" in shapes:
-            plain = "BatchNorm1d" if f"{place}.{number}.running_mean" in shapes else "LayerNorm"
-            kinds[number] = "Linear" if shapes[f"{place}.{number}.weight"] == 2 else plain
+        if f"{place}.{number}.weight" in sizes:
+            plain = "BatchNorm1d" if f"{place}.{number}.running_mean" in sizes else "LayerNorm"
+            kinds[number] = "Linear" if sizes[f"{place}.{number}.weight"] == 2 else plain
     raise ModelError(
         f"the checkpoint has layers of its own in the place of '{place}', and weights do not say what is between them.",
         where=where,

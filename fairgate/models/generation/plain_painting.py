@@ -130,7 +130,7 @@ def _add_lora(pipeline: Any, file: Path, scale: float, where: str) -> None:
             pipeline.set_adapters(["lora"], adapter_weights=[scale])
     except Exception as error:  # of any type: names and shapes that do not fit end in several
         raise _unfit(f"{type(error).__name__}: {str(error)[:200]}", where) from error
-    if lost := [name for name, one in given.items() if one.grad is None and not name.endswith("alpha")]:
+    if lost := [name for name, tensor in given.items() if tensor.grad is None and not name.endswith("alpha")]:
         raise _unfit(f"diffusers leaves out {listed(lost)}", where)
     parts = [part for part in pipeline.components.values() if getattr(part, "peft_config", None)]
     loaded = sum(len(get_peft_model_state_dict(part, adapter_name="lora")) for part in parts)

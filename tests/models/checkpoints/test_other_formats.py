@@ -47,4 +47,4 @@ def test_a_diffusion_model_in_one_file_is_refused_with_its_conversion(address: s
     (tmp_path / "sdxl.safetensors").write_text("x")
     with pytest.raises(ModelError) as refused:
         open_scorer(f"diffusion:{address}", SOURCE, device="cpu", cache=None, base=tmp_path)
-    assert "PIPELINE.from_single_file(FILE)" in str(refused.value.remedy)
+    assert "PIPELINE.from_single_file(FILE, config=FOLDER)" in str(refused.value.remedy)
