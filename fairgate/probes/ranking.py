@@ -7,6 +7,7 @@ How near is each image to a prompt with a word (Hamidieh et al. 2024, So-B-IT), 
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -179,6 +180,10 @@ class AssociationProbe(RankedByWords):
         return filled(self.template, "word", word)
 
 
+_BEYOND_TWO = re.compile(r"\b(non-?binary|genderqueer|genderfluid|gender-fluid|agender)\b", re.IGNORECASE)
+"""Genders that the papers' lists of words do not have."""
+
+
 @register
 class CaptionRetrievalProbe(RankedByWords):
     """Rank images of everybody by captions that name no gender (Smith et al. 2023, section 5).
@@ -201,7 +206,11 @@ class CaptionRetrievalProbe(RankedByWords):
         if not all(self.word_categories.values()):
             raise ValueError("a category has no caption")
         given_once("captions", self.ranked_words)
-        if gendered := [caption for caption in self.ranked_words if named_gender(caption, WIDER_WORDS) != "none"]:
+        if gendered := [
+            caption
+            for caption in self.ranked_words
+            if named_gender(caption, WIDER_WORDS) != "none" or _BEYOND_TWO.search(caption)
+        ]:
             raise ValueError(f"'{gendered[0]}' names a gender; write it without, such as 'person' and 'their'")
         return self
 
