@@ -109,6 +109,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"pretrained_cfg": {"input_size": [3, 64, 64], "mean": [0, 0, 0], "std": [1, 1, 1], "crop_pct": 5}},
         "crop_pct is '5'|crop_pct is 5",
     ),
+    "sizes by chance": (
+        {
+            "pretrained_cfg": {
+                "input_size": [3, 64, 64],
+                "mean": [0, 0, 0],
+                "std": [1, 1, 1],
+                "interpolation": "random",
+                "crop_mode": "border",
+            }
+        },
+        "resized by 'random'",
+    ),
     "labels in a row": ({"label_names": "chef, doctor"}, "no list of labels"),
     "unnamed outputs": ({"label_names": None}, "what its outputs are called"),
     "a label too many": ({"label_names": [*LABELS, "nurse"]}, "4 labels are named, and the model has 3"),

@@ -105,6 +105,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "odd settings": ({"model_kwargs": "embed_dim"}, "does not pass on"),
     "an odd pooling": ({"gp": "../x"}, "global_pool is '../x'"),
     "giant pictures": ({"img_size": 10**9}, "how pictures are prepared"),
+    "sizes by chance": ({"interpolation": "random"}, "resized by 'random'"),
     "an odd size": ({"img_size": "a"}, "timm knows no pictures"),
     "an odd mean": ({"mean": "abc"}, "how pictures are prepared"),
     "grey pictures": ({"in_chans": 1}, "pictures that are not prepared here \\(in_chans\\)"),

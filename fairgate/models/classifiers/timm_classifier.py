@@ -45,6 +45,7 @@ _NO_WEIGHTS_OF_ITS_OWN = ("custom_load", "label_offset", "state_dict")
 _BUILT_WITH = {"global_pool": "gp", "bn_eps": "bn_eps"}
 """Arguments of train.py that an architecture is built with, beside its `model_kwargs`."""
 _OTHER_PICTURES = ("input_img_mode", "naflex_loader", "in_chans")
+_INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")
 _PICTURES = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mode")
 
 
@@ -240,7 +241,14 @@ def _pictures(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     scale = found.get("crop_pct", 1.0)
     if not isinstance(scale, int | float) or not 0.2 <= scale <= 1.0:
         raise ModelError(f"crop_pct is {str(scale)[:40]!r}.", where=where, remedy="give a share from 0.2 to 1")
-    return {"crop_mode": "center", "interpolation": "bicubic", **found, "input_size": list(_side(config))}
+    pictures = {"crop_mode": "center", "interpolation": "bicubic", **found, "input_size": list(_side(config))}
+    if pictures["interpolation"] not in _INTERPOLATIONS:  # timm would draw a "random" one for each picture
+        raise ModelError(
+            f"pictures are resized by {str(pictures['interpolation'])[:40]!r}.",
+            where=where,
+            remedy=f"name one of: {', '.join(_INTERPOLATIONS)}",
+        )
+    return pictures
 
 
 def _pretrained_cfg(config: Mapping[str, Any], where: str) -> dict[str, Any]:
