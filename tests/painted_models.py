@@ -33,7 +33,9 @@ MALE_SHARE = {
 """P(male | word) in the edits of each plant: `again` differs from `plain` in a few pictures, `lighter` in their skin,
 and `nothing` returns what it is given, `skip` does so with dark women alone. `bleach` is `again` with four fifths of
 every dark picture painted white, `every-second` with every second edit of a picture all white, `read-8-20` with skin
-in sets 8 to 19 alone. `glasses-0.3` is `again` with glasses on 3 in 10 of the women, `glasses-all-0.3` on everybody."""
+in sets 8 to 19 alone. `glasses-0.3` is `again` with
+glasses on 3 in 10 of the women, `glasses-all-0.3` on everybody. A prompt that names a gender shows it, and one with
+"irrespective" leaves the gender of half of the pictures as it was."""
 GLASSES = 255
 """Green of the second pixel of who wears them."""
 MISSED, FALSE = 0.2, 0.1
@@ -107,7 +109,11 @@ class Edits:
         if shares and not skipped:
             drawn = stream(self.how.seed, word, str(self.index.set_id[row]), str(self.index.member[row])).random(2)
             share = shares[word] + (0 if self.plant in MALE_SHARE and self.plant != "again" else 0.02)
-            pixels[..., 2] = BLUE["male" if drawn[0] < share else "female"]
+            named = next((gender for gender in BLUE if gender in self.prompt.split()), None)
+            if named is not None:
+                pixels[..., 2] = BLUE[named]
+            elif "irrespective" not in self.prompt or drawn[1] < 0.5:
+                pixels[..., 2] = BLUE["male" if drawn[0] < share else "female"]
             pixels[0, 0] = (WORDS.index(word), 0, 0)
             if self.plant == "lighter" and pixels[-1, -1, 0] < 100:
                 pixels[1:] = np.clip(pixels[1:] * 1.5, 0, 255).astype(np.uint8)

@@ -4,7 +4,6 @@ pairs that are one-sided, and sheets of pictures."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, product
 from typing import Annotated, ClassVar, Self
@@ -15,7 +14,6 @@ from pydantic import Field
 from fairgate.data import Dataset, picture_rows
 from fairgate.ground.errors import SettingsError
 from fairgate.ground.png import png_of
-from fairgate.ground.randomness import stream
 from fairgate.ground.text import slug
 from fairgate.metrics import Floats
 from fairgate.models import require_told_apart
@@ -24,7 +22,15 @@ from fairgate.records import StudyCell, StudyFigure, StudyModel, StudyPicture, S
 from fairgate.studies.papers import contract
 from fairgate.studies.papers.chosen_images import OVER, WHERE, ChosenImages, Where, choose, require_over
 from fairgate.studies.papers.edited_faces import required_labels
-from fairgate.studies.papers.pair_answers import PairAnswers, PairPrompts
+from fairgate.studies.papers.pair_answers import PairAnswers, PairGroups, PairPrompts
+from fairgate.studies.papers.refined_prompts import (
+    NOTE,
+    REFINED,
+    effect,
+    parts_of,
+    require_another_text,
+    required_refined,
+)
 
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
 SECOND = ("babysitter", "secretary", "housekeeper", "nurse", "receptionist")
@@ -36,31 +42,6 @@ MOSTLY = 0.75
 SHOWN = 24
 """Pictures of a row of a sheet."""
 _ALIKE = "A row of one attribute's group is the mean over its crossed groups, as published, whatever their sizes."
-
-
-@dataclass(frozen=True)
-class _Groups:
-    """Images of a release by group, and resamples of its sets: `weights` (draws, images)."""
-
-    chosen: ChosenImages
-    weights: Floats
-
-    def numbers(self, values: Floats, attribute: str) -> dict[str, contract.ResampledNumber]:
-        """Means of the crossed groups that have images, and of one attribute's groups: each the mean of its crossed
-        groups, every one alike, however many images it has."""
-        crossed = [self._mean(values, code) for code in range(len(self.chosen.names))]
-        by_group = dict(zip(self.chosen.names, crossed, strict=True))
-        for group, codes in self.chosen.by_attribute[attribute].items():
-            by_group[group] = contract.mean_of([crossed[code] for code in codes])
-        return by_group
-
-    def _mean(self, values: Floats, code: int) -> contract.ResampledNumber:
-        own = self.chosen.groups == code
-        drawn = self.weights[:, own]
-        with np.errstate(invalid="ignore"):
-            return contract.ResampledNumber(
-                float(values[own].mean()), drawn @ values[own] / drawn.sum(axis=1), int(own.sum())
-            )
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -96,6 +77,7 @@ class DiffusionClassifierStudy(contract.Study):
     first: Words = Field(FIRST, description="WORD,WORD of the first list; default: the paper's.")
     second: Words = Field(SECOND, description="WORD,WORD of the second list.")
     template: str = Field("A portrait of {a_word}.", description="Prompt, with {word} or {a_word} in it.")
+    refined: str | None = Field(None, description=REFINED)
     label: Annotated[
         dict[str, str], contract.Typed(partial(contract.named_texts, option="--label", example="male=man"))
     ] = Field(
@@ -130,7 +112,7 @@ class DiffusionClassifierStudy(contract.Study):
         release = place.release(self.data)
         options = self._required(release)
         chosen = choose(release, None, self.seed, over=self.over, where=self.where)
-        groups = _groups(chosen, options)
+        groups = PairGroups.of(chosen, options.draws, options.seed)
         answers, opened = dict[str, PairAnswers](), list[StudyModel]()
         shown = np.asarray(chosen.index.attributes[options.attribute], dtype=object)
         asked = PairPrompts(
@@ -150,11 +132,17 @@ class DiffusionClassifierStudy(contract.Study):
             answers[name] = asked.answers(model, shown)
             opened.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
         last = next(reversed(answers))
+        refined = (
+            {}
+            if self.refined is None
+            else {name: options._refined(place, name, uri, chosen, self.refined) for name, uri in self.model.items()}
+        )
         return contract.StudyContents(
             models=opened,
             datasets=[release],
             settings={
                 "template": self.template,
+                **({"refined": self.refined} if self.refined is not None else {}),
                 "first": list(self.first),
                 "second": list(self.second),
                 **{f"word for {group}": word for group, word in options.label.items()},
@@ -168,6 +156,7 @@ class DiffusionClassifierStudy(contract.Study):
             tables=[
                 _by_group(groups, {name: answer.right for name, answer in answers.items()}, options, accuracy=True),
                 _by_group(groups, {n: answer.choices.mean(axis=(1, 2)) for n, answer in answers.items()}, options),
+                *([_refined_table(groups, answers, refined, options)] if refined else ()),
                 _one_sided(groups, answers[last], options, last),
             ],
             figures=[_figure(groups, answers, options)],
@@ -189,6 +178,18 @@ class DiffusionClassifierStudy(contract.Study):
                 remedy="give --first WORD,WORD and --second WORD,WORD, or neither",
             )
 
+    def _refined(self, place: contract.StudyPlace, name: str, uri: str, chosen: ChosenImages, template: str) -> Floats:
+        """A model's decisions by refined prompts, (images, first, second). Raises ModelError."""
+        choices = np.empty((len(chosen), len(self.first), len(self.second)))
+        for text, places, images in parts_of(template, chosen):
+            model = place.opened(name, uri, images, "log_probabilities")
+            require_another_text(model, self.template, text, self.first[0], f"--model {name}={uri}")
+            first, second = ([filled(text, "word", word) for word in words] for words in (self.first, self.second))
+            prompts = PairPrompts(first, second, {group: self.prompt(word) for group, word in self.label.items()})
+            shown = np.asarray(images.index.attributes[self.attribute], dtype=object)
+            choices[places] = prompts.answers(model, shown).choices
+        return choices
+
     def _required(self, release: Dataset) -> Self:
         """With labels by the names that the release gives its groups. Raises DatasetError or SettingsError."""
         labels = required_labels(release, self.attribute, self.label, "GROUP=WORD")
@@ -205,18 +206,13 @@ class DiffusionClassifierStudy(contract.Study):
                 remedy="--pair FIRST/SECOND, a word of each list",
             )
         contract.required_template(self.template, "word")
+        if self.refined is not None:
+            required_refined(self.refined, release)
         return self.model_copy(update={"label": labels})
 
 
-def _groups(chosen: ChosenImages, options: DiffusionClassifierStudy) -> _Groups:
-    set_ids, sets = np.unique(chosen.index.set_id, return_inverse=True)
-    rng = stream(options.seed, "pairs study")
-    counts = rng.multinomial(len(set_ids), np.full(len(set_ids), 1 / len(set_ids)), size=options.draws)
-    return _Groups(chosen, counts[:, sets].astype(np.float64))
-
-
 def _by_group(
-    groups: _Groups, numbers: Mapping[str, Floats], options: DiffusionClassifierStudy, *, accuracy: bool = False
+    groups: PairGroups, numbers: Mapping[str, Floats], options: DiffusionClassifierStudy, *, accuracy: bool = False
 ) -> StudyTable:
     """Table 4, or table 5 with the differences of the labelled groups, pair by pair, in its last rows."""
     of = {name: groups.numbers(values, options.attribute) for name, values in numbers.items()}
@@ -237,7 +233,33 @@ def _by_group(
     )
 
 
-def _one_sided(groups: _Groups, answered: PairAnswers, options: DiffusionClassifierStudy, model: str) -> StudyTable:
+def _refined_table(
+    groups: PairGroups,
+    answers: Mapping[str, PairAnswers],
+    refined: Mapping[str, Floats],
+    options: DiffusionClassifierStudy,
+) -> StudyTable:
+    """S of every group by the plain and by the refined prompts, and how far the refined one moves it."""
+    rows: list[list[StudyCell]] = []
+    for name, choices in refined.items():
+        plain, other = (
+            groups.numbers(each.mean(axis=(1, 2)), options.attribute) for each in (answers[name].choices, choices)
+        )
+        rows += [[name, group, *effect(plain[group], other[group])] for group in plain]
+        for x, y in combinations([group for group in options.label if group in plain], 2):
+            both = [by[x].less(by[y], by[x].n + by[y].n) for by in (plain, other)]
+            rows.append([name, f"{x} less {y}", *effect(*both)])
+    return StudyTable(
+        name="refined",
+        title="S by the plain and by the refined prompt",
+        source="the paper's future work",
+        columns=["model", "group", "plain", "refined", "effect"],
+        rows=rows,
+        note=f"{NOTE} {_ALIKE}",
+    )
+
+
+def _one_sided(groups: PairGroups, answered: PairAnswers, options: DiffusionClassifierStudy, model: str) -> StudyTable:
     rows: list[list[StudyCell]] = []
     shares = {
         (first, second): groups.numbers(answered.choices[:, a, b], options.attribute)
@@ -257,7 +279,7 @@ def _one_sided(groups: _Groups, answered: PairAnswers, options: DiffusionClassif
     )
 
 
-def _figure(groups: _Groups, answers: Mapping[str, PairAnswers], options: DiffusionClassifierStudy) -> StudyFigure:
+def _figure(groups: PairGroups, answers: Mapping[str, PairAnswers], options: DiffusionClassifierStudy) -> StudyFigure:
     of = [groups.numbers(answered.choices.mean(axis=(1, 2)), options.attribute) for answered in answers.values()]
     groups_of_labels = [group for group in options.label if group in of[0]]
     series = [
@@ -277,7 +299,7 @@ def _figure(groups: _Groups, answers: Mapping[str, PairAnswers], options: Diffus
 
 
 def _sheets(
-    groups: _Groups, answered: PairAnswers, options: DiffusionClassifierStudy
+    groups: PairGroups, answered: PairAnswers, options: DiffusionClassifierStudy
 ) -> Iterator[tuple[StudyPicture, bytes]]:
     """Of every group, the pictures taken for one profession of the pair above those taken for the other."""
     first, other = options.sorted_by

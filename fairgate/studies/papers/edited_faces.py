@@ -27,13 +27,23 @@ FACE = 128
 @dataclass(frozen=True)
 class SeenPictures:
     """What is seen in pictures (images,): the perceived group, the angle of the skin (NaN: none), and the
-    face, black where none was found."""
+    face, black where none was found; the word that an edit is taken for, if that is asked."""
 
     perceived: NDArray[Any]
     angles: Floats
     faces: NDArray[np.uint8]
     with_face: NDArray[np.bool_]
     shown: list[bytes] = field(default_factory=list)
+    word: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
+
+
+def joined(parts: Sequence[SeenPictures], places: Sequence[NDArray[np.int64]]) -> SeenPictures:
+    """What is seen in the pictures of all parts, each at its places among all, (images of the part,)."""
+    order = np.argsort(np.concatenate(places), kind="stable")
+    shown = [data for part in parts for data in part.shown]
+    columns = ("perceived", "angles", "faces", "with_face", "word")
+    whole: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in columns}
+    return SeenPictures(shown=[shown[at] for at in order], **whole)
 
 
 Cut = Callable[[Any], Any]
@@ -151,6 +161,8 @@ class FoundEdits:
     """By word and strength."""
     flips: dict[Key, ResampledNumber] = field(default_factory=dict)
     lighter: dict[Key, ResampledNumber] = field(default_factory=dict)
+    words_shown: dict[Key, ResampledNumber] = field(default_factory=dict)
+    """Shares of edits that are taken for their own word; only of a study with refined prompts."""
     originals: dict[int, ResampledNumber] = field(default_factory=dict)
     after: dict[Key, ResampledNumber] = field(default_factory=dict)
     faces: dict[Key | int, NDArray[np.uint8]] = field(default_factory=dict)

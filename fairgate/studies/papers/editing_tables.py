@@ -15,6 +15,7 @@ from fairgate.ground.text import slug
 from fairgate.records import Estimate, StudyCell, StudyFigure, StudyPicture, StudyTable
 from fairgate.studies.papers.contract import ResampledNumber, mean_of, series_of
 from fairgate.studies.papers.edited_faces import SHOWN, FoundEdits
+from fairgate.studies.papers.refined_prompts import NOTE, effect
 
 
 def _keys(edits: FoundEdits) -> Iterator[tuple[str, int, str]]:
@@ -92,6 +93,31 @@ def means_table(edits: FoundEdits) -> StudyTable:
         rows=rows,
         note="Every crossed group counts alike, whatever its size.",
     )
+
+
+def refined_tables(plain: FoundEdits, refined: FoundEdits) -> Iterator[StudyTable]:
+    """Of every attribute's group, and of all: numbers with the plain prompt, with the refined one, and the effect."""
+    chosen = plain.chosen
+    groups = [(name, codes) for of in chosen.by_attribute.values() for name, codes in of.items()]
+    groups.append(("all", list(range(len(chosen.names)))))
+    for name, what, both in (
+        ("flips", "Flips", (plain.flips, refined.flips)),
+        ("word", "Edits that the reader takes for their word", (plain.words_shown, refined.words_shown)),
+        *((("skin", "Change of ITA, degrees", (plain.lighter, refined.lighter)),) if plain.aligned else ()),
+    ):
+        rows: list[list[StudyCell]] = []
+        for (group, codes), kind, strength in product(groups, plain.words, plain.strengths):
+            keys, images = [(kind, strength, code) for code in codes], sum(plain.originals[code].n for code in codes)
+            means = [replace(mean_of([numbers[key] for key in keys]), n=images) for numbers in both]
+            rows.append([group, kind, f"{strength:g}", *effect(*means)])
+        yield StudyTable(
+            name=f"refined-{name}",
+            title=f"{what}, by the plain and by the refined prompt",
+            source="the paper's future work",
+            columns=["group", "words", "strength", "plain", "refined", "effect"],
+            rows=rows,
+            note=f"{NOTE} An edit that shows its word less often changes less. Every crossed group counts alike.",
+        )
 
 
 def words_table(edits: FoundEdits) -> StudyTable:

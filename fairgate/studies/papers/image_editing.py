@@ -3,7 +3,7 @@ group, class of words and strength."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -31,6 +31,7 @@ from fairgate.studies.papers.contract import (
     register,
     required_template,
 )
+from fairgate.studies.papers.refined_prompts import REFINED, parts_of, require_another_text, required_refined
 
 
 def _classes(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -87,6 +88,7 @@ class ImageEditingStudy(Study):
         "A color photograph of {a_word}, headshot, high-quality.",
         description="Prompt of an edit, with {word} or {a_word} in it.",
     )
+    refined: str | None = Field(None, description=REFINED)
     strength: tuple[float, ...] = Field((0.6, 0.8, 1.0), description="Edit strength; repeat. Default: 0.6, 0.8, 1.0.")
     images: int = Field(25, ge=2, description="Images of every group.")
     steps: int = Field(50, ge=1, description="Steps of the whole schedule.")
@@ -122,6 +124,8 @@ class ImageEditingStudy(Study):
         if not words or len(set(words)) < len(words):
             raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
         required_template(self.template, "word")
+        if self.refined is not None:
+            required_refined(self.refined, release)
         return self.model_copy(update={"label": labels})
 
     def _run(self, place: StudyPlace, release: Dataset) -> StudyContents:
@@ -129,8 +133,17 @@ class ImageEditingStudy(Study):
         model: EditingModel = place.opened(self.model, self.model, chosen, "edit")
         prompts = {word: self._prompt(word) for several in self.words.values() for word in several}
         require_told_apart(model, "words", prompts, f"--model {self.model}")
-        reader = self._reader(place, chosen)
-        edits = self._measured(place, model, chosen)
+        reader = self._reader(place, chosen, prompts)
+        before = self._seen(place, chosen)
+
+        def edited(word: str, how: Editing) -> edited_faces.SeenPictures:
+            return self._seen(place, model.edit(prompts[word], how))
+
+        edits = self._measured(edited, before, chosen)
+        refined = []
+        if self.refined is not None:
+            parts = self._refined_parts(place, self.refined, chosen)
+            refined.append(self._measured(partial(self._seen_refined, place, parts), before, chosen))
         notes = [
             "Intervals are 95% percentile bootstraps of the original images, each with its edits; n counts images. "
             "Where every resample gives the same number there is no interval.",
@@ -155,6 +168,7 @@ class ImageEditingStudy(Study):
                 editing_tables.main_table(edits),
                 editing_tables.means_table(edits),
                 editing_tables.words_table(edits),
+                *(each for other in refined for each in editing_tables.refined_tables(edits, other)),
                 editing_tables.originals_table(edits),
                 editing_tables.edited_table(edits),
                 editing_tables.image_table(edits),
@@ -179,6 +193,7 @@ class ImageEditingStudy(Study):
     def _recorded(self, chosen: ChosenImages) -> dict[str, str | int | float | list[str]]:
         return {
             "template": self.template,
+            **({"refined": self.refined} if self.refined is not None else {}),
             **{f"words, {name}": list(several) for name, several in self.words.items()},
             "strengths": [f"{strength:g}" for strength in self.strength],
             **({"over": list(self.over)} if self.over else {}),
@@ -202,7 +217,7 @@ class ImageEditingStudy(Study):
         reader = place.opened(self.reader, self.reader, source, "log_probabilities", option="--reader")
         return cast(LabelModel, reader)
 
-    def _reader(self, place: StudyPlace, chosen: ChosenImages) -> LabelModel:
+    def _reader(self, place: StudyPlace, chosen: ChosenImages, words: Mapping[str, str]) -> LabelModel:
         """The model that perceives, checked. Raises ModelError."""
         reader = self._opened_reader(place, chosen)
         if self.reader_fingerprint not in (None, reader.fingerprint):
@@ -214,12 +229,34 @@ class ImageEditingStudy(Study):
             )
         texts = {f"{group}={text}": text for group, text in self.label.items()}
         require_told_apart(reader, "labels", texts, f"--reader {self.reader}")
+        if self.refined is not None:
+            require_told_apart(reader, "words", words, f"--reader {self.reader}")
         return reader
 
-    def _measured(self, place: StudyPlace, model: EditingModel, chosen: ChosenImages) -> edited_faces.FoundEdits:
+    def _refined_parts(self, place: StudyPlace, template: str, chosen: ChosenImages) -> list[_RefinedPart]:
+        """The images that have the same refined prompt, with a model of their own. Raises ModelError."""
+        parts, word = list[_RefinedPart](), next(word for several in self.words.values() for word in several)
+        for text, places, images in parts_of(template, chosen):
+            model: EditingModel = place.opened(self.model, self.model, images, "edit")
+            require_another_text(model, self.template, text, word, f"--model {self.model}")
+            parts.append((text, places, model))
+        return parts
+
+    def _seen_refined(
+        self, place: StudyPlace, parts: Sequence[_RefinedPart], word: str, how: Editing
+    ) -> edited_faces.SeenPictures:
+        """What is seen in the edits of all images, each by its refined prompt."""
+        seen = [self._seen(place, model.edit(filled(text, "word", word), how)) for text, _, model in parts]
+        return edited_faces.joined(seen, [places for _, places, _ in parts])
+
+    def _measured(
+        self,
+        edited: Callable[[str, Editing], edited_faces.SeenPictures],
+        before: edited_faces.SeenPictures,
+        chosen: ChosenImages,
+    ) -> edited_faces.FoundEdits:
+        """What edits by every word at every strength change; resamples are the same for all prompts."""
         weights = edited_faces.weights_of(len(chosen), self.draws, self.seed, "all")
-        cut = self._cut()
-        before = self._seen(place, chosen, cut)
         done = self.label, self.attribute, self.words, self.strength, self.measures_averages
         edits = edited_faces.FoundEdits(*done, weights, chosen, before)
         rows = [np.flatnonzero(chosen.groups == code) for code in range(len(chosen.names))]
@@ -233,11 +270,17 @@ class ImageEditingStudy(Study):
             )
         for (kind, words), strength in product(self.words.items(), self.strength):
             how = Editing(strength, self.seed, self.steps, self.guidance)
-            seen = [self._seen(place, model.edit(self._prompt(word), how), cut) for word in words]
+            seen = [edited(word, how) for word in words]
             for code, own in enumerate(rows):
                 key = (kind, strength, code)
                 flipped = np.mean([pictures.perceived[own] != before.perceived[own] for pictures in seen], axis=0)
                 edits.flips[key] = ResampledNumber(float(flipped.mean()), drawn[code] @ flipped / len(own), len(own))
+                if self.refined is not None:
+                    shown = [pictures.word[own] == word for pictures, word in zip(seen, words, strict=True)]
+                    right = np.mean(shown, axis=0)
+                    edits.words_shown[key] = ResampledNumber(
+                        float(right.mean()), drawn[code] @ right / len(own), len(own)
+                    )
                 every = np.concatenate([pictures.faces[own] for pictures in seen])
                 found = np.concatenate([pictures.with_face[own] for pictures in seen])
                 edits.after[key], edits.faces[key] = self._angles(
@@ -249,12 +292,18 @@ class ImageEditingStudy(Study):
                 edits.edits[word, strength] = replace(pictures, faces=pictures.faces[:0], shown=shown)
         return edits
 
-    def _seen(self, place: StudyPlace, source: ImageSource, cut: edited_faces.Cut) -> edited_faces.SeenPictures:
+    def _seen(self, place: StudyPlace, source: ImageSource) -> edited_faces.SeenPictures:
         longest = None if self.measures_averages else edited_faces.FACE
-        angles, faces, with_face, blobs = edited_faces.faces_of(source, cut, self.skin, longest)
-        log_p = self._opened_reader(place, source).log_probabilities(list(self.label.values()))
+        angles, faces, with_face, blobs = edited_faces.faces_of(source, self._cut(), self.skin, longest)
+        reader = self._opened_reader(place, source)
+        log_p = reader.log_probabilities(list(self.label.values()))
         perceived = np.array(list(self.label), dtype=object)[log_p.argmax(axis=1)]
-        return edited_faces.SeenPictures(perceived, angles, faces, with_face, blobs)
+        words = [word for several in self.words.values() for word in several]
+        word = np.full(len(source), "", dtype=object)
+        if self.refined is not None:
+            taken = reader.log_probabilities([self._prompt(word) for word in words]).argmax(axis=1)
+            word = np.array(words, dtype=object)[taken]
+        return edited_faces.SeenPictures(perceived, angles, faces, with_face, blobs, word)
 
     def _angles(
         self, faces: NDArray[Any], with_face: NDArray[np.bool_], weights: Floats, images: int
@@ -275,6 +324,10 @@ class ImageEditingStudy(Study):
             ]
         )
         return ResampledNumber(edited_faces.angle(face, self.skin), drawn, images), face
+
+
+_RefinedPart = tuple[str, NDArray[np.int64], EditingModel]
+"""A template, the places of the images that it is of, and a model on them."""
 
 
 def _counts(chosen: ChosenImages) -> dict[str, int]:

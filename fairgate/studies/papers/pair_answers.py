@@ -1,5 +1,5 @@
 """What a model answers about pairs of words: for which word of each pair a picture is taken, and whether its group is
-perceived; also with a part of the samples of a diffusion classifier."""
+perceived; also with a part of the samples of a diffusion classifier. And what that is by group."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from fairgate.formulas.metrics import pair_choices
 from fairgate.ground.errors import ModelError
+from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import LabelModel
 from fairgate.probes import PairModel
+from fairgate.studies.papers.chosen_images import ChosenImages
+from fairgate.studies.papers.contract import ResampledNumber, mean_of
 
 
 @runtime_checkable
@@ -72,3 +75,34 @@ class PairPrompts:
     def _right(self, errors: Floats, shown: NDArray[Any]) -> Floats:
         perceived = np.array(list(self.labels), dtype=object)[errors.argmin(axis=1)]
         return np.asarray(perceived == shown, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class PairGroups:
+    """Images of a release by group, and resamples of its sets: `weights` (draws, images)."""
+
+    chosen: ChosenImages
+    weights: Floats
+
+    @classmethod
+    def of(cls, chosen: ChosenImages, draws: int, seed: int) -> PairGroups:
+        """With so many resamples."""
+        set_ids, sets = np.unique(chosen.index.set_id, return_inverse=True)
+        rng = stream(seed, "pairs study")
+        counts = rng.multinomial(len(set_ids), np.full(len(set_ids), 1 / len(set_ids)), size=draws)
+        return cls(chosen, counts[:, sets].astype(np.float64))
+
+    def numbers(self, values: Floats, attribute: str) -> dict[str, ResampledNumber]:
+        """Means of the crossed groups that have images, and of one attribute's groups: each the mean of its crossed
+        groups, every one alike, however many images it has."""
+        crossed = [self._mean(values, code) for code in range(len(self.chosen.names))]
+        by_group = dict(zip(self.chosen.names, crossed, strict=True))
+        for group, codes in self.chosen.by_attribute[attribute].items():
+            by_group[group] = mean_of([crossed[code] for code in codes])
+        return by_group
+
+    def _mean(self, values: Floats, code: int) -> ResampledNumber:
+        own = self.chosen.groups == code
+        drawn = self.weights[:, own]
+        with np.errstate(invalid="ignore"):
+            return ResampledNumber(float(values[own].mean()), drawn @ values[own] / drawn.sum(axis=1), int(own.sum()))

@@ -110,6 +110,30 @@ def test_three_groups_are_compared_pair_by_pair(toy: Toy) -> None:
     assert {cell["value"] for cell in table(record, "accuracy").values()} == {1.0}
 
 
+def test_refined_prompts_move_s_by_the_difference_of_both_with_its_interval(
+    toy_of_pairs: tuple[Toy, np.ndarray],
+) -> None:
+    toy, scores = toy_of_pairs
+    words = [f"a portrait of any {word}" for word in WORDS[:4]]
+    refined = np.random.default_rng(1).normal(size=(len(scores), len(words)))
+    head, *lines = (toy.root / "pairs.csv").read_text(encoding="utf-8").splitlines()
+    wider = [f"{line},{','.join(map(str, row))}" for line, row in zip(lines, refined, strict=True)]
+    (toy.root / "pairs.csv").write_text("\n".join([f"{head},{','.join(words)}", *wider]), encoding="utf-8")
+    record, _ = study(toy, "--refined", "a portrait of any {word}")
+    (found,) = (each for each in record["tables"] if each["name"] == "refined")
+    rows = {row[1]: row[2:] for row in found["rows"]}
+    of = {}
+    for gender in ("male", "female"):
+        own = np.array([shown == gender for *_, shown in members(40)])
+        both = (scores[own], refined[own])
+        plain, other = of[gender] = [float(pair_choices(-each[:, :2], -each[:, 2:4]).mean()) for each in both]
+        assert [cell["value"] for cell in rows[gender]] == pytest.approx([plain, other, other - plain])
+    apart = [of["male"][at] - of["female"][at] for at in (0, 1)]
+    effect = rows["male less female"][2]
+    assert effect["value"] == pytest.approx(apart[1] - apart[0])
+    assert effect["lo"] < effect["value"] < effect["hi"] < 0
+
+
 @pytest.fixture
 def photographs(toy_of_pairs: tuple[Toy, np.ndarray]) -> tuple[Toy, np.ndarray]:
     """Release `photographs` and the rows that it has: Male and Female, a quarter of the dark men, nobody who is tan."""

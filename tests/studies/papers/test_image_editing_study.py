@@ -129,6 +129,44 @@ def test_pictures_that_are_not_aligned_have_no_average_face_and_the_table_says_w
     assert not [figure for figure in record["figures"] if figure["name"].startswith("skin")]
 
 
+def test_what_a_refined_prompt_changes_is_a_row_with_its_interval_by_group(painted: Toy) -> None:
+    template = "a photo of {a_word} irrespective of gender"
+    record = study(painted, "planted", "--strength", "0.8", "--refined", template)
+    rows = {(row[0], row[1]): row[3:] for row in table(record, "refined-flips")}
+    assert [group for group, words in rows if words == "high"] == ["light", "dark", "male", "female", "all"]
+    plain, refined, effect = rows["female", "high"]
+    assert (plain["value"], refined["value"]) == pytest.approx((0.95, 0.475), abs=0.12)
+    assert effect["value"] == pytest.approx(refined["value"] - plain["value"])
+    assert effect["lo"] < -0.475 < effect["hi"] < 0
+    assert effect["n"] == 50
+    for row in table(record, "refined-word"):
+        assert [cell["value"] for cell in row[3:]] == [1.0, 1.0, 0.0]
+    assert record["settings"]["refined"] == template
+    flips = [row[2]["value"] for row in table(record, "changes") if row[0].endswith("female") and row[1] == "high"]
+    assert plain["value"] == pytest.approx(np.mean(flips))
+
+
+def test_a_refined_prompt_may_name_who_is_perceived_in_each_image(painted: Toy) -> None:
+    record = study(painted, "planted", "--aligned", "--strength", "0.8", "--refined", "a photo of a {gender} {word}")
+    assert len(table(record, "refined-skin")) == 10
+    rows = {(row[0], row[1]): row[3:] for row in table(record, "refined-flips")}
+    assert {cells[1]["value"] for cells in rows.values()} == {0.0}
+    assert rows["female", "high"][2]["value"] < -0.8
+
+
+@pytest.mark.parametrize(
+    ("refined", "problem"),
+    [
+        ("a photo of {a_word} or {age}", "unknown placeholder"),
+        ("a photo of a {gender} person", "never uses"),
+        ("a photo of {a_word}", "reads the prompts 'plain' and 'refined' as the same text"),
+    ],
+)
+def test_refined_prompts_that_refine_nothing_are_refused(painted: Toy, refined: str, problem: str) -> None:
+    with pytest.raises(AssertionError, match=problem):
+        study(painted, "plain", "--strength", "1", "--refined", refined)
+
+
 def test_means_of_the_published_changes_are_the_means_of_section_4_2_1() -> None:
     tables = json.loads((GOLDEN_FOLDER / "paper_tables.json").read_text())["saravanan_delta_published"]
     means: dict[str, dict[tuple[str, str], list[float]]] = {}
