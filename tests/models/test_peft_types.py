@@ -28,7 +28,6 @@ TYPES: dict[str, dict[str, Any]] = {
     "OFT": {"r": 0, "oft_block_size": 4},
     "IA3": {"target_modules": ["q_proj", "fc1"], "feedforward_modules": ["fc1"]},
     "ADALORA": {"init_r": 4, "target_r": 2, "total_step": 10},
-    "BOFT": {"boft_block_size": 4},
     "C3A": {"block_size": 4},
     "DELORA": {"r": 4},
     "FOURIERFT": {"n_frequency": 20, "random_loc_seed": 99},
@@ -104,6 +103,7 @@ def edit(folder: Path, **changes: Any) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "prompts": ({"peft_type": "PROMPT_TUNING"}, "of type 'PROMPT_TUNING', which fairgate does not merge"),
+    "code that peft would compile": ({"peft_type": "BOFT"}, "of type 'BOFT', which fairgate does not merge"),
     "adapters by their paths": ({"peft_type": "XLORA"}, "of type 'XLORA', which fairgate does not merge"),
     "a type of its own": ({"peft_type": ["LOHA"]}, "which fairgate does not merge"),
     "a class of its own": ({"auto_mapping": {"parent_library": "evil.code"}}, "class of its own code"),

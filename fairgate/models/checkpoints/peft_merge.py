@@ -18,11 +18,11 @@ from fairgate.models.checkpoints.lora_config import MERGE, NOTES, Pattern, requi
 
 MERGED = frozenset(
     {
-        *("ADALORA", "BOFT", "C3A", "DELORA", "FOURIERFT", "HRA", "IA3", "LN_TUNING", "LOHA", "LOKR", "MISS", "OFT"),
+        *("ADALORA", "C3A", "DELORA", "FOURIERFT", "HRA", "IA3", "LN_TUNING", "LOHA", "LOKR", "MISS", "OFT"),
         *("RANDLORA", "SHIRA", "VBLORA", "VERA"),
     }
 )
-"""Types whose settings name no file and no model, and whose layers peft merges."""
+"""Types whose settings name no file and no model, and whose layers peft merges. Not BOFT: peft compiles code for it."""
 _NEAR = 1e-4
 """How far a merged layer may be from the one that is not, relative to its largest output: products of float32."""
 _OF_TRAINING = ("task_type", "auto_mapping")
