@@ -19,9 +19,9 @@ from scipy.stats import beta
 from fairgate.data import open_dataset
 from fairgate.formulas.statistics import paired_test
 from fairgate.ground.randomness import stream
-from fairgate.models import Editing, EditingModel, EmbeddingCache, LabelModel, open_scorer
+from fairgate.models import Editing, EditingModel, EmbeddingCache, ImageSource, LabelModel, open_scorer
 from fairgate.probes.image_editing import Pictures
-from fairgate.studies.papers.edited_faces import choose
+from fairgate.studies.papers.chosen_images import choose
 
 LABELS = ["a photo of a male person", "a photo of a female person"]
 READER = "open_clip:local-dir:build/portraits/checkpoints/base"
@@ -40,15 +40,19 @@ def main() -> None:
     cache = None if options.cache is None else EmbeddingCache(options.cache)
     uri = "diffusion:build/portraits/classifiers/base"
     model = cast(EditingModel, open_scorer(uri, chosen, device="cpu", cache=cache))
-    before = cast(LabelModel, model.beside(READER, chosen)).log_probabilities(LABELS).argmax(axis=1)
-    plain = Pictures(chosen, "hue", (0.36, 0.28, 0.64, 0.6)).angles()
+
+    def read(pictures: ImageSource) -> np.ndarray:
+        reader = cast(LabelModel, open_scorer(READER, pictures, device="cpu", cache=cache))
+        return reader.log_probabilities(LABELS).argmax(axis=1)
+
+    before = read(chosen)
+    plain = Pictures(chosen, "hue", (0.36, 0.28, 0.64, 0.6)).skins()[0]
     flips, lighter = [], []
     for seed in range(options.seeds):
         edits = Pictures(model.edit("a portrait of a doctor", Editing(0.8, seed, options.steps)), "hue",
                          (0.36, 0.28, 0.64, 0.6))  # fmt: skip
-        found = cast(LabelModel, model.beside(READER, edits)).log_probabilities(LABELS).argmax(axis=1)
-        flips.append(found != before)
-        lighter.append(edits.angles() - plain)
+        flips.append(read(edits) != before)
+        lighter.append(edits.skins()[0] - plain)
     sets = np.unique(chosen.index.set_id, return_inverse=True)[1]
     for what, numbers in (("flip_rate", np.array(flips, float)), ("lightening", np.array(lighter))):
         for groups, codes in (("4 skin tones", chosen.groups // 2), ("8 crossed groups", chosen.groups)):
