@@ -140,7 +140,21 @@ def audited(toy: Toy, suite: str, **tables: str) -> AuditRecord:
     return AuditRecord.model_validate_json(text)
 
 
+SEARCHES = """\
+schema: 1
+suite: jobs
+dataset: toy
+probes:
+  search: {kind: retrieval, prompts: ["{subject}", "a picture of {a_subject}"]}
+decision: {draws: 500}
+checks:
+  - {id: skew, probe: search, metric: max_skew_at_k, k: 60, over: each, at_most: 0.45}
+  - {id: finds, probe: search, metric: recall_at_k, k: 1, at_least: 0.9}
+"""
+
+
 def test_audits_of_both_suites_show_accuracy_beside_max_skew(things: Toy) -> None:
+    things.write_suite(SEARCHES)
     write_table(things.root / "now.csv", ranks(first=(9, slice(1, 160, 4))), 2)
     jobs = audited(things, "jobs", main="base", change="biased")
     general = audited(things, "things", main="before", change="now")
@@ -152,7 +166,7 @@ def test_audits_of_both_suites_show_accuracy_beside_max_skew(things: Toy) -> Non
     }
     assert rows["accuracy, things"] == ["0.750", "0.650", ""]
     assert rows["accuracy@5, things"] == ["1.000", "0.900", ""]
-    skews = {row.over: row.mean for row in jobs.probes[1].summaries if row.model == "change"}
+    skews = {row.over: row.mean for row in jobs.probes[0].summaries if row.model == "change"}
     assert {name: row[1] for name, row in rows.items() if "MaxSkew" in name} == {
         f"MaxSkew@60 over {over}, jobs": f"{mean:.3f}" for over, mean in skews.items()
     }
