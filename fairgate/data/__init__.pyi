@@ -64,4 +64,8 @@ from .rows import skeleton as skeleton
 from .subset import rows_of_groups as rows_of_groups
 from .subset import write_subset as write_subset
 from .tar_rows import TarHeader as TarHeader
+from .text_column import TextColumn as TextColumn
+from .text_column import TextRows as TextRows
+from .text_column import arrow_texts as arrow_texts
+from .text_column import code_type as code_type
 from .verify import Problem as Problem

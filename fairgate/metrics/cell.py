@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data import TextRows
 from fairgate.formulas.statistics import MOST, Entries
 from fairgate.ground.errors import MetricError
 from fairgate.probes import Rows, text_codes
@@ -50,7 +51,7 @@ class SetGroups:
         if n_sets == len(set_code) and len(codes) == 1:  # images that form no sets, in a group each
             column = np.empty(n_sets, dtype=np.int64)
             column[set_code] = codes[0]
-            return cls(np.arange(n_sets), column, np.broadcast_to(1.0, n_sets), set_code, (n_sets, groups))
+            return cls(_all_sets(n_sets), column, np.broadcast_to(1.0, n_sets), set_code, (n_sets, groups))
         flat = np.concatenate([set_code * groups + code + at for code, at in zip(codes, starts, strict=False)])
         if n_sets * groups <= 8 * len(flat):  # a table is nearly full
             counts = np.bincount(flat, minlength=n_sets * groups)
@@ -68,6 +69,12 @@ class SetGroups:
         return Entries(sums, self.row, self.column, self.shape, self.weight)
 
 
+@lru_cache(maxsize=1)
+def _all_sets(n_sets: int) -> NDArray[np.int64]:
+    """0..sets-1: one array for all groupings."""
+    return np.arange(n_sets)
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """The images that one check is about, on one subject or on all.
@@ -78,8 +85,8 @@ class Cell:
 
     rows: NDArray[np.int64]
     set_code: NDArray[np.int64]
-    set_ids: NDArray[Any]
-    subject: NDArray[Any]
+    set_ids: TextRows
+    subject: TextRows
     group_codes: tuple[NDArray[np.int64], ...]
     groups: tuple[tuple[str, ...], ...]
     _made: list[tuple[str, NDArray[Any], NDArray[Any]]] = field(default_factory=list, repr=False, compare=False)
@@ -181,7 +188,7 @@ class Cells:
 
     index: GroupedRows
     _known: dict[tuple[str | None, tuple[Crossing, ...]], Cell] = field(default_factory=dict)
-    _sets: dict[str | None, tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]] = field(default_factory=dict)
+    _sets: dict[str | None, tuple[NDArray[np.int64], TextRows, NDArray[np.int64]]] = field(default_factory=dict)
     _made: dict[str | None, list[tuple[str, NDArray[Any], NDArray[Any]]]] = field(default_factory=dict)
     _codes: dict[Crossing, tuple[NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
 
@@ -202,12 +209,12 @@ class Cells:
             )
         return self._known[key]
 
-    def _sets_of(self, subject: str | None) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+    def _sets_of(self, subject: str | None) -> tuple[NDArray[np.int64], TextRows, NDArray[np.int64]]:
         if subject not in self._sets:
             index = self.index
             everything = np.arange(len(index.subject), dtype=np.int64)
             rows = everything if subject is None else np.flatnonzero(index.subject == subject)
-            self._sets[subject] = rows, *text_codes(index.set_id[rows])
+            self._sets[subject] = rows, *text_codes(index.set_id if subject is None else index.set_id[rows])
         return self._sets[subject]
 
     def _codes_of(self, crossing: Crossing) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -43,7 +43,7 @@ def shares(cell: Cell, right: Floats) -> Measure:
     def wrong() -> Floats:
         return np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
 
-    return measure_means(cell, right, cell.once("wrong", right, wrong), "min")
+    return measure_means(cell, right, wrong, "min")
 
 
 right_spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True, averaged=True)
@@ -137,7 +137,7 @@ class SetFairness(Metric):
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """The median's interval, which is exact; the bootstrap's percentiles fall short."""
-        median = median_interval(now.badness, alpha=alpha)
+        median = median_interval(now.set_badness, alpha=alpha)
         if not isinstance(median, Unavailable):
             median = replace(median, estimate=1 - median.estimate, lo=1 - median.hi, hi=1 - median.lo)
         how = f"{1 - alpha:.0%} order statistics of the spreads inside sets"

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import is_text, texts
+from fairgate.data import TextColumn, is_text, texts
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.number_format import share_words
 from fairgate.models.contract import (
@@ -71,7 +71,7 @@ class PrecomputedAnswers(Precomputed):
     capabilities: ClassVar[frozenset[Capability]] = AnswerTables.capabilities
 
     path: Path
-    keys: list[str]
+    keys: TextColumn
     prompted: bool
     answers: Mapping[tuple[int, str], str] = field(repr=False)
     repeats: Floats = field(repr=False, compare=False)
@@ -127,10 +127,10 @@ def read_answers(uri: str, path: Path, index: ImageIndex, columns: Mapping[str, 
             remedy = "add the column `answer`, a text (in JSON also a list of one), or append `?answer=COLUMN`; found: "
             remedy += quoted(arrow.column_names)
             raise ScoresError("no column holds the answers.", remedy=remedy)
-        place = places_of_images(keys, found, keyed_by, whole=False)
+        places = places_of_images(keys, found, keyed_by, whole=False)
         prompted = "prompt" in arrow.column_names and not of_its_own
         prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
-        rows = list(zip([place[name] for name in found], prompts, strict=True))
+        rows = list(zip(places.tolist(), prompts, strict=True))
         given = list(zip(rows, _words(arrow, "answer"), strict=True))
         distinct = list(dict.fromkeys(given))
         if twice := [row for row, count in Counter(row for row, _ in distinct).items() if count > 1]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data import TextRows
 from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.ground.plugins import Registry
 
@@ -23,14 +24,14 @@ Progress = Callable[[int, int], None]
 
 
 class ImageIndex(Protocol):
-    """Names of the images, one entry a row: string arrays of shape (images,)."""
+    """Names of the images, one entry a row: string arrays of shape (images,), or columns that read as they do."""
 
     @property
-    def set_id(self) -> NDArray[Any]: ...
+    def set_id(self) -> TextRows: ...
     @property
-    def member(self) -> NDArray[Any]: ...
+    def member(self) -> TextRows: ...
     @property
-    def path(self) -> NDArray[Any]: ...
+    def path(self) -> TextRows: ...
 
 
 class ImageSource(Protocol):
@@ -169,7 +170,7 @@ class Predicted:
     """What a model takes every image for: `labels` (images,) text, empty where it gives none, and where it says how
     sure it is, `confidence` (images,) from 0 to 1."""
 
-    labels: NDArray[Any]
+    labels: TextRows
     confidence: Floats | None = None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import is_text, numbers, texts
+from fairgate.data import TextColumn, is_text, numbers
 from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful
 from fairgate.ground.number_format import share_words
 from fairgate.models.contract import Floats, ImageIndex, Rows
@@ -22,7 +22,6 @@ from fairgate.models.table_files import (
     LONGEST_NAME,
     PATH_COLUMNS,
     ROWS_PER_IMAGE,
-    doubled_names,
     is_number,
     odd_column,
     opened_table,
@@ -40,7 +39,7 @@ class ScoreTable:
 
     path: Path
     prompts: tuple[str, ...]
-    keys: NDArray[np.object_]  # (images,) name of each image, in the dataset's order
+    keys: TextColumn  # (images,) name of each image, in the dataset's order
     rows: Rows  # (images,) the table's row for each image, -1 where it has none
     _arrow: Any = field(repr=False)
     repeats: Floats = field(default_factory=lambda: np.empty(0), repr=False)  # (images,) further rows, the same again
@@ -67,7 +66,7 @@ class ScoreTable:
         """The columns that hold numbers."""
         return tuple(name for name in self.prompts if is_number(self._arrow.column(name).type))
 
-    def labels(self, attribute: str, absent: str | None = None) -> NDArray[np.object_]:
+    def labels(self, attribute: str, absent: str | None = None) -> TextColumn:
         """A column of text, or of whole numbers (such as seeds) as text, (images,), empty where a cell is, and `absent`
         where an image has no row. Raises ScoresError: unknown, other numbers, giants; without `absent`, no row."""
         import pyarrow as pa
@@ -85,8 +84,12 @@ class ScoreTable:
                 where=str(self.path),
                 remedy="write the label's name in every row, as the dataset names it",
             )
-        found = np.where(self.rows < 0, absent or "", texts(column)[self.rows])
-        if odd := first_harmful(set(found.tolist())):
+        labels = TextColumn.of_arrow(column)
+        lacking = self.rows < 0
+        found = TextColumn.of(
+            np.where(lacking, absent or "", labels[self.rows]) if lacking.any() else labels.take(self.rows)
+        )
+        if odd := first_harmful(found.distinct()):
             raise ScoresError(
                 f"column '{attribute}' holds a label with control characters, or a very long one: '{odd}'.",
                 where=str(self.path),
@@ -109,7 +112,7 @@ class ScoreTable:
 
     def _require_whole(self) -> None:
         if lost := self.keys[self.rows < 0].tolist():
-            raise _lacking(lost, "its names", self.keys.tolist(), str(self.path))
+            raise _lacking(lost, "its names", self.keys, str(self.path))
 
     def _require(self, good: NDArray[np.bool_], fault: str, remedy: str) -> None:
         bad = np.flatnonzero(~good)
@@ -162,12 +165,12 @@ def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
         if "text" not in arrow.column_names:
             raise ScoresError("no column holds the texts.", remedy="add the column `text`")
         found = _texts(arrow.column("text"), "text")
-        if doubled := doubled_names(found):
+        if doubled := found.repeated():
             raise ScoresError(
                 f"texts are more than once in the table: {quoted(doubled)}.", remedy="keep one row a text"
             )
         columns = tuple(name for name in arrow.column_names if name != "text")
-        return found, ScoreTable(path, columns, np.array(found, dtype=object), np.arange(len(found)), arrow)
+        return found.tolist(), ScoreTable(path, columns, found, np.arange(len(found)), arrow)
 
 
 def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, list[str], Rows]:
@@ -181,27 +184,27 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
         if absent := [name for name in ("label", "score") if name not in names]:
             raise ScoresError(f"no column is called '{absent[0]}'.", remedy="write a row a box, with its label, score")
         keys, found, keyed_by = named_images(arrow, index)
-        place = places_of_images(keys, found, keyed_by)
+        places = places_of_images(keys, found, keyed_by)
         columns = tuple(name for name in names if name not in (*keyed_by, "label"))
         given = {name: np.array(arrow.column(name).is_valid().to_pylist(), dtype=bool) for name in columns}
-        named, boxes = np.array(found, dtype=object), np.flatnonzero(given["score"])
+        boxes = np.flatnonzero(given["score"])
         if (odd := np.flatnonzero(~given["score"] & np.any(list(given.values()), axis=0))).size:
-            problem = f"{odd.size} boxes have no score, such as those of {quoted(named[odd])}."
+            problem = f"{odd.size} boxes have no score, such as those of {quoted(found[odd])}."
             raise ScoresError(problem, remedy="leave the whole row empty where nothing was found, but for the image")
-        labels, named = _texts(arrow.column("label"), "label"), named[boxes]
-        rows = np.array([place[name] for name in named], dtype=np.int64)
-        return ScoreTable(path, columns, named, boxes, arrow), [labels[box] for box in boxes.tolist()], rows
+        labels = _texts(arrow.column("label"), "label")
+        return ScoreTable(path, columns, found.take(boxes), boxes, arrow), labels[boxes].tolist(), places[boxes]
 
 
 def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool, whole: bool) -> ScoreTable:
     keys, found, keyed_by = named_images(arrow, index)
-    prompts, again = tuple(name for name in arrow.column_names if name not in keyed_by), Counter[str]()
-    if not once and (doubled := set(doubled_names(found))):
-        distinct, again = _distinct(arrow, found, doubled)
-        arrow, found = arrow.take(distinct), [found[row] for row in distinct]
-    repeats = np.array([again[key] for key in keys], dtype=np.float64) if again else np.zeros(len(keys))
+    repeats = np.broadcast_to(0.0, len(keys))
+    if not once and (doubled := set(found.repeated())):
+        distinct, again = _distinct(arrow, found.tolist(), doubled)
+        arrow, found = arrow.take(distinct), found.take(np.array(distinct))
+        repeats = np.array([again[key] for key in keys.tolist()], dtype=np.float64)
     rows = _rows_of(keys, found, keyed_by, whole)
-    return ScoreTable(path, prompts, np.array(keys, dtype=object), rows, arrow, repeats)
+    arrow = arrow.select([name for name in arrow.column_names if name not in keyed_by])
+    return ScoreTable(path, tuple(arrow.column_names), keys, rows, arrow, repeats)
 
 
 def _distinct(arrow: Any, found: list[str], doubled: set[str]) -> tuple[list[int], Counter[str]]:
@@ -219,7 +222,7 @@ def _distinct(arrow: Any, found: list[str], doubled: set[str]) -> tuple[list[int
     return rows, again
 
 
-def named_images(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], list[str]]:
+def named_images(arrow: Any, index: ImageIndex) -> tuple[TextColumn, TextColumn, list[str]]:
     """Names of the dataset's images, those of the table's rows, and the columns that they are of."""
     names: list[str] = arrow.column_names
     by_path = [name for name in (*PATH_COLUMNS, ID) if name in names]
@@ -234,19 +237,20 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], l
             f"{quoted(names)}",
         )
     cells = [_texts(arrow.column(name), name) for name in keyed_by]
-    if len(cells) == 1 and (nameless := cells[0].count("")):
-        problem = f"column '{keyed_by[0]}' names no image in {nameless:,} of {len(cells[0]):,} rows, first in row "
-        problem += f"{1 + cells[0].index(''):,}."
+    if len(cells) == 1 and (nameless := np.flatnonzero(cells[0].lengths() == 0)).size:
+        problem = f"column '{keyed_by[0]}' names no image in {nameless.size:,} of {len(cells[0]):,} rows, first in row "
+        problem += f"{1 + nameless[0]:,}."
         raise ScoresError(problem, remedy="name the image in every row")
     found = _joined(cells)
     if keyed_by == [ID]:
-        return *_by_any_name(found, index), keyed_by
+        names, found_names = _by_any_name(found.tolist(), index)
+        return TextColumn.of(names), TextColumn.of(found_names), keyed_by
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
-    return _joined([column.tolist() for column in wanted]), found, keyed_by
+    return _joined([TextColumn.of(column) for column in wanted]), found, keyed_by
 
 
-def _joined(columns: list[list[str]]) -> list[str]:
-    return columns[0] if len(columns) == 1 else ["/".join(parts) for parts in zip(*columns, strict=True)]
+def _joined(columns: list[TextColumn]) -> TextColumn:
+    return columns[0] if len(columns) == 1 else TextColumn.joined(columns, "/")
 
 
 def _by_any_name(found: list[str], index: ImageIndex) -> tuple[list[str], list[str]]:
@@ -275,34 +279,37 @@ def _known_end(path: str, known: set[str], deepest: int) -> str:
     return next((end for at in range(len(parts)) if (end := "/".join(parts[at:])) in known), path)
 
 
-def _texts(column: Any, name: str) -> list[str]:
-    """A column that names images, each different text decoded once. Raises ScoresError for other kinds and giants."""
+def _texts(column: Any, name: str) -> TextColumn:
+    """A column that names images. Raises ScoresError for other kinds and giants."""
     if is_number(column.type):  # image 17 of a table without leading zeros
-        return ["" if value is None else str(value) for value in column.to_pylist()]
-    found: list[str] = texts(column).tolist()
-    if max(map(len, found), default=0) > LONGEST_NAME:
+        return TextColumn.of(["" if value is None else str(value) for value in column.to_pylist()])
+    found = TextColumn.of_arrow(column)
+    if found.lengths().max(initial=0) > LONGEST_NAME:
         problem = f"column '{name}' names an image with more than {LONGEST_NAME:,} characters."
         raise ScoresError(problem, remedy="name images as the dataset names them")
     return found
 
 
-def places_of_images(keys: list[str], found: list[str], keyed_by: list[str], whole: bool = True) -> dict[str, int]:
-    """The dataset's row of each image, by name, of a table whose rows name `found`. Raises ScoresError for names that
+def places_of_images(keys: TextColumn, found: TextColumn, keyed_by: list[str], whole: bool = True) -> Rows:
+    """The dataset's row of the image of each of the table's rows, which name `found`. Raises ScoresError for names that
     the dataset lacks, and, unless images may have no row, for images without one; and if images share a name."""
     by = " and ".join(f"`{name}`" for name in keyed_by)
-    if doubled := doubled_names(keys):
+    if doubled := keys.repeated():
         problem = f"the table matches by {by}, and images of the dataset share one: {quoted(doubled)}."
         raise ScoresError(problem, remedy="match by `set_id` and `member`")
-    named = set(found)
-    if whole and (absent := sorted(set(keys) - named)):
-        raise _lacking(absent, by, keys)
-    if foreign := sorted(named.difference(keys)):
+    rows = keys.rows_of(found)
+    named = np.zeros(len(keys), dtype=bool)
+    named[rows[rows >= 0]] = True
+    if whole and not named.all():
+        raise _lacking(sorted(keys[~named]), by, keys)
+    if (rows < 0).any():
+        foreign = sorted(found.take(np.flatnonzero(rows < 0)).distinct())
         raise ScoresError(
             f"the table names {share_words(len(foreign), 'image')} that the dataset does not have, by {by}: "
             f"{quoted(foreign)}.",
-            remedy=_NAMED_ALIKE.format(quoted(keys[:1])) + _same_file_names(foreign, keys),
+            remedy=_NAMED_ALIKE.format(quoted(keys[:1])) + _same_file_names(foreign, keys.tolist()),
         )
-    return {key: row for row, key in enumerate(keys)}
+    return rows
 
 
 def _same_file_names(foreign: list[str], keys: list[str]) -> str:
@@ -319,24 +326,22 @@ def _same_file_names(foreign: list[str], keys: list[str]) -> str:
     )
 
 
-def _rows_of(keys: list[str], found: list[str], keyed_by: list[str], whole: bool) -> Rows:
+def _rows_of(keys: TextColumn, found: TextColumn, keyed_by: list[str], whole: bool) -> Rows:
     """Row of the table for each image, -1 where it has none. Raises ScoresError as `places_of_images`, and for an image
     with several rows."""
-    if keys == found and not doubled_names(keys):  # in the order of the dataset
-        return np.arange(len(keys), dtype=np.int64)
     places = places_of_images(keys, found, keyed_by, whole)
-    if doubled := doubled_names(found):
+    if doubled := found.repeated():
         by = " and ".join(f"`{name}`" for name in keyed_by)
         problem = f"images are more than once in the table, by {by}: {quoted(doubled)}."
         raise ScoresError(problem, remedy="keep one row an image")
     rows = np.full(len(keys), -1, dtype=np.int64)
-    rows[[places[name] for name in found]] = np.arange(len(found))
+    rows[places] = np.arange(len(places))
     return rows
 
 
 _NAMED_ALIKE = "write rows of exactly the dataset's images, named as it names them (such as {})"
 
 
-def _lacking(absent: list[str], by: str, keys: list[str], where: str | None = None) -> ScoresError:
+def _lacking(absent: list[str], by: str, keys: TextColumn, where: str | None = None) -> ScoresError:
     problem = f"the table lacks {len(absent)} of the dataset's images, by {by}: {quoted(absent)}."
     return ScoresError(problem, where=where, remedy=_NAMED_ALIKE.format(quoted(keys[:1])))

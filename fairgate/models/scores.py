@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairgate.data import TextColumn
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.ground.number_format import share_words
@@ -194,7 +194,7 @@ class PrecomputedLabels(_OneTable, Precomputed):
     table: ScoreTable = field(repr=False)
     preparation: ClassVar[str] = "labels/1"
 
-    def labels(self, attribute: str, absent: str) -> NDArray[np.object_]:
+    def labels(self, attribute: str, absent: str) -> TextColumn:
         """The attribute's column, (images,), with `absent` for images without a row. Raises ScoresError."""
         return self.table.labels(attribute, absent)
 
@@ -202,7 +202,7 @@ class PrecomputedLabels(_OneTable, Precomputed):
         """The attribute's column, and its confidence where the table has it. Raises ScoresError."""
         sure = f"{attribute}{CONFIDENCE}"
         confidence = self.table.column(sure, (0.0, 1.0)) if sure in self.table.prompts else None
-        return Predicted(np.asarray(self.table.labels(attribute), dtype=object), confidence)
+        return Predicted(self.table.labels(attribute), confidence)
 
 
 @register

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from fairgate.data import arrow_file, is_text, numbers, texts
+from fairgate.data import TextColumn, TextRows, arrow_file, arrow_texts, is_text, numbers, texts
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import digest, require_regular, sha256_bytes
@@ -46,15 +48,17 @@ _TEXT = ["probe", "set_id", "member", "predicted", "truth"]
 _LATER = ("rank", "truth")
 """Columns that older files lack; of truths, also files in which no probe has any."""
 _ROW_BYTES = 1024
+_DIGESTED = 1 << 16
+"""Texts that are written at once."""
 
 
 class Rows(ImageIndex, Protocol):
     """The images of a dataset, in stored order; `fairgate.data.Dataset.index` is one."""
 
     @property
-    def subject(self) -> NDArray[Any]: ...
+    def subject(self) -> TextRows: ...
     @property
-    def attributes(self) -> Mapping[str, NDArray[Any]]: ...
+    def attributes(self) -> Mapping[str, TextRows]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +71,9 @@ class Contest:
     """
 
     subject: str
-    rows: NDArray[np.int64]
+    rows: NDArray[np.integer[Any]]
     log_p: NDArray[np.float64]
-    true: NDArray[np.int64]
+    true: NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +93,10 @@ class ProbeScores:
     """
 
     value: NDArray[np.float64]
-    predicted: NDArray[Any] | None = None
+    predicted: TextRows | None = None
     correct: NDArray[np.bool_] | None = None
     rank: NDArray[np.int64] | None = None
-    truth: NDArray[Any] | None = None
+    truth: TextRows | None = None
     contests: tuple[Contest, ...] = field(default=(), repr=False, compare=False)
     more: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     painted: Mapping[int, bytes] = field(default_factory=dict, repr=False, compare=False)
@@ -115,13 +119,13 @@ def _digests(probe_scores: ProbeScores) -> list[str | None]:
     them stay valid."""
     columns = [
         _numbers_digest(probe_scores.value),
-        None if probe_scores.predicted is None else digest([str(label) for label in probe_scores.predicted]),
+        None if probe_scores.predicted is None else _texts_digest(probe_scores.predicted),
         None if probe_scores.correct is None else sha256_bytes(probe_scores.correct.astype(np.uint8).tobytes()),
     ]
     if probe_scores.rank is not None:
         columns.append(sha256_bytes(probe_scores.rank.astype("<i8").tobytes()))
     if probe_scores.truth is not None:
-        columns.append(digest(["truth", *(str(label) for label in probe_scores.truth)]))
+        columns.append(_texts_digest(probe_scores.truth, "truth"))
     more = further_numbers(probe_scores.more)
     return [*columns, *(digest([name, _numbers_digest(more[name])]) for name in sorted(more))]
 
@@ -137,13 +141,25 @@ def _numbers_digest(numbers: NDArray[np.float64]) -> str:
     return sha256_bytes(np.ascontiguousarray(same, dtype="<f8").tobytes())
 
 
+def _texts_digest(texts: TextRows, *first: str) -> str:
+    """The `digest` of a list of so many texts, without such a list."""
+    names, codes = text_codes(texts)
+    written = np.array([json.dumps(str(name), ensure_ascii=False) for name in names.tolist()] or [""], dtype=object)
+    content = hashlib.sha256(("[" + ",".join(map(json.dumps, first))).encode())
+    for start in range(0, len(codes), _DIGESTED):
+        comma = "," if start or first else ""
+        content.update((comma + ",".join(written[codes[start : start + _DIGESTED]])).encode())
+    content.update(b"]")
+    return content.hexdigest()
+
+
 def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> None:
     """Write the scores of a run: one row per probe and image, in Parquet, atomically."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     images = {
-        "set_id": _texts(rows.set_id.tolist()),  # they may all differ: codes take seven times the time
+        "set_id": _arrow(rows.set_id, pa.string()),
         "member": _arrow(rows.member, pa.string()),
         "subject": _coded(rows.subject),
         **{key: _coded(groups) for key, groups in rows.attributes.items()},
@@ -169,7 +185,7 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
         pq.write_table(table, file, compression="zstd", use_dictionary=coded, write_page_checksum=True)
 
 
-def _arrow(values: NDArray[Any], kind: Any) -> Any:
+def _arrow(values: TextRows, kind: Any) -> Any:
     """A column as Arrow lays it out: of text, truth or numbers. `pa.array` would import pandas, which takes 0.3 s."""
     import pyarrow as pa
 
@@ -182,22 +198,17 @@ def _arrow(values: NDArray[Any], kind: Any) -> Any:
     return pa.Array.from_buffers(kind, len(values), [None, *map(pa.py_buffer, buffers)])
 
 
-def _coded(values: NDArray[Any]) -> Any:
+def _coded(values: TextRows) -> Any:
     """Text as Arrow codes it, every text once."""
     import pyarrow as pa
 
-    names, codes = text_codes(values)
+    if isinstance(values, TextColumn):
+        names, codes = values.names, values.codes
+    else:
+        different, codes = text_codes(values)
+        names = arrow_texts(different.tolist())
     indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes.astype(np.int32))])
-    return pa.DictionaryArray.from_arrays(indices, _texts(names.tolist()))
-
-
-def _texts(names: Sequence[object]) -> Any:
-    import pyarrow as pa
-
-    encoded = [str(name).encode() for name in names]
-    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+    return pa.DictionaryArray.from_arrays(indices, names)
 
 
 def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
@@ -312,12 +323,14 @@ def _order_of(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> NDA
     return np.argsort(np.fromiter((order[key] for key in keys), dtype=np.int64, count=len(keys)))
 
 
-def text_codes(values: NDArray[Any]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+def text_codes(values: TextRows) -> tuple[TextRows, NDArray[np.int64]]:
     """The different texts of a column (rows,), sorted, and the place of each row's among them, (rows,).
 
     What `np.unique(values, return_inverse=True)` gives, at a tenth of its time: texts are hashed, and only the
     different ones compared. What is no text, such as a plugin's None for no answer, has the place of its `str`.
     """
+    if isinstance(values, TextColumn):
+        return values.sorted()
     texts = values.tolist()
     names = list(dict.fromkeys(texts))  # a set would lose an order that is nearly right
     keys = names if set(map(type, names)) <= {str} else list(map(str, names))

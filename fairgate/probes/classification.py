@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from itertools import chain
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
+from fairgate.data import TextColumn, TextRows, arrow_texts, code_type
 from fairgate.ground.errors import SuiteError, listed, nearest, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows, text_codes
@@ -159,13 +160,13 @@ class ZeroShotProbe(Probe):
             Choice(subject, {label: self.prompt(label) for label in self.labels_of(subject)}) for subject in subjects
         ]
 
-    def truths(self, rows: Rows) -> NDArray[Any]:
+    def truths(self, rows: Rows) -> TextColumn:
         """The true label, as it is written, or the positive one."""
-        if self.positive is not None:
-            return np.full(len(rows.subject), self.positive, dtype=object)
-        truth = rows.subject if self.truth == "subject" else rows.attributes[self.truth]
-        word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
-        return np.fromiter(map(word.__getitem__, truth.tolist()), dtype=object, count=len(truth))
+        if (positive := self.positive) is not None:
+            return TextColumn.of(rows.subject).renamed(lambda _: positive)
+        return TextColumn.of(rows.subject if self.truth == "subject" else rows.attributes[self.truth]).renamed(
+            self.word
+        )
 
     def run(self, name: str, model: LabelModel, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """P(true label) of every image, or P(positive label)."""
@@ -197,8 +198,8 @@ class ZeroShotProbe(Probe):
 
 def classify(
     scorer: LabelModel,
-    subject: NDArray[Any],
-    truth: NDArray[Any],
+    subject: TextRows,
+    truth: TextRows,
     labels_of: Callable[[str], Sequence[str]],
     prompt: Callable[[str], str],
 ) -> ProbeScores:
@@ -209,25 +210,30 @@ def classify(
     no more probable than another is no answer: an image whose best labels tie is not correct.
     """
     value = np.empty(len(subject))
-    predicted = np.empty(len(subject), dtype=object)
-    decided = np.empty(len(subject), dtype=bool)
+    correct = np.empty(len(subject), dtype=bool)
     names, code_of_row = text_codes(subject)
     labels_by_code = [tuple(labels_of(name)) for name in names.tolist()]
+    every = {label: place for place, label in enumerate(dict.fromkeys(chain.from_iterable(labels_by_code)))}
+    predicted = np.empty(len(subject), dtype=code_type(len(every)))
+    truth = TextColumn.of(truth)
     contests = list[Contest]()
     for labels in dict.fromkeys(labels_by_code):
         answers = scorer.log_probabilities([prompt(label) for label in labels])
-        column = {label: place for place, label in enumerate(labels)}
+        column, place = {label: at for at, label in enumerate(labels)}, np.array([every[label] for label in labels])
         for code in (code for code, own in enumerate(labels_by_code) if own == labels):
-            rows = np.flatnonzero(code_of_row == code)
-            true = np.fromiter(map(column.__getitem__, truth[rows].tolist()), dtype=np.int64, count=len(rows))
-            own = answers[rows] if answers.flags.c_contiguous else np.take(answers.T, rows, axis=1).T
-            contests.append(Contest(str(names[code]), rows, own, true))
-            log_p = contests[-1].log_p
+            rows = np.flatnonzero(code_of_row == code).astype(np.int32)
+            true = truth.take(rows).places(column).astype(code_type(len(labels)))
+            if len(rows) == len(subject):
+                log_p = answers
+            else:
+                log_p = answers[rows] if answers.flags.c_contiguous else np.take(answers.T, rows, axis=1).T
+            contests.append(Contest(str(names[code]), rows, log_p, true))
             value[rows] = np.exp(log_p[np.arange(len(rows)), true])
-            predicted[rows] = np.asarray(labels, dtype=object)[log_p.argmax(axis=1)]
-            decided[rows] = (log_p == log_p.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    correct = (predicted == truth) & decided
-    return ProbeScores(value, predicted, correct, contests=tuple(contests))
+            best = log_p.argmax(axis=1)
+            predicted[rows] = place[best]
+            alone = (log_p == log_p.max(axis=1, keepdims=True)).sum(axis=1) == 1
+            correct[rows] = (place[best] == place[true]) & alone
+    return ProbeScores(value, TextColumn(arrow_texts(every), predicted), correct, contests=tuple(contests))
 
 
 def ranks_of(contests: Sequence[Contest], images: int) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairgate.data import TextColumn, TextRows
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.plugins import Registry
 from fairgate.models import Capability, ImageSource, Model
@@ -169,7 +170,7 @@ class Probe(SuiteSection):
         labels = [prompt for choice in self.choices(subjects) for prompt in choice.prompts.values()]
         return list(dict.fromkeys([*labels, *(text for query in self.queries(subjects) for text in query.prompts)]))
 
-    def truths(self, rows: Rows) -> NDArray[Any] | None:
+    def truths(self, rows: Rows) -> TextRows | None:
         """The label of every image whose probability is measured, (images,); None where the probe has none.
 
         `fairgate doctor --inject-bias` lowers that probability: it leaves out a probe with neither this nor queries.
@@ -191,7 +192,7 @@ class Probe(SuiteSection):
             return {}
         return {
             label: np.where((truths == label) | (predicted == label), predicted == label, np.nan)
-            for label in dict.fromkeys(truths.tolist())
+            for label in TextColumn.of(truths).distinct()
         }
 
     def asked(self, rows: Rows) -> NDArray[np.bool_]:

@@ -3,14 +3,13 @@ the number that somebody measured of every image: an association, a similarity, 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from fairgate.data import TextColumn
 from fairgate.ground.errors import ModelError, listed, nearest
 from fairgate.models import Capability, MeasuringModel, PredictingModel, folded
 from fairgate.probes.answers import ProbeScores, Rows
@@ -60,11 +59,10 @@ class PredictionProbe(Probe):
         if self.attribute != "subject":
             dataset_has(self.attribute, f"probe '{name}' predicts", dataset, at("attribute"))
 
-    def truths(self, rows: Rows) -> NDArray[Any]:
+    def truths(self, rows: Rows) -> TextColumn:
         """The label that is right, as it is written."""
         truth = rows.subject if self.attribute == "subject" else rows.attributes[self.attribute]
-        word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
-        return np.array([word[value] for value in truth.tolist()], dtype=object)
+        return TextColumn.of(truth).renamed(self.word)
 
     def classes(self, dataset: DatasetFacts) -> tuple[str, ...]:
         """What the groups of the attribute are called; not `others`."""
@@ -80,7 +78,7 @@ class PredictionProbe(Probe):
 
     def blind_share(self, rows: Rows) -> float | None:
         truth = self.truths(rows)
-        return max(Counter(truth.tolist()).values()) / len(truth)
+        return float(truth.counts().max()) / len(truth)
 
     def utility_check(self, name: str) -> str | None:
         return f"id: still-useful, probe: {name}, metric: accuracy"
@@ -90,9 +88,10 @@ class PredictionProbe(Probe):
     ) -> dict[str, ProbeScores]:
         """1 for a right label, 0 for another or none."""
         truth = self.truths(rows)
-        written = {folded(label): label for label in (*self.others, *dict.fromkeys(truth.tolist()))}
-        given = model.predict(self.attribute).labels.tolist()
-        unknown = sorted({str(text) for text in given if text and folded(text) not in written})
+        written = {folded(label): label for label in (*self.others, *truth.distinct())}
+        given = model.predict(self.attribute).labels
+        given = given if isinstance(given, TextColumn) else TextColumn.of([str(text or "") for text in given.tolist()])
+        unknown = sorted(text for text in given.distinct() if text and folded(text) not in written)
         if unknown:
             known = list(written.values())
             near = nearest(unknown[0], known)
@@ -106,8 +105,8 @@ class PredictionProbe(Probe):
                 remedy=f"{hint}say in the probe's `words` what the model calls a group, and in `others` which labels "
                 "are no group",
             )
-        predicted = np.array([written[folded(text)] if text else "" for text in given], dtype=object)
-        correct = np.asarray(predicted == truth, dtype=bool)
+        predicted = given.renamed(lambda text: written.get(folded(text), "") if text else "")
+        correct = predicted == truth
         return {name: ProbeScores(correct.astype(np.float64), predicted, correct, truth=truth)}
 
 

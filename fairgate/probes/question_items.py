@@ -9,12 +9,13 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
+from fairgate.data import TextRows
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.validation_words import fault_words
 from fairgate.probes.answer_matcher import ABSTAINED, UNREADABLE, AnswerMatcher, misread
@@ -80,7 +81,7 @@ class CaptionedRows(Rows, Protocol):
     """The dataset's columns with its captions; `fairgate.data.Dataset.index` is one."""
 
     @property
-    def caption(self) -> NDArray[Any]: ...
+    def caption(self) -> TextRows: ...
 
 
 def lettered(question: str, options: Sequence[str]) -> str:
@@ -94,7 +95,7 @@ def written(name: str, phrases: Sequence[str]) -> str:
     return phrases[0] if phrases else name.replace("_", " ")
 
 
-def values_of(attribute: str, rows: Rows) -> NDArray[Any]:
+def values_of(attribute: str, rows: Rows) -> TextRows:
     """An attribute, `subject` or `set_id` of every image, (images,)."""
     own = {"subject": rows.subject, "set_id": rows.set_id}
     return own[attribute] if attribute in own else rows.attributes[attribute]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fairgate import models
+from fairgate.data import TextRows
 from fairgate.ground.errors import ModelError, listed
 from fairgate.probes.contract import OpenInstrument
 from fairgate.probes.settings import SuiteSection, Text
@@ -145,7 +146,7 @@ class PictureReader(Reader):
         )
         return weighing
 
-    def confusion(self, reader: PictureModel, truth: NDArray[Any]) -> dict[str, dict[str, int]]:
+    def confusion(self, reader: PictureModel, truth: TextRows) -> dict[str, dict[str, int]]:
         """Pictures of every known group, (images,), by what is perceived: a probe's `measured`. Those of other groups
         are left out."""
         perceived, columns = self.seen(reader), [*self.labels, UNREADABLE]

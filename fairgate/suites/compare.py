@@ -165,7 +165,7 @@ def numbers_of(planned: PlannedCheck, cell: Cell, measure: Measure, known: list[
     Checks over several groups rank the same sets: what is `known` already is not stored again.
     """
     badness = measure.badness
-    if not any(each is badness for each in known):
+    if not callable(badness) and not any(each is badness for each in known):
         alike = (each for each in known if np.array_equal(each[:99], badness[:99]))  # most differ there
         badness = next((each for each in alike if np.array_equal(each, badness)), badness)
         known += [badness] if badness is measure.badness else []

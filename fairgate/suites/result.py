@@ -126,9 +126,10 @@ def _worst_sets(assessed: Assessed, index: GroupedRows, judged: Judgement) -> li
     """
     if assessed.planned.check.no_worse_than is not None and assessed.paired is None:
         return []
-    cell, badness = assessed.cell, assessed.now.badness
+    cell, now = assessed.cell, assessed.now.set_badness
+    badness = now
     if assessed.paired is not None and assessed.before is not None:
-        badness = badness - assessed.before.badness
+        badness = badness - assessed.before.set_badness
     scores = assessed.answers[0]
     if len(assessed.answers) > 1:  # of several words, the mean similarity
         scores = ProbeScores(np.mean([answer.value for answer in assessed.answers], axis=0))
@@ -141,7 +142,7 @@ def _worst_sets(assessed: Assessed, index: GroupedRows, judged: Judgement) -> li
     worst = np.flatnonzero(bad)
     worst = worst[np.lexsort((score[worst], -badness[worst]))]
     chosen = worst[: IMAGES_SHOWN if cell.unit == "images" else SHOWN]
-    return [_worst_set(int(code), assessed, index, scores) for code in chosen]
+    return [_worst_set(int(code), assessed, index, scores, float(now[code])) for code in chosen]
 
 
 def _groups(assessed: Assessed, verdicts: Verdicts) -> list[GroupResult]:
@@ -174,7 +175,7 @@ def _groups(assessed: Assessed, verdicts: Verdicts) -> list[GroupResult]:
     return results
 
 
-def _worst_set(code: int, assessed: Assessed, index: GroupedRows, scores: ProbeScores) -> WorstSet:
+def _worst_set(code: int, assessed: Assessed, index: GroupedRows, scores: ProbeScores, spread: float) -> WorstSet:
     cell = assessed.cell
     places = np.flatnonzero(cell.set_code == code)
     rows = cell.rows[places[:MEMBERS_SHOWN]]
@@ -183,7 +184,7 @@ def _worst_set(code: int, assessed: Assessed, index: GroupedRows, scores: ProbeS
     return WorstSet(
         set_id=str(cell.set_ids[code]),
         subject=str(cell.subject[places[0]]),
-        spread=float(assessed.now.badness[code]) if len(rows) > 1 else None,
+        spread=spread if len(rows) > 1 else None,
         members=[
             MemberResult(
                 member=str(index.member[row]),

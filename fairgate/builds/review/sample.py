@@ -10,10 +10,9 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairgate.builds.steps import picture
-from fairgate.data import Dataset, Manifest
+from fairgate.data import Dataset, Manifest, TextRows
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
@@ -129,7 +128,7 @@ def _rounds(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[lis
         left, number = left - len(taken), number + 1
 
 
-def _unseen(waiting: list[int], set_ids: npt.NDArray[np.object_], used: set[str]) -> int:
+def _unseen(waiting: list[int], set_ids: TextRows, used: set[str]) -> int:
     """The next row of a cell whose set was not seen; the next of all where every set was."""
     for place in range(len(waiting) - 1, -1, -1):
         if set_ids[waiting[place]] not in used:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.builds.steps import BOX
-from fairgate.data import Dataset, decode, picture_rows
+from fairgate.data import Dataset, TextRows, decode, picture_rows
 from fairgate.ground.errors import DatasetError, listed
 from fairgate.ground.hashing import digest
 from fairgate.ground.png import png_of
@@ -89,7 +89,7 @@ class Captioned:
         )
 
     @cached_property
-    def set_id(self) -> NDArray[Any]:
+    def set_id(self) -> TextRows:
         """The photograph of every row."""
         return self.dataset.index.set_id
 
@@ -125,7 +125,7 @@ class Captioned:
         """Neutral captions of every photograph."""
         return [text for row in self.own for text in self.columns["neutral_captions"][row]]
 
-    def rows_of(self, set_ids: NDArray[Any]) -> Rows:
+    def rows_of(self, set_ids: TextRows) -> Rows:
         """Rows whose photograph is one of these."""
         return np.flatnonzero(np.isin(self.set_id, set_ids))
 

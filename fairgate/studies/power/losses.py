@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data import TextRows
 from fairgate.probes import ProbeScores
 
 
@@ -36,7 +37,7 @@ def lose(scores: ProbeScores, inside: NDArray[np.bool_], size: float, rng: np.ra
     return replace(scores, value=value, predicted=predicted, correct=correct, rank=rank, contests=(), more=more)
 
 
-def _other_labels(truth: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+def _other_labels(truth: TextRows, rng: np.random.Generator) -> NDArray[Any]:
     """For every image a label that is not its own, (images,); none, "", if all have the same."""
     known, codes = np.unique(truth.astype(str), return_inverse=True)
     if len(known) < 2:
