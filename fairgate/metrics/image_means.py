@@ -8,6 +8,7 @@ sets, a group is compared with the other groups' means.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -37,13 +38,13 @@ from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
 
-def shares(cell: Cell, right: Floats) -> Measure:
+def shares(cell: Cell, right: Callable[[], Floats]) -> Measure:
     """How right a model is, from 0 to 1 per image, on average; over groups, the worst group's average."""
 
     def wrong() -> Floats:
-        return np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
+        return np.bincount(cell.set_code, 1.0 - right(), minlength=cell.n_sets).astype(np.float64)
 
-    return measure_means(cell, right, wrong, "min")
+    return measure_means(cell, right(), wrong, "min")
 
 
 right_spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True, averaged=True)
@@ -57,7 +58,7 @@ class Right(OfWorstGroup):
         """How right the model is about every image of the cell, (images,)."""
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        return shares(cell, self.right(r, cell, answers))
+        return shares(cell, partial(self.right, r, cell, answers))
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of the labels, each time: 1 where each image has its labels to itself."""
@@ -170,11 +171,11 @@ class GroupGap(OfWorstGroup):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Inside sets, or between groups of single images or of clusters."""
-        value = self.of_images(cell, answers)
+        of_images = partial(self.of_images, cell, answers)
         if r.clusters:
             _require_groups_apart(r, cell)
         between = r.clusters or cell.unit == "images"
-        return _of_images(cell, value, r.min_sets) if between else _inside_sets(cell, value)
+        return _of_images(cell, of_images, r.min_sets) if between else _inside_sets(cell, of_images())
 
     def of_images(self, cell: Cell, answers: Answers) -> Floats:
         """What gaps are of, for every image of the cell, (images,)."""
@@ -223,12 +224,12 @@ def _inside_sets(cell: Cell, value: Floats) -> Measure:
     return measure_means(cell, deviation, -lowest, "min")
 
 
-def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
+def _of_images(cell: Cell, of_images: Callable[[], Floats], min_sets: int) -> Measure:
     """Without set-mates, a group is compared with the others of its grouping: its mean less the mean of all means.
 
     A group in fewer than `min_sets` sets does not count in that mean: its noise would move every other group.
     """
-    plain, ends = shares(cell, value), _ends(cell)
+    plain, ends = shares(cell, of_images), _ends(cell)
     counted = [block if block.any() else ~block for block in np.split(plain.group_sets >= min_sets, ends)]
 
     def gaps_of(means: Floats) -> list[Floats]:
@@ -249,7 +250,7 @@ def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
         group_values=gaps,
         group_badness=-gaps,
         paired=None,
-        images=value,
+        images=of_images(),
         parts=tuple((block,) for block in blocks),
         blocks=tuple(map(len, blocks)),
     )

@@ -154,8 +154,13 @@ def read_table(
     Unless each image is to be there `once`, rows that are the same in every cell count once; `repeats` counts these.
     Unless the table is `whole`, images may have no row: who reads a column says what these have.
     """
+    import pyarrow as pa
+
     with opened_table(path, len(index.set_id), columns=columns) as arrow:
-        return _matched(path, arrow, index, once, whole)
+        table = _matched(path, arrow, index, once, whole)
+    del arrow  # with the names of its rows
+    pa.default_memory_pool().release_unused()
+    return table
 
 
 def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
