@@ -1,0 +1,73 @@
+"""Text columns as codes: they read as arrays of strings do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fairgate.data import TextColumn, text_column
+
+WORDS = ["é", "b", "a", "b", "", "zz", "\U0001f600", "\uffee"]
+
+
+@pytest.fixture(params=["few", "many"], autouse=True)
+def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few texts take Python's lists, many take Arrow's functions."""
+    if request.param == "many":
+        monkeypatch.setattr(text_column, "FEW", 2)
+
+
+def in_chunks(*chunks: list[str | None]) -> TextColumn:
+    return TextColumn.of_arrow(pa.chunked_array([pa.array(chunk, pa.string()) for chunk in chunks]))
+
+
+def test_a_column_reads_as_an_array_of_its_strings() -> None:
+    plain = np.array(WORDS, dtype=object)
+    for column in (TextColumn.of(WORDS), in_chunks(WORDS[:3], WORDS[3:])):
+        assert column.tolist() == list(column) == WORDS
+        assert column[1] == "b"
+        assert column[np.array([3, 0])].tolist() == ["b", "é"]
+        assert np.array_equal(column == "b", plain == "b")
+        assert np.array_equal(column != "absent", plain != "absent")
+        assert np.array_equal(np.unique(column), np.unique(plain))
+        assert np.array_equal(column == TextColumn.of(WORDS[::-1]), plain == plain[::-1])
+        assert column.astype(str).dtype.kind == "U"
+
+
+def test_texts_that_differ_are_in_the_order_of_python_and_of_their_first_rows() -> None:
+    column = TextColumn.of(WORDS).take(np.array([5, 6, 7, 0, 5]))
+    names, codes = column.sorted()
+    assert names.tolist() == ["zz", "é", "\uffee", "\U0001f600"]
+    assert codes.tolist() == [0, 3, 2, 1, 0]
+    assert column.distinct() == ["zz", "\U0001f600", "\uffee", "é"]
+    assert column.repeated() == ["zz"]
+
+
+def test_null_is_an_empty_text_beside_one_that_is_empty() -> None:
+    column = in_chunks(["a", None], ["", "a"])
+    assert column.tolist() == ["a", "", "", "a"]
+    assert column.sorted()[0].tolist() == ["", "a"]
+
+
+def test_rows_are_found_by_their_texts() -> None:
+    column = TextColumn.of(["a", "b", "c"])
+    assert column.rows_of(TextColumn.of(["c", "x", "a", "c"])).tolist() == [2, -1, 0, 2]
+    assert column.rows_of(TextColumn.of(["a", "b", "c"])).tolist() == [0, 1, 2]
+    assert column.lengths().tolist() == [1, 1, 1]
+
+
+def test_texts_are_joined_row_by_row_and_renamed() -> None:
+    pairs = TextColumn.joined([TextColumn.of(["s1", "s1", "s2"]), TextColumn.of(["x", "y", "x"])], "/")
+    assert pairs.tolist() == ["s1/x", "s1/y", "s2/x"]
+    assert pairs.renamed(lambda text: text[:2]).tolist() == ["s1", "s1", "s2"]
+
+
+def test_a_text_without_a_place_is_no_place() -> None:
+    with pytest.raises(KeyError, match="b"):
+        TextColumn.of(["a", "b"]).places({"a": 0})
+
+
+def test_a_text_that_a_log_would_act_on_is_found() -> None:
+    assert TextColumn.of(["a", "b\x1b[2J", "c"]).first_harmful() == "b\x1b[2J"
+    assert TextColumn.of(["a", "b", "c"]).first_harmful() is None
