@@ -25,8 +25,6 @@ Parts = tuple[tuple[Floats, ...], ...]
 """By grouping and query, what the value is an extreme of: (parts,), or (draws, parts) of resamples. The value is the
 worst grouping's mean over queries of the extreme part."""
 
-Badness = Floats | Callable[[], Floats]
-"""Numbers by which sets rank, (sets,), or what makes them."""
 Units = NDArray[np.int64] | None
 """The block of every set, (sets,), if blocks of sets are drawn; None: the sets are."""
 
@@ -153,15 +151,13 @@ class Measure:
     """One metric on one cell.
 
     `value` is the worst of the groups that are `judged` (groups,), those with enough sets; where none is, of all. A
-    metric may leave out groups that it cannot judge for another reason.
-    `blocks` is the number of groups of every part.
+    metric may leave out groups that it cannot judge for another reason. `blocks`: the number of groups of every part.
     `draw(counts)` maps set multiplicities (draws, sets) to the statistic. `extreme` with `parts` says what the value is
     an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
     what a paired test compares, each set with the weight of its `weights` (sets, groups), the images in it; `images`
     (images,), where images form no sets and their groups are compared with each other, is that instead. Without either,
     two runs are compared in resamples: of the `value`, or as `resampled` says of every group's value or its size.
-    `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest; of many sets, `badness` may
-    be what makes it, since only a check that does not pass is asked for its worst sets (`set_badness`).
+    `badness` (sets,), or what makes it, and `group_badness` (groups,) rank sets and groups, the worst highest.
     `counted` is what a rank metric was computed from; `ties` says how far the order of equal scores decided it.
     `repeats` counts the images that are listed again and left out, `equal` those that equal another one and count.
     Of very many sets blocks are drawn (`Resamples`): means of groups give `means`, and `in_blocks` maps multiplicities
@@ -172,7 +168,7 @@ class Measure:
 
     value: float
     draw: Callable[[Counts], Drawn]
-    badness: Badness
+    badness: Floats | Callable[[], Floats]
     groups: list[str] = field(default_factory=list)
     group_values: Floats = field(default_factory=lambda: np.empty(0))
     group_badness: Floats = field(default_factory=lambda: np.empty(0))
@@ -205,14 +201,13 @@ class Measure:
             changed["in_blocks"] = lambda counts, unit: after(in_blocks(counts, unit))
         return replace(self, draw=lambda counts: after(draw(counts)), **changed)
 
+    def set_badness(self) -> Floats:
+        """`badness`, (sets,)."""
+        return self.badness() if callable(self.badness) else self.badness
+
     def numbers_alone(self) -> Measure:
         """Its numbers alone: what it was measured and resampled from is let go."""
         return replace(self, draw=_gone, paired=None, weights=None, means=None, in_blocks=None, images=None, ties=None)
-
-    @property
-    def set_badness(self) -> Floats:
-        """`badness`, made now if it was not yet, (sets,)."""
-        return self.badness() if callable(self.badness) else self.badness
 
     @property
     def judged_or_all(self) -> NDArray[np.bool_]:

@@ -138,7 +138,7 @@ class SetFairness(Metric):
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """The median's interval, which is exact; the bootstrap's percentiles fall short."""
-        median = median_interval(now.set_badness, alpha=alpha)
+        median = median_interval(now.set_badness(), alpha=alpha)
         if not isinstance(median, Unavailable):
             median = replace(median, estimate=1 - median.estimate, lo=1 - median.hi, hi=1 - median.lo)
         how = f"{1 - alpha:.0%} order statistics of the spreads inside sets"

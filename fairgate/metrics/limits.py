@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from fairgate.formulas.statistics import Entries, Interval, Resamples, Unavailable, extreme_interval
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import (
-    Badness,
     Drawn,
     Limits,
     Means,
@@ -76,7 +75,7 @@ def resampled_means(sums: Entries, draws: int, sets: Resamples) -> Floats:
         return np.asarray(now + off * sets.spread(sums, centred) / images)
 
 
-def measure_means(cell: Cell, values: Floats, badness: Badness, extreme: Extreme) -> Measure:
+def measure_means(cell: Cell, values: Floats, badness: Floats | Callable[[], Floats], extreme: Extreme) -> Measure:
     """A mean per group of `values` (images,), compared set by set; the value of the check is its `extreme` group's."""
     sums, paired = cell.sums(values)
     assert sums.weight is not None
@@ -97,7 +96,7 @@ def measure_groups(
     cell: Cell,
     values: Callable[[Counts, Units], Floats],
     now: Floats,
-    badness: Badness,
+    badness: Floats | Callable[[], Floats],
     extreme: Extreme,
     *,
     group_sets: NDArray[np.int64],
@@ -244,7 +243,7 @@ class OfWorstGroup(Metric):
         but where all answers agree.
         """
         if now.extreme is None and self.spec.turns and not np.ptp(drawn.value) > 0:
-            answered = int((~np.isnan(now.set_badness)).sum())
+            answered = int((~np.isnan(now.set_badness())).sum())
             shares, how = drawn.value[:, None], f"{1 - alpha:.0%} binomial limits: all {cell.unit} agree"
             interval = extreme_interval([now.value], shares, n_sets=answered, alpha=alpha, trials=[answered])
             return limits_of(interval, cell, drawn, alpha, how=how)

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.data import TextColumn, TextRows, arrow_texts, code_type

@@ -126,10 +126,10 @@ def _worst_sets(assessed: Assessed, index: GroupedRows, judged: Judgement) -> li
     """
     if assessed.planned.check.no_worse_than is not None and assessed.paired is None:
         return []
-    cell, now = assessed.cell, assessed.now.set_badness
+    cell, now = assessed.cell, assessed.now.set_badness()
     badness = now
     if assessed.paired is not None and assessed.before is not None:
-        badness = badness - assessed.before.set_badness
+        badness = badness - assessed.before.set_badness()
     scores = assessed.answers[0]
     if len(assessed.answers) > 1:  # of several words, the mean similarity
         scores = ProbeScores(np.mean([answer.value for answer in assessed.answers], axis=0))
