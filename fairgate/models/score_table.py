@@ -246,16 +246,12 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[TextColumn, TextColumn,
         problem = f"column '{keyed_by[0]}' names no image in {nameless.size:,} of {len(cells[0]):,} rows, first in row "
         problem += f"{1 + nameless[0]:,}."
         raise ScoresError(problem, remedy="name the image in every row")
-    found = _joined(cells)
+    found = TextColumn.joined(cells, "/")
     if keyed_by == [ID]:
         names, found_names = _by_any_name(found.tolist(), index)
         return TextColumn.of(names), TextColumn.of(found_names), keyed_by
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
-    return _joined([TextColumn.of(column) for column in wanted]), found, keyed_by
-
-
-def _joined(columns: list[TextColumn]) -> TextColumn:
-    return columns[0] if len(columns) == 1 else TextColumn.joined(columns, "/")
+    return TextColumn.joined([TextColumn.of(column) for column in wanted], "/"), found, keyed_by
 
 
 def _by_any_name(found: list[str], index: ImageIndex) -> tuple[list[str], list[str]]:
