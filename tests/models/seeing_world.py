@@ -70,6 +70,29 @@ def mistral3(t: Any) -> tuple[Any, Any]:
     return random(lambda: t.Mistral3ForConditionalGeneration(config)), processor
 
 
+def qwen3_5(t: Any) -> tuple[Any, Any]:
+    """Three of four layers keep a state in the place of keys and values."""
+    words, marks = vlm_world.tokenizer(), {"image": "<|image_pad|>", "video": "<|video_pad|>"}
+    marks |= {"vision_start": "<|vision_start|>", "vision_end": "<|vision_end|>"}
+    linear = {f"linear_{part}": 2 for part in ("num_key_heads", "num_value_heads")}
+    linear |= {f"linear_{part}_head_dim": 8 for part in ("key", "value")}
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 0], "partial_rotary_factor": 0.25}
+    text = {**SEEING, "vocab_size": len(words), "num_key_value_heads": 1, "head_dim": 16, "num_hidden_layers": 4}
+    patches = {"patch_size": 8, "temporal_patch_size": 2, "spatial_merge_size": 2}
+    vision = {"num_heads": 2, "depth": 2, "hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 48}
+    config = t.Qwen3_5Config(
+        text_config={**text, **linear, "rope_parameters": {**rope, "mrope_interleaved": True}},
+        vision_config={**patches, **vision, "num_position_embeddings": 16},
+        **{f"{name}_token_id": vlm_world.SPECIAL.index(mark) for name, mark in marks.items()},
+    )
+    pixels = {"shortest_edge": 256, "longest_edge": 4096}
+    images = t.Qwen2VLImageProcessor(size=pixels, patch_size=8, merge_size=2)
+    template = TEMPLATE.replace("{{ bos_token }}", "").replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
+    video = t.Qwen3VLVideoProcessor(patch_size=8, merge_size=2)
+    processor = t.Qwen3VLProcessor(images, words, video, chat_template=template)
+    return random(lambda: t.Qwen3_5ForConditionalGeneration(config)), processor
+
+
 def florence2(t: Any) -> tuple[Any, Any]:
     ends = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
     marks = {"image_token": "<image>"}

@@ -13,6 +13,7 @@ from fairgate.models.checkpoints.advice import TYPES, home_of, read_small_config
 from fairgate.models.checkpoints.closed import require_no_code
 from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config
 from fairgate.models.checkpoints.transformers_folder import (
+    AREAS,
     GENERATION_CONFIG,
     SHARDS,
     TransformersFolder,
@@ -51,7 +52,7 @@ def find_plain(folder: Path, processor: Path | None, scheme: str) -> Transformer
     adapter = taken_adapter(folder)
     companions = companions_in(folder, adapter, processor)
     for path in configs_of(companions):
-        read_config(path, closed=require_no_code)
+        read_config(path, AREAS, closed=require_no_code)  # a size that fills the memory ends that process alone
     require_image_config(folder, companions, f"{scheme}:FOLDER?processor=FOLDER")
     weights = weights_in(folder, False, scheme)
     own = {name: folder / name for name in _OF_THE_MODEL if (folder / name).is_file()}

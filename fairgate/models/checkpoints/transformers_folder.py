@@ -21,7 +21,7 @@ SHARDS = "model.safetensors.index.json"
 GENERATION_CONFIG = "generation_config.json"
 _CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
 _BY_AREA = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
-_AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)
+AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)
 """Qwen-VL's image processor gives the fewest and most pixels of a picture under the names of edges; 12.8 million as
 published."""
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
@@ -90,7 +90,7 @@ def find_folder(
     config = _require_config(folder, kinds, use, scheme)
     adapter = taken_adapter(folder)
     companions = companions_in(folder, adapter, processor)
-    limits = _AREAS if config["model_type"] in _BY_AREA else {}
+    limits = AREAS if config["model_type"] in _BY_AREA else {}
     elsewhere = f"{scheme}:FOLDER?processor=FOLDER" if use in JUDGING else ""
     for path in configs_of(companions):
         read_config(path, limits)  # refuses code of its own, and names that lead elsewhere

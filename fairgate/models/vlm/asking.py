@@ -216,10 +216,10 @@ def require_one_context(config: Any, where: str) -> None:
     """Raises ModelError for settings by which transformers' cache forgets tokens that the network's attention sees:
     the library gives a label another likelihood with its cache than without."""
     from transformers import DynamicCache
-    from transformers.cache_utils import DynamicLayer
+    from transformers.cache_utils import DynamicSlidingWindowLayer
 
     text = config.get_text_config(decoder=True)
-    forgets = any(type(layer) is not DynamicLayer for layer in DynamicCache(config=text).layers)
+    forgets = any(isinstance(layer, DynamicSlidingWindowLayer) for layer in DynamicCache(config=text).layers)
     if forgets and "sliding_window" not in getattr(type(text), "__dataclass_fields__", {}):
         raise ModelError(
             f"the config has a window for the cache (sliding_window or the like), which a {text.model_type} has not.",

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from PIL import Image
 from transformers import GenerationConfig
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.modeling_outputs import BaseModelOutput
 
 from fairgate.ground.errors import ModelError
@@ -51,13 +52,14 @@ class Prefix:
         first = torch.log_softmax(self.logits.double(), dim=-1)
         sums = first[:, [label[0] for label in labels]].cpu().numpy()
         longer = [place for place, label in enumerate(labels) if len(label) > 1]
-        cached = sum(layer.keys.nbytes + layer.values.nbytes for layer in self.cache.layers)
-        size = max(1, _room(self.logits.device) // cached)
+        kept = [layer for layer in self.cache.layers if getattr(layer, "keys", None) is not None]
+        cached = sum(layer.keys.nbytes + layer.values.nbytes for layer in kept)
+        size = max(1, _room(self.logits.device) // max(1, cached))
         for start in range(0, len(longer), size):
             chosen = longer[start : start + size]
             # padded on the right, where a causal model's earlier tokens do not look
             ids = _padded([labels[place][:-1] for place in chosen]).repeat(len(sums), 1).to(self.logits.device)
-            cache = _repeated(self.cache, len(chosen))
+            cache = _repeated(self.cache, len(sums), len(chosen), self.logits.device)
             logits = self.language(input_ids=ids, past_key_values=cache, use_cache=True).logits
             rest = [labels[place][1:] for place in chosen] * len(sums)
             sums[:, chosen] += _gathered(logits, rest).reshape(len(sums), -1)
@@ -72,11 +74,13 @@ def _room(device: torch.device) -> int:
     return (int(torch.cuda.mem_get_info(device)[0]) + unused) // 4
 
 
-def _repeated(cache: Any, times: int) -> Any:
-    """A cache that has each picture's keys and values so many times, one after the other; the first stays as it is."""
+def _repeated(cache: Any, pictures: int, times: int, device: torch.device) -> Any:
+    """A cache that has each picture's keys and values so many times, one after the other; the first stays as it is:
+    layers that add to theirs make new tensors, and others write into their own."""
     repeated = copy.copy(cache)
-    repeated.layers = [copy.copy(layer) for layer in cache.layers]
-    repeated.batch_repeat_interleave(times)
+    adding = (DynamicLayer, DynamicSlidingWindowLayer)
+    repeated.layers = [copy.copy(layer) if type(layer) in adding else copy.deepcopy(layer) for layer in cache.layers]
+    repeated.reorder_cache(torch.arange(pictures, device=device).repeat_interleave(times))
     return repeated
 
 
