@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ def warm_python() -> str:
     client, address = folder / "python", str(folder / "socket")
     client.write_text(_CLIENT.format(python=sys.executable, calls=CALLS, address=address), encoding="utf-8")
     client.chmod(0o755)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads of before a fork are not there after it
+    # threads of before a fork are not there after it
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
     server = subprocess.Popen(
         [sys.executable, "-P", __file__, address, str(client), *(sys.modules.keys() & {"line_coverage"})],
         stdin=subprocess.PIPE,
@@ -141,6 +143,10 @@ def import_everything() -> None:
     templates = standalone_page._environment()
     for name in templates.list_templates(filter_func=lambda name: name.endswith(".j2")):
         templates.get_template(name)
+    with warnings.catch_warnings():  # as where fairgate imports it: of deprecated calls of what it imports
+        warnings.simplefilter("ignore")
+        importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # 1.5 s, for each run that MLflow is told of
+    importlib.import_module("sqlalchemy.orm").configure_mappers()
     importlib.import_module("torch").set_num_threads(1)
     read_tokenizer_once()
 

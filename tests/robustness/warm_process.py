@@ -6,6 +6,7 @@ Run as a program it is that Python.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,15 +27,7 @@ class WarmProcess(ForkingPython):
 
 def _import_everything() -> None:
     """Imports only: no model, no pool of threads and no database connection may stand when a run is forked."""
-    import logging
-    import warnings
-
-    warnings.simplefilter("ignore")
-    import mlflow.store.tracking.sqlalchemy_store as mlflow_store
-
-    assert mlflow_store
     import_everything()
-    logging.captureWarnings(False)
     sys.executable = str(Path(sys.prefix, "bin", "python"))  # a fork of the warm one sees no mount of its caller
     warnings.resetwarnings()
 

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -146,6 +148,21 @@ def test_a_run_without_a_baseline_says_none(uri: str, client: MlflowClient) -> N
     run = client.get_run(log_run(a_record(baseline=False, git_commit=None), [], uri=uri))
     assert run.data.tags["fairgate.baseline.source"] == "none"
     assert run.info.run_name == "pass nogit (occupations)"
+
+
+def test_what_mlflow_warns_of_while_it_is_imported_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    class Importing(ModuleType):
+        """MLflow itself, imported long ago; here warnings are errors."""
+
+        def __getattr__(self, name: str) -> Any:
+            warnings.warn(f"{name} will be gone", DeprecationWarning, stacklevel=2)
+            return getattr(mlflow, name)
+
+    monkeypatch.setitem(sys.modules, "mlflow", Importing("mlflow"))
+    with session("http://127.0.0.1:9") as client:
+        assert isinstance(client, mlflow.MlflowClient)
 
 
 def test_nothing_global_is_changed_and_nothing_is_printed(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from hf_world import save_folder, tiny_tokenizer
 from model_world import PROMPTS, TINY, Pictures
 from nightly import some
 from safetensors.torch import save_file
+from warm_python import warm_python
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import open_scorer
@@ -23,8 +23,11 @@ from fairgate.models.checkpoints import find_folder, require_closed
 
 HERE = Path(__file__).parent
 TRACED = """
-import json, sys
+import json, sys, tempfile
 from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+import huggingface_hub
+huggingface_hub.constants.HF_HUB_OFFLINE, tempfile.tempdir = False, str(Path.cwd())
 from model_world import PROMPTS, Pictures, encoded, picture
 from fairgate.models import open_scorer
 
@@ -63,17 +66,10 @@ def test_what_is_read_was_hashed_and_no_hub_is_asked(kind: str, folders: dict[st
     folder = folder_of(folders[kind])
     (folder / "README.md").write_text("not part of the model")
     package = Path(HERE).parents[2] / "fairgate"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{HERE.parent}:{HERE.parents[2]}",
-        "HOME": str(tmp_path),
-        "TMPDIR": str(tmp_path),
-    }
-    environment |= {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "0"}
     done = subprocess.run(
-        [sys.executable, "-c", TRACED, folders[kind], str(package)],
+        [warm_python(), "-u", "-c", TRACED, folders[kind], str(package), str(HERE.parent)],
         cwd=tmp_path,
-        env=environment,
+        env={**os.environ, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
