@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,17 @@ ACTIONS = [ACTION, REPORT / "action.yml", PULL]
 
 def read(path: Path) -> dict[str, Any]:
     """A YAML file. `on` is a key, not a truth."""
-    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    found = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     assert isinstance(found, dict)
     if True in found:
         found["on"] = found.pop(True)
     return found
+
+
+@cache
+def _parsed(text: str) -> object:
+    """Once for each text: every judgment of an attack reads the action, which takes as long as its gate."""
+    return yaml.safe_load(text)
 
 
 def jobs() -> Iterator[tuple[str, str, dict[str, Any]]]:

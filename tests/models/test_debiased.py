@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,10 +36,9 @@ MAN, WOMAN = "a photo of a man", "a photo of a woman"
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     assert FAMILIES.own(), "a module that is imported registers its family once"
     monkeypatch.setattr(FAMILIES, "_found", dict(FAMILIES._found))
-    caplog.set_level(logging.CRITICAL)
 
 
 @pytest.fixture(params=["open_clip", "clip", "siglip"])

@@ -36,11 +36,6 @@ def library_outputs(name: str, pictures: Pictures, state: dict[str, torch.Tensor
         return image.numpy(), text.numpy(), (scale * image @ text.T).numpy()
 
 
-@pytest.fixture(autouse=True)
-def _open_clip_says_nothing_here(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)
-
-
 def test_a_local_dir_scores_as_the_library_does(local_dir: Path, pictures: Pictures, tiny_model: Any) -> None:
     scorer = open_scorer(f"open_clip:local-dir:{local_dir}", pictures, device="cpu", cache=None)
     image, text, logits = library_outputs(f"local-dir:{local_dir}", pictures, tiny_model.state_dict())
