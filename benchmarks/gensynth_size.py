@@ -146,7 +146,7 @@ def short(folder: Path) -> None:
     def first_captions(*given: Any) -> caption_search.CaptionGallery:
         whole_gallery = gallery(*given)
         waiting.update(dict.fromkeys(whole_gallery.queries))
-        some = slice(2 * caption_search.SCORES // len(whole_gallery.rows))
+        some = slice(2 * (caption_search.SCORES // len(whole_gallery.rows)))
         return replace(whole_gallery, queries=whole_gallery.queries[some], asked_by=whole_gallery.asked_by[some])
 
     gallery = caption_search.CaptionGallery.of
