@@ -21,8 +21,8 @@ Matrix = NDArray[np.float64]
 RECALL_AT = (1, 5, 10)
 BIAS_AT = (5, 10)
 SKEW_AT = (25, 100)
-SCORES, RECALLED = 4_000_000, 16_000_000
-"""Entries of captions against images that are in memory at once, 32 MB, and for R@K, which makes no copies: 128 MB."""
+SCORES, RECALLED = 4_000_000, 8_000_000
+"""Entries of captions against images that are in memory at once, 32 MB, and for R@K, which makes no copies: 64 MB."""
 _TIE = 1e-9
 """Below any difference of cosines of words, so that it orders equal ones alone."""
 

@@ -185,14 +185,19 @@ def _answers(
     inputs: gensynth_arms.GenSynthInputs, arms: Sequence[gensynth_arms.Arm], name: str, template: str
 ) -> ModelAnswers:
     releases = (inputs.original, *inputs.edited)
-    seen = {release.name: _seen_as(inputs, name, release) for release in releases}
     model = inputs.open(name, inputs.gensynth.dataset)
+    seen, rows = dict[str, Matrix | str](), dict[str, list[StudyCell]]()
+    for release in sorted(releases, key=lambda each: -len(each.dataset)):  # the largest while few texts are embedded
+        seen[release.name] = _seen_as(inputs, name, release)
+        rows[release.name] = _dataset_row(inputs, name, release, seen[release.name])
+        if release is inputs.unfiltered:
+            inputs.close(name, release.dataset)
     return ModelAnswers(
         model=StudyModel(name=name, uri=model.uri, fingerprint=model.fingerprint),
         shown=[gensynth_arms.searched(inputs, arm, name) for arm in arms],
         useful="" if inputs.utility is None else _utility(inputs, inputs.utility, name, template),
         seen=seen,
-        rows=[_dataset_row(inputs, name, release, seen[release.name]) for release in releases],
+        rows=[rows[release.name] for release in releases],
         notes=_notes(inputs, name, model, seen[inputs.gensynth.name]),
     )
 

@@ -60,6 +60,10 @@ class GenSynthInputs:
     place: StudyPlace
     _opened: dict[tuple[str, str], SimilarityModel] = field(default_factory=dict)
 
+    def close(self, name: str, source: Any) -> None:
+        """Drop a model's embeddings of these pictures."""
+        self._opened.pop((name, source.fingerprint), None)
+
     @cached_property
     def edited(self) -> list[Captioned]:
         """Releases with edits."""
