@@ -88,7 +88,11 @@ class FeatureFamily(FolderFamily):
             )
         files = FixedLabelFiles(
             fingerprint=digest({"files": found.fingerprint, "head": hashed, "pool": pool, **said}),
-            identity={"adapter": "features", "code": code_of(found, CODE_VERSION), "libraries": versions(*LIBRARIES)},
+            identity={
+                "adapter": "features",
+                "code": code_of(found, CODE_VERSION),
+                "libraries": versions(*LIBRARIES, *found.packages),
+            },
             heads={head.attribute: names},
             load=partial(_with_head, found, head, pool),
             preprocessing=folder_preprocessing(found, "features", pool=pool),
@@ -127,7 +131,8 @@ class Backbone(JudgedModel[Loaded]):
         from fairgate.models.embeddings import numbers_of_images
 
         loaded = self._engine()
-        named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": versions(*LIBRARIES)}
+        libraries = versions(*LIBRARIES, *self._found.packages)
+        named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": libraries}
         code = code_of(self._found, CODE_VERSION)
         more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": code}
         parts = f"features/{digest({**named, **more})}"

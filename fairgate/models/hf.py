@@ -94,7 +94,7 @@ def checkpoint_to_use(folder: Path) -> Checkpoint:
 
 
 def _checkpoint(found: TransformersFolder) -> Checkpoint:
-    libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
+    libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow", *found.packages)
     lower = _lower_cased(found)
     code = f"{CODE_VERSION} lower-cased" if lower else code_of(found, CODE_VERSION)
     identity = {"adapter": "hf", "code": code, "libraries": libraries}

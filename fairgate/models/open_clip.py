@@ -224,7 +224,7 @@ def _checkpoint(parts: Parts, pictures: Mapping[str, Any]) -> Checkpoint:
     settings = parts.tag or (of_file if parts.architecture else "config")
     return Checkpoint(
         parts.files.fingerprint(**named),
-        {**_identity(parts.model), "preprocessing": settings},
+        {**_identity(parts), "preprocessing": settings},
         partial(_load, parts),
         _tokenizer(parts.model, parts.files),
         _pictures(parts.model, pictures),
@@ -296,9 +296,10 @@ def _load(parts: Parts, device: Device) -> Encoder:
     return load(parts, device)
 
 
-def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    vision, text = config.get("vision_cfg", {}), config.get("text_cfg", {})
-    libraries = ["open_clip_torch", "torch", "torchvision", "pillow"]
+def _identity(parts: Parts) -> dict[str, Any]:
+    vision, text = parts.model.get("vision_cfg", {}), parts.model.get("text_cfg", {})
+    added = parts.adapter.packages if parts.adapter else ()
+    libraries = ["open_clip_torch", "torch", "torchvision", "pillow", *added]
     if "timm_model_name" in vision:
         libraries.append("timm")
     if "hf_model_name" in text or "hf_tokenizer_name" in text:

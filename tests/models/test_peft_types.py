@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def adapted(base: Path, folder: Path, kind: str, **settings: Any) -> Any:
     config: Any = PEFT_TYPE_TO_CONFIG_MAPPING[PeftType(kind)]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
-        made: Any = get_peft_model(model, config(**{"target_modules": LAYERS, **TYPES[kind], **settings}))
+        made: Any = get_peft_model(model, config(**{"target_modules": LAYERS, **TYPES.get(kind, {}), **settings}))
         for name, parameter in made.named_parameters():
             if parameter.requires_grad and "modules_to_save" not in name:
                 parameter.data.add_(torch.randn_like(parameter) * 0.2)
@@ -173,3 +174,11 @@ def test_a_layer_that_peft_merges_to_other_numbers_is_refused(
     monkeypatch.setattr(LycorisLayer, "merge", merged_wrongly)
     with pytest.raises(ModelError, match="q_proj' gives other numbers when it is merged"):
         scorer(loha, base, pictures).outputs()
+
+
+def test_the_version_of_peft_is_part_of_what_names_the_numbers_of_an_adapter_that_it_merges(
+    base: Path, loha: Path, tmp_path: Path, pictures: Pictures
+) -> None:
+    adapted(base, tmp_path, "LORA", r=2)
+    libraries = [scorer(folder, base, pictures).files.identity["libraries"] for folder in (loha, tmp_path)]
+    assert [each.get("peft") for each in libraries] == [version("peft"), None]

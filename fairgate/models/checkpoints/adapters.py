@@ -41,6 +41,11 @@ class Adapter:
     files: HashedFiles
     bases: list[str] = field(default_factory=list)
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Whose versions numbers depend on beside the base's: peft's, if it merges the adapter."""
+        return ("peft",) if isinstance(self.config, PeftSettings) else ()
+
     def companions(self, names: Sequence[str]) -> dict[str, Path]:
         """Files of its own that decide how texts and pictures are read, by name."""
         return {name: self.path / name for name in names if (self.path / name).is_file()}

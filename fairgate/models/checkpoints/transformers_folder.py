@@ -46,6 +46,11 @@ class TransformersFolder:
         return self.files.fingerprint(**({"adapter": self.adapter.files.fingerprint()} if self.adapter else {}))
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """What its adapter needs beside the libraries of its family."""
+        return self.adapter.packages if self.adapter else ()
+
+    @property
     def tokenizer_files(self) -> list[Path]:
         """Those that decide how text is cut; of a plain folder all that may, whatever they are called."""
         if not self.plain:

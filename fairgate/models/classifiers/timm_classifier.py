@@ -76,6 +76,7 @@ class TimmClassifiers(FolderFamily):
             )
         adapter = checkpoints.taken_weights(path)
         added = {"adapter": adapter.files.fingerprint()} if adapter else {}
+        libraries = checkpoints.versions(*LIBRARIES, *(adapter.packages if adapter else ()))
         pictures = _pictures(config, where)
         arguments = {**arguments, "num_classes": len(names.own)}
         cfg = None if trained else _pretrained_cfg(config, where)
@@ -87,7 +88,7 @@ class TimmClassifiers(FolderFamily):
         return FixedLabelModel(
             FixedLabelFiles(
                 fingerprint=digest({"files": files.fingerprint(**added), **said}),
-                identity={"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)},
+                identity={"adapter": "timm", "code": CODE_VERSION, "libraries": libraries},
                 heads={"": names},
                 load=partial(_load, files, built, pictures, adapter=adapter, key=key, head=head),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **pictures),

@@ -51,10 +51,11 @@ class TransformersClassifiers(FolderFamily):
         found = self.found(request, address, options, CLASSIFIERS, tokenizer=False)
         _require_classifier(found)
         where = str(found.path / "config.json")
+        libraries = versions(*LIBRARIES, *found.packages)
         names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, where)
         files = FixedLabelFiles(
             fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
-            identity={"adapter": "classifier", "code": code_of(found, CODE_VERSION), "libraries": versions(*LIBRARIES)},
+            identity={"adapter": "classifier", "code": code_of(found, CODE_VERSION), "libraries": libraries},
             heads={"": names},
             load=partial(isolated_classifier if found.plain else load, found),
             preprocessing=folder_preprocessing(found, "classifier"),

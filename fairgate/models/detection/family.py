@@ -141,6 +141,7 @@ class DetectorFamily(FolderFamily):
             tokenizer=tokenizer,
             preprocessing=folder_preprocessing(found, "detector"),
             load=partial(IsolatedDetector if found.plain else _load, found),
+            packages=("torchvision", *found.packages),
         )
         return DetectorModel(files, request, plain_note(found))
 

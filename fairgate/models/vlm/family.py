@@ -119,6 +119,9 @@ class SeeingModel(LabelLikelihoods):
     def _add_note(self, note: str | None) -> None:
         self.note = "; ".join(dict.fromkeys(filter(None, (self.note, note)))) or None
 
+    def _ways(self, *packages: str) -> dict[str, Any]:
+        return super()._ways(*packages, *self._found.packages)
+
     def _load(self) -> VisionLanguage | IsolatedSeeing:
         if self._found.plain:
             engine = IsolatedSeeing(self._found, self.asking.prompt, self._device)
