@@ -398,7 +398,7 @@ def test_labels_that_share_a_prompt_have_the_numbers_of_a_forward_pass_each(
         assert loaded.answers(shown, 4) == together
 
 
-@pytest.mark.parametrize("fault", some(["other numbers", "none"], few=1))
+@pytest.mark.parametrize("fault", some(["other numbers of padded labels", "other numbers", "none"], few=2))
 def test_where_a_shared_prompt_gives_other_numbers_each_label_has_a_forward_pass_and_the_record_names_it(
     fault: str, tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +409,8 @@ def test_where_a_shared_prompt_gives_other_numbers_each_label_has_a_forward_pass
     def forgetful(self: Any, *given: Any, past_key_values: Any = None, **named: Any) -> Any:
         if past_key_values is not None and fault == "none":
             raise TypeError("past_key_values")
+        if past_key_values is not None and fault.endswith("padded labels") and bool((named["input_ids"] != 0).all()):
+            named["past_key_values"] = past_key_values
         return forward(self, *given, **named)
 
     folder = save_seeing(gemma3, tmp_path / "seeing")
@@ -423,6 +425,23 @@ def test_where_a_shared_prompt_gives_other_numbers_each_label_has_a_forward_pass
     assert "a forward pass for each picture and label" in model.note
     again: Any = open_scorer(uri, pictures, device="cpu", cache=cache)
     assert again.note == model.note, "also of a run that has its numbers from the cache"
+
+
+def test_a_text_that_is_longer_than_was_tried_and_than_a_window_shares_no_prompt(
+    tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_seeing(gemma3, tmp_path / "seeing")
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["sliding_window"] = 8
+    (folder / "config.json").write_text(json.dumps(config))
+    loaded = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}a photo of a", CPU)
+    shown = [loaded.inputs(Image.open(io.BytesIO(pictures.blobs[0])).convert("RGB"))]
+    short, long = loaded.tokens(["line cook", "line cook " * 40])
+    with scoring(CPU):
+        assert loaded.shares
+        monkeypatch.setattr(loaded, "_plainly", lambda *_: "each alone")
+        assert loaded.log_likelihoods(shown, [short, long]) == "each alone"
+        assert loaded.log_likelihoods(shown, [short]) != "each alone"
 
 
 @pytest.mark.usefixtures("isolating")

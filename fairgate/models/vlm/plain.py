@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import faulthandler
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,9 @@ _NEAR = 1e-3
 sums. A probability changes by a thousandth of itself."""
 _TRIED_SIDES = ((64, 64), (64, 64), (768, 1024))  # height and width: two of one shape, and what is cut into tiles
 _TRIED_LABEL = "an engineer who repairs the brakes of old trains near the harbour, and a doctor's assistant"
-"""Its first token is the other label."""
+"""Its first two tokens are the other label: labels of two lengths, in one batch."""
+_LIMITS = ("sliding_window", "attention_chunk_size", "max_position_embeddings", "original_max_position_embeddings")
+"""Settings of a text's length from which on a network may compute in another way, with its cache and without."""
 
 
 class PlainVisionLanguage(ContinuedPrompt):
@@ -55,12 +57,15 @@ class PlainVisionLanguage(ContinuedPrompt):
     @cached_property
     def shares(self) -> bool:
         """Whether all labels may continue one pass over pictures and prompt, of several pictures at once: whether that
-        gives the numbers of the library's forward pass, a picture and a label at a time. Tried on noise."""
+        gives the numbers of the library's forward pass, a picture and a label at a time. Tried on noise, for texts as
+        long as these or up to the config's limits."""
         draw = np.random.default_rng(0)
         noise = [draw.integers(0, 256, (*sides, 3), dtype=np.uint8) for sides in _TRIED_SIDES]
         try:
             shown, words = [self.inputs(Image.fromarray(levels)) for levels in noise], self._read(_TRIED_LABEL)
-            labels = [words[:1], words]
+            labels = [words[:2], words]
+            limits = _limits(self.model.config.get_text_config(decoder=True).to_dict())
+            self._longest = max(_length(shown, labels), min(limits, default=MAX_IMAGE_TOKENS + 2 * _LONGEST))
             with torch.inference_mode(), torch.autocast(self._device.type, enabled=False):
                 differ = super().log_likelihoods(shown, labels) - self._plainly(shown, labels)
         except Exception:  # of any type: each model refuses in its own way what it does not take
@@ -71,7 +76,8 @@ class PlainVisionLanguage(ContinuedPrompt):
         """Summed log-probabilities of labels, given by their tokens, on pictures, given as `inputs`: (pictures, labels)
         float64."""
         whole = all(bool(each["attention_mask"].all()) for each in shown if "attention_mask" in each)
-        return super().log_likelihoods(shown, labels) if self.shares and whole else self._plainly(shown, labels)
+        alike = self.shares and whole and _length(shown, labels) <= self._longest
+        return super().log_likelihoods(shown, labels) if alike else self._plainly(shown, labels)
 
     def answers(self, shown: Sequence[Inputs], longest: int) -> list[str]:
         """What is answered to pictures and messages, given as `inputs`, each token the likeliest, at most `longest`."""
@@ -131,6 +137,20 @@ class PlainVisionLanguage(ContinuedPrompt):
             return mark
         marked = bool((made["input_ids"] == self.tokenizer.convert_tokens_to_ids(mark)).any()) if mark else True
         return "" if marked else mark
+
+
+def _length(shown: Sequence[Inputs], labels: Sequence[Tokens]) -> int:
+    """Tokens of the longest prompt with the longest label."""
+    return max(each["input_ids"].shape[1] for each in shown) + max(map(len, labels))
+
+
+def _limits(settings: Mapping[str, Any]) -> Iterator[int]:
+    """The _LIMITS of a config, and of the groups in it."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _limits(value)
+        elif name in _LIMITS and isinstance(value, int) and value > 0:
+            yield value
 
 
 def _continued(inputs: Inputs, label: torch.Tensor) -> dict[str, Any]:
