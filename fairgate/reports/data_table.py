@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -188,17 +188,24 @@ def text_table(
 
 def printed(source: str, table: Table, most: int = 20, width: int = 120) -> Iterator[TextTable]:
     """A table without its drawings for a terminal, cut after `most` rows and some columns; of wide ones, limits are
-    under their numbers. Columns that `width` has no room for follow in tables of their own."""
+    under their numbers. Columns that `width` has no room for follow in tables of their own, with what tells the rows
+    apart: their names, and if some are equal the texts beside them."""
     columns, rows = table.printed[:_COLUMNS], table.rows[:most]
     cut = [f"first {most} of {len(table.rows) + table.more:,} rows"] if len(table.rows) + table.more > most else []
     cut += [f"first {_COLUMNS} of {len(table.printed)} columns"] if len(table.printed) > _COLUMNS else []
     between = "\n" if len(columns) > 2 else " "
-    names = [[f"~{clean(table.first, 40)}"], *([clean(line.shown or line.name, 60)] for line in rows)]
+    names = [f"~{clean(table.first, 40)}", *(clean(line.shown or line.name, 60) for line in rows)]
     cells = [[_head_words(column), *(_cell_words(line.cells[at], between) for line in rows)] for at, column in columns]
     title = clean(f"{source}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else "")
-    room = width - min(_breadth([name for (name,) in names]), width // 3)
+    keys, room = [names], width - min(_breadth(names), width // 3)
+    if len(set(names)) < len(names):
+        for _ in takewhile(lambda column: column[1].kind == "text", columns):
+            if room - _breadth(cells[0]) < width // 3:
+                break
+            keys.append(cells.pop(0))
+            room -= _breadth(keys[-1])
     for place, part in enumerate(_side_by_side(cells, room)):
-        head, *body = ([*name, *(column[at] for column in part)] for at, name in enumerate(names))
+        head, *body = zip(*keys, *part, strict=True)
         text = text_table(head, body, title="further columns" if place else title)
         if any(cell.endswith(" *") for column in part for cell in column):
             text.caption = "* Mood’s test and the paired test disagree, for the reason below"

@@ -80,7 +80,10 @@ def _estimate(cell: StudyCell) -> list[object]:
 
 def study_table(table: StudyTable, most: int = _ROWS) -> Table:
     """A study's table as it is drawn: a number with its limits, a dash with the reason where nothing was measured."""
-    columns = [Column(name) for name in table.columns[1:]]
+    columns = [
+        Column(name, "text" if all(isinstance(row[at], str) for row in table.rows) else "number")
+        for at, name in enumerate(table.columns[1:], 1)
+    ]
     lines = [Line(_cell(row[0]).text, [*map(_cell, row[1:])]) for row in table.rows[:most]]
     more = max(0, len(table.rows) - most)
     return Table((), table.title, table.columns[0], columns, lines, "bars", more=more)

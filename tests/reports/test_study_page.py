@@ -83,8 +83,20 @@ def test_a_terminal_table_says_why_a_number_is_missing():
     for table in study_tables(record(tables=[TABLE])):
         console.print(table)
     text = console.export_text()
-    assert re.search(r"=SUM\(A1\) +0\.123 +25 +high\n +\[0\.100, 0\.200\]", text)
+    assert re.search(r"=SUM\(A1\) +0\.123 +25 +high *\n +\[0\.100, 0\.200\]", text)
     assert "– (no face was found)" in text
+
+
+def test_columns_without_room_follow_with_all_that_tells_equal_names_apart():
+    number = Estimate(value=0.5, lo=0.4, hi=0.6)
+    rows = [[group, words, number, number] for group in ("dark", "light") for words in ("high-paid", "low-paid")]
+    wide = TABLE.model_copy(update={"columns": ["group", "words", "flips, 0.8", "ITA change, 0.8"], "rows": rows})
+    console = Console(width=40, record=True, file=io.StringIO())
+    for table in study_tables(record(tables=[wide]), 40):
+        console.print(table)
+    text = console.export_text()
+    assert re.search(r"further columns.*dark +high-paid .*dark +low-paid .*light +high-paid ", text, re.DOTALL)
+    assert max(map(len, text.splitlines())) <= 40
 
 
 @pytest.mark.parametrize(("kind", "x"), [("bars", ["doctor", "nurse"]), ("lines", [0.6, 1.0]), ("points", [0.6, 1.0])])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairgate.data import Dataset
 from fairgate.formulas.metrics import individual_typology_angle, skin_mask
 from fairgate.ground.errors import DatasetError, listed
+from fairgate.ground.hashing import digest
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Floats
 from fairgate.models import ImageSource, decode_rgb
@@ -99,10 +100,16 @@ def angle(face: NDArray[np.uint8], rule: Any) -> float:
     return individual_typology_angle(face, skin_mask(face, rule=rule)).degrees
 
 
-def weights_of(images: int, draws: int, seed: int, group: str) -> Floats:
-    """Multiplicities of a group's images in resamples, (draws, images); the same for everything measured of them."""
-    rng = stream(seed, "image editing study", "resamples", group)
-    return rng.multinomial(images, np.full(images, 1 / images), size=draws).astype(np.float64)
+def weights_of(set_ids: NDArray[Any], draws: int, seed: int) -> Floats:
+    """Weights of images, (draws, images), in resamples of their sets; they sum to the images.
+
+    Images of one set depend on each other: they are drawn together, and groups of the same sets are drawn alike.
+    """
+    sets, own = np.unique(set_ids, return_inverse=True)
+    rng = stream(seed, "image editing study", "resamples", digest(sets.tolist()))
+    counts = rng.multinomial(len(sets), np.full(len(sets), 1 / len(sets)), size=draws)
+    weights = counts[:, own].astype(np.float64)
+    return np.asarray(weights * (len(own) / weights.sum(axis=1, keepdims=True)))
 
 
 def labels_of(groups: Sequence[str], labels: Mapping[str, str]) -> dict[str, str] | None:
@@ -147,7 +154,7 @@ Key = tuple[str, float, int]
 @dataclass(frozen=True)
 class FoundEdits:
     """What was done (prompts `labels` for the groups of `attribute`, `words` by class, `strengths`, whether faces are
-    `aligned`), resamples of all images, (draws, images), and what was seen."""
+    `aligned`), `weights` of all images in resamples of their sets, (draws, images), and what was seen."""
 
     labels: Mapping[str, str]
     attribute: str

@@ -101,7 +101,7 @@ class ImageEditingStudy(Study):
         "whole", description="dlib: align and centre faces by landmarks (the extra faces)."
     )
     aligned: bool = Field(False, description="Faces are at the same place in all pictures.")
-    draws: int = Field(200, ge=50, description="Resamples of the images.")
+    draws: int = Field(200, ge=50, description="Resamples of the sets.")
     seed: int = Field(0, ge=0, description="Seed of the choice, the edits and the resamples.")
 
     def run(self, place: StudyPlace) -> StudyContents:
@@ -145,7 +145,7 @@ class ImageEditingStudy(Study):
             parts = self._refined_parts(place, self.refined, chosen)
             refined.append(self._measured(partial(self._seen_refined, place, parts), before, chosen))
         notes = [
-            "Intervals are 95% percentile bootstraps of the original images, each with its edits; n counts images. "
+            "Intervals are 95% percentile bootstraps of the originals' sets, with their edits; n counts originals. "
             "Where every resample gives the same number there is no interval.",
             "The reader and the rule for skin are instruments with errors of their own: look at the sheets.",
             *_fewer(chosen, self.images),
@@ -256,14 +256,12 @@ class ImageEditingStudy(Study):
         chosen: ChosenImages,
     ) -> edited_faces.FoundEdits:
         """What edits by every word at every strength change; resamples are the same for all prompts."""
-        weights = edited_faces.weights_of(len(chosen), self.draws, self.seed, "all")
+        set_ids = np.asarray(chosen.index.set_id, dtype=str)
+        weights = edited_faces.weights_of(set_ids, self.draws, self.seed)
         done = self.label, self.attribute, self.words, self.strength, self.measures_averages
         edits = edited_faces.FoundEdits(*done, weights, chosen, before)
         rows = [np.flatnonzero(chosen.groups == code) for code in range(len(chosen.names))]
-        drawn = [
-            edited_faces.weights_of(len(own), self.draws, self.seed, name)
-            for own, name in zip(rows, chosen.names, strict=True)
-        ]
+        drawn = [edited_faces.weights_of(set_ids[own], self.draws, self.seed) for own in rows]
         for code, own in enumerate(rows):
             edits.originals[code], edits.faces[code] = self._angles(
                 before.faces[own], before.with_face[own], drawn[code], len(own)

@@ -103,6 +103,16 @@ def test_a_share_that_is_the_same_in_every_resample_has_no_interval() -> None:
     assert "do not differ" in str(found.why)
 
 
+def test_images_of_one_set_are_resampled_together_in_every_group() -> None:
+    own = edited_faces.weights_of(np.array(["a", "b", "c", "d"]), 50, 0)
+    assert np.array_equal(own, edited_faces.weights_of(np.array(["a", "b", "c", "d"]), 50, 0))  # another group's
+    assert not np.array_equal(own, edited_faces.weights_of(np.array(["e", "f", "g", "h"]), 50, 0))
+    pairs = edited_faces.weights_of(np.array(["a", "a", "b", "c"]), 50, 0)
+    assert np.array_equal(pairs[:, 0], pairs[:, 1])
+    for weights in (own, pairs):
+        assert np.allclose(weights.sum(axis=1), 4)
+
+
 def test_the_count_of_a_share_is_of_images_and_not_of_their_edits(painted: Toy) -> None:
     record = study(painted, "nothing", "--aligned", "--strength", "0.8", "--words", "high=doctor,kind doctor")
     for row in table(record, "changes") + table(record, "edited-faces"):
