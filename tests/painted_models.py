@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 from PIL import Image
+from toy_repository import SUITE
 
 from fairgate.ground.hashing import digest
 from fairgate.ground.randomness import stream
-from fairgate.models import Editing, Floats, ImageSource, Request, log_softmax
+from fairgate.models import Editing, Floats, ImageSource, Request, log_softmax, registry
 
 BLUE = {"male": 40, "female": 60}
 WORDS = ("doctor", "nurse")
@@ -179,3 +181,16 @@ class Family:
 
 
 FAMILIES = {"painted": Family("painted", Painted), "colour": Family("colour", Colour)}
+
+
+def suite_of_edits(probe: str, checks: str) -> str:
+    """The toy's suite with a probe of edits: `painted:again` against `painted:plain`, which edits alike."""
+    head = SUITE.split("probes:")[0].replace("scores:tuned.csv?values=logit", "painted:again")
+    head = head.replace("scores:base.csv?values=logit", "painted:plain")
+    return f"{head}probes:\n{probe}decision: {{draws: 1000}}\nchecks:\n{checks}"
+
+
+def register(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let addresses name the families above."""
+    for scheme, family in FAMILIES.items():
+        monkeypatch.setitem(registry.FAMILIES._found, scheme, family)

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from painted_models import FAMILIES as PAINTED
+from painted_models import register, suite_of_edits
 from test_gate_verdicts import by_item, evaluate
-from toy_repository import SUITE, Toy
+from toy_repository import Toy
 from typer.testing import CliRunner
 
 from fairgate.ground.errors import ScoresError, SuiteError
 from fairgate.ground.hashing import digest
 from fairgate.interfaces.cli.main import app
 from fairgate.metrics import METRICS, Cell, Measure, MetricRequest, measure
-from fairgate.models.registry import FAMILIES
 from fairgate.probes import PROBES, ProbeScores
 from fairgate.reports.sentences import sentence
 
@@ -47,15 +46,12 @@ CHECKS = """\
 
 
 def suite(probe: str = PROBE, checks: str = CHECKS) -> str:
-    head = SUITE.split("probes:")[0].replace("scores:tuned.csv?values=logit", "painted:again")
-    head = head.replace("scores:base.csv?values=logit", "painted:plain")
-    return f"{head}probes:\n{probe}decision: {{draws: 1000}}\nchecks:\n{checks}"
+    return suite_of_edits(probe, checks)
 
 
 @pytest.fixture
 def edits(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    for scheme, family in PAINTED.items():
-        monkeypatch.setitem(FAMILIES._found, scheme, family)
+    register(monkeypatch)
     toy.write_suite(suite())
     return toy
 

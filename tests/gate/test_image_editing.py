@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from painted_models import FAMILIES as PAINTED
+from painted_models import register, suite_of_edits
 from test_gate_verdicts import by_item, evaluate
-from toy_repository import SUITE, Toy
+from toy_repository import Toy
 
 from fairgate.ground.errors import ScoresError, SuiteError
 from fairgate.ground.hashing import digest
 from fairgate.metrics import METRICS, Cell, Measure, MetricRequest
-from fairgate.models.registry import FAMILIES
 from fairgate.probes import ProbeScores, read_scores, scores_digest, write_scores
 from fairgate.records import CheckResult
 
@@ -39,15 +38,12 @@ CHECKS = """\
 
 
 def suite(probe: str = PROBE, checks: str = CHECKS) -> str:
-    head = SUITE.split("probes:")[0].replace("scores:tuned.csv?values=logit", "painted:again")
-    head = head.replace("scores:base.csv?values=logit", "painted:plain")
-    return f"{head}probes:\n{probe}decision: {{draws: 1000}}\nchecks:\n{checks}"
+    return suite_of_edits(probe, checks)
 
 
 @pytest.fixture
 def edits(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    for scheme, family in PAINTED.items():
-        monkeypatch.setitem(FAMILIES._found, scheme, family)
+    register(monkeypatch)
     toy.write_suite(suite())
     return toy
 
