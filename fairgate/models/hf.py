@@ -29,7 +29,7 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
-from fairgate.models.input_digests import folder_tokenizer, preprocessing_digest
+from fairgate.models.input_digests import folder_tokenizer, image_class, preprocessing_digest
 from fairgate.models.isolated import isolated_towers
 from fairgate.models.two_towers import TwoTowers
 
@@ -101,7 +101,7 @@ def _checkpoint(found: TransformersFolder) -> Checkpoint:
     text = found.config.get("text_config")
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None
     tokenizer = folder_tokenizer(found, length=length, **({"lower": True} if lower else {}))
-    pictures = preprocessing_digest(found.named(IMAGE_CONFIGS), adapter="hf")
+    pictures = preprocessing_digest(found.named(IMAGE_CONFIGS), adapter="hf", **image_class(found.config))
     load = isolated_towers if found.plain else _load
     return Checkpoint(found.fingerprint, identity, partial(load, found), tokenizer, pictures)
 

@@ -94,14 +94,25 @@ def read_by_library(files: Iterable[Path]) -> dict[str, Any]:
 
 def folder_preprocessing(found: TransformersFolder, adapter: str, **settings: Any) -> str:
     """Digest of a folder's image configs, of what kind of model reads them, and of further settings."""
-    return preprocessing_digest(found.named(IMAGE_CONFIGS), adapter=adapter, kind=found.kind, **settings)
+    return preprocessing_digest(
+        found.named(IMAGE_CONFIGS), adapter=adapter, kind=found.kind, **image_class(found.config), **settings
+    )
+
+
+def image_class(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What config.json says of the image processor's class, which counts if the processor's own config names none."""
+    return {name: value for name, value in config.items() if name == "image_processor_type"}
 
 
 def _content(path: Path) -> Any:
-    """A file's content without formatting and notes; the digest of its bytes where it is no JSON."""
+    """A file's content without formatting and notes; the digest of its bytes where it is no JSON.
+
+    What is null is left out, but for an image processor: `do_rescale` null turns off what a config without it does.
+    """
     if path.suffix == ".json" and path.stat().st_size <= 256 << 20:
         try:
-            content = _plain(json.loads(path.read_text(encoding="utf-8")))
+            written = json.loads(path.read_text(encoding="utf-8"))
+            content = written if path.name in IMAGE_CONFIGS else _plain(written)
         except (ValueError, RecursionError):
             pass
         else:

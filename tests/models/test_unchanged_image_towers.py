@@ -96,6 +96,21 @@ def test_a_checkpoint_with_another_text_tower_reads_no_picture(
     np.testing.assert_array_equal(of_tuned, logits(uri_of(kind, tuned), pictures, cache)[0])
 
 
+def test_a_step_that_null_turns_off_is_another_preprocessing_and_no_picture_of_the_cache(
+    saved: Callable[[str, str], Path], pictures: Pictures, cache: EmbeddingCache
+) -> None:
+    base, tuned = saved("clip", "base"), saved("clip", "tuned")
+    for folder in (base, tuned):
+        config = json.loads((folder / PROCESSOR).read_text())
+        del config["do_rescale"]  # as in the configs of the first CLIPs
+        (folder / PROCESSOR).write_text(json.dumps(config))
+    rewritten(tuned, PROCESSOR, "do_rescale", value=None)
+    opened = [open_scorer(uri_of("clip", folder), pictures, device="cpu", cache=cache) for folder in (base, tuned)]
+    of_base, of_tuned = (model.logits(PROMPTS) for model in opened)
+    assert not np.array_equal(of_base, of_tuned)
+    assert opened[0].preprocessing != opened[1].preprocessing
+
+
 @pytest.mark.parametrize("what", sorted(SEEN))
 def test_what_changes_the_embedding_of_a_picture_is_computed(
     what: str, saved: Callable[[str, str], Path], pictures: Pictures, cache: EmbeddingCache

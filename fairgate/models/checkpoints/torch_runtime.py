@@ -128,7 +128,8 @@ def encoder_of(
 def tower_digest(model: Any, belongs: Callable[[str], bool], settings: Mapping[str, Any]) -> str:
     """Digest of the parameters and buffers of a model whose names belong to one tower, and of the settings it has."""
     content = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
-    for name, tensor in sorted((*model.named_parameters(), *model.named_buffers())):
+    every = (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))
+    for name, tensor in sorted(every):  # one that both towers have under a name each, too
         if belongs(name):
             content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
