@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from safetensors.numpy import save_file
 
 from fairgate.ground.atomic import atomic, remove, sweep
 from fairgate.ground.errors import SettingsError
+from fairgate.ground.hashing import digest
 from fairgate.ground.seals import KEY_BYTES, KeyTrouble, is_sealed, seal, stored_key
 from fairgate.models.checkpoints import repositories_of
 
@@ -132,6 +133,19 @@ class EmbeddingCache:
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"
+
+
+def remembered(cache: EmbeddingCache | None, decided_by: Mapping[str, Any], read: Callable[[], Any]) -> Any:
+    """What `read` returns, plain data that these contents and versions decide: from the cache if it is there, so that
+    a library is not imported to open a model whose numbers are there as well."""
+    name = f"opened/{digest(decided_by)}"
+    entry = cache.read(name) if cache else None
+    if entry is not None and "read" in entry.notes:
+        return json.loads(entry.notes["read"])
+    made = read()
+    if cache:
+        cache.write(name, {}, {"read": json.dumps(made)})
+    return made
 
 
 def require_cache_outside(folder: Path, root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from nightly import some
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models import open_scorer
+from fairgate.models import EmbeddingCache, open_scorer
 
 ARGS: dict[str, Any] = {
     **{"model": "test_resnet", "num_classes": 3, "gp": None, "bn_eps": None, "model_kwargs": {}, "in_chans": None},
@@ -281,3 +282,23 @@ def test_a_head_for_other_features_than_the_networks_is_refused(tmp_path: Path, 
         opened(
             "torchvision:shufflenet_v2_x0_5@best.pth?labels=labels.txt&head=fc:Dropout,Linear", pictures, tmp_path
         ).outputs()
+
+
+@pytest.mark.parametrize("library", ["timm", "torchvision"])
+def test_a_file_whose_outputs_are_cached_is_opened_without_the_library(
+    library: str, tmp_path: Path, pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torchvision import models
+
+    trained(tmp_path)
+    torch.save(models.squeezenet1_1(num_classes=3).state_dict(), tmp_path / "plain.pth")
+    address = {"timm": "model_best.pth.tar", "torchvision": "squeezenet1_1@plain.pth"}[library]
+    uri = f"{library}:{address}?labels=labels.txt"
+    first = open_scorer(uri, pictures, device="cpu", base=tmp_path, cache=cache)
+    outputs = first.outputs()
+    for name in ("timm", "torchvision"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("the file was read"))
+    again = open_scorer(uri, pictures, device="cpu", base=tmp_path, cache=cache)
+    np.testing.assert_array_equal(again.outputs(), outputs)
+    assert again.preprocessing == first.preprocessing

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, cast
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
+from fairgate.models.cache import EmbeddingCache, remembered
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import in_order, named_outputs
 from fairgate.models.classifiers.own_head import OwnHead
@@ -64,9 +65,9 @@ class TimmClassifiers(FolderFamily):
         path = checkpoints.resolve(address, request.base)
         trained = path.is_file()
         path = path if trained else checkpoints.judged_folder(address, request.base)
-        config, files = (_of_training if trained else _of_folder)(path)
+        config, files = _of_training(path, request.cache) if trained else _of_folder(path)
         where = str(files.paths.get(CONFIG, path))
-        architecture, arguments = _architecture(config, where), _arguments(config, where)
+        architecture, arguments = config["architecture"].partition(".")[0], _arguments(config, where)
         names, said = named_outputs(_labels(config, where), options.get("labels"), request.base, where)
         if config.get("num_classes") != len(names.own):
             raise ModelError(
@@ -113,11 +114,17 @@ def _of_folder(folder: Path) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
     return config, checkpoints.HashedFiles.of({"weights": folder / WEIGHTS, CONFIG: where})
 
 
-def _of_training(file: Path) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
+def _of_training(file: Path, cache: EmbeddingCache | None) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
     """What train.py builds and prepares, as a config, and the file. Raises ModelError for a file without its
     arguments, and for arguments by which a picture is read otherwise."""
     checkpoints.require_weights(file)
     files = checkpoints.HashedFiles.of({"weights": file})
+    code = {"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)}
+    config = remembered(cache, {**code, "files": files.fingerprint()}, lambda: _config_of_training(file, files))
+    return config, files
+
+
+def _config_of_training(file: Path, files: checkpoints.HashedFiles) -> dict[str, Any]:
     args = checkpoints.training_args(file)
     files.require_unchanged()
     other = [name for name in _OTHER_PICTURES if args.get(name) not in (None, False, "", "RGB", 3)]
@@ -133,7 +140,7 @@ def _of_training(file: Path) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
     given = dict(given) if isinstance(given, dict) else {"model_kwargs": given}
     given |= {name: args[key] for name, key in _BUILT_WITH.items() if args.get(key) is not None}
     config = {"architecture": args["model"], "num_classes": args.get("num_classes"), "model_args": given}
-    return {**config, "pretrained_cfg": _pictures_of_training(args, str(file))}, files
+    return {**config, "pretrained_cfg": _pictures_of_training(args, str(file))}
 
 
 def _pictures_of_training(args: Mapping[str, Any], where: str) -> dict[str, Any]:

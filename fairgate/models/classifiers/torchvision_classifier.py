@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
+from fairgate.models.cache import remembered
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.classifiers.own_head import OwnHead
@@ -60,13 +61,16 @@ class TorchvisionClassifiers:
                 f"'{request.uri}' does not say which weights to load.",
                 remedy="write torchvision:ARCH@FILE?labels=FILE, such as torchvision:resnet50@model.safetensors",
             )
-        _require_architecture(architecture, request.uri)
         path = checkpoints.resolve(file, request.base)
         checkpoints.require_weights(path, request.allow_pickle)
         names, said = named_outputs(None, options.get("labels"), request.base, request.uri)
         files = checkpoints.HashedFiles.of({"weights": path})
-        trained = {} if any(name in options for name in _PICTURES) else _of_training(path, architecture)
-        pictures = _pictures(architecture, {**trained, **options}, request.uri)
+        given = {name: options[name] for name in _PICTURES if name in options}
+        code = {"adapter": "torchvision", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)}
+        decided_by = {**code, "files": files.fingerprint(), "architecture": architecture, "given": given}
+        pictures = remembered(
+            request.cache, decided_by, lambda: _pictures_of(files, path, architecture, given, request.uri)
+        )
         key = options.get("key")
         head = OwnHead.of(options.get("head"), request.uri)
         how: dict[str, Any] = {"allow_pickle": request.allow_pickle, "key": key, "head": head}
@@ -76,11 +80,7 @@ class TorchvisionClassifiers:
         return FixedLabelModel(
             FixedLabelFiles(
                 fingerprint=digest({"files": files.fingerprint(), **named}),
-                identity={
-                    "adapter": "torchvision",
-                    "code": CODE_VERSION,
-                    "libraries": checkpoints.versions(*LIBRARIES),
-                },
+                identity=code,
                 heads={"": names},
                 load=load,
                 preprocessing=preprocessing_digest(adapter="torchvision", pictures=pictures),
@@ -88,6 +88,16 @@ class TorchvisionClassifiers:
             request,
             keyed_note(key),
         )
+
+
+def _pictures_of(
+    files: checkpoints.HashedFiles, path: Path, architecture: str, given: Mapping[str, str], uri: str
+) -> dict[str, Any]:
+    """How pictures are prepared, by the URI, the checkpoint's own arguments, or the published weights."""
+    _require_architecture(architecture, uri)
+    trained = {} if given else _of_training(path, architecture)
+    files.require_unchanged()
+    return _pictures(architecture, {**trained, **given}, uri)
 
 
 def _of_training(path: Path, architecture: str) -> dict[str, str]:
