@@ -78,6 +78,14 @@ Answers = Mapping[str, ProbeScores]
 """One probe's scores by the short name of the model."""
 
 
+def share_limits(value: float, lo: float, hi: float, n_sets: int, alpha: float) -> tuple[float, float]:
+    """Limits of a share from its resamples; binomial ones where it is 0 or 1, since all resamples agree then."""
+    if value in {0.0, 1.0} and lo == hi:
+        edge = (alpha / 2) ** (1 / n_sets)
+        return (edge, 1.0) if value == 1.0 else (0.0, 1.0 - edge)
+    return lo, hi
+
+
 def reference_groups(attributes: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> dict[str, str]:
     """The reference group of each attribute: the wanted one, or the first that the dataset declares.
 

@@ -27,7 +27,7 @@ from fairgate.records import (
     Refusal,
     TakenFor,
 )
-from fairgate.studies.comparison.answers import Answers, AuditData
+from fairgate.studies.comparison.answers import Answers, AuditData, share_limits
 from fairgate.suites import wrong_answers
 
 
@@ -97,6 +97,9 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
     accuracy_limits = np.quantile(accuracies, [alpha / 2, 1 - alpha / 2], axis=0)
     rows = []
     for at, model in enumerate(scope.models):
+        accuracy = float((scope.right[:, at] @ scope.size) / scope.size.sum())
+        lo, hi = map(float, accuracy_limits[:, at])
+        lo, hi = share_limits(accuracy, lo, hi, len(scope.size), alpha)
         fairness_limits: dict[str, float] = {}
         if scope.spread is not None:
             fairness_limits["fairness"] = float(fairness_of_spreads(scope.spread[:, at]))
@@ -107,9 +110,9 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
             FairnessRow(
                 model=model,
                 subject=scope.subject,
-                accuracy=float((scope.right[:, at] @ scope.size) / scope.size.sum()),
-                accuracy_lo=float(accuracy_limits[0, at]),
-                accuracy_hi=float(accuracy_limits[1, at]),
+                accuracy=accuracy,
+                accuracy_lo=lo,
+                accuracy_hi=hi,
                 n_sets=len(scope.size),
                 n_images=int(scope.size.sum()),
                 **fairness_limits,

@@ -17,7 +17,7 @@ from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
 from fairgate.metrics import NULL_DRAWS, Crossing, Floats
-from fairgate.studies.comparison.answers import Answers, AuditData
+from fairgate.studies.comparison.answers import Answers, AuditData, share_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,8 @@ def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) ->
             rng, rule = data.random("recall", probe, k), data.suite.decision
             recall = bootstrap(metrics.found_at_k(scores.rank, k), set_code, rng, rule.draws, alpha=rule.alpha)
             n_sets = int(set_code.max()) + 1
-            rows.append(
-                records.RecallRow(model=model, k=k, value=recall.estimate, lo=recall.lo, hi=recall.hi, n_sets=n_sets)
-            )
+            lo, hi = share_limits(recall.estimate, recall.lo, recall.hi, n_sets, rule.alpha)
+            rows.append(records.RecallRow(model=model, k=k, value=recall.estimate, lo=lo, hi=hi, n_sets=n_sets))
     return rows
 
 

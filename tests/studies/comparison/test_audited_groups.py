@@ -18,7 +18,7 @@ from fairgate.reports.comparison_files import audit_lines, audit_tables
 from fairgate.reports.comparison_findings import findings, harmed, refusal_words, small_differences
 from fairgate.reports.comparison_page import comparison_html
 from fairgate.studies.comparison import AuditOptions
-from fairgate.studies.comparison.answers import reference_groups, viable_groupings
+from fairgate.studies.comparison.answers import reference_groups, share_limits, viable_groupings
 from fairgate.studies.comparison.classifications import finest
 
 
@@ -64,6 +64,19 @@ def test_a_model_that_is_always_right_has_no_effects_and_the_record_says_why(toy
     assert {one.model for one in refused if one.subject is None} == {"base", "tuned"}
     (said,) = refusal_words(refused)
     assert said.startswith("No group effects on right answers of base, tuned, biased (chef): every image")
+
+
+@pytest.mark.parametrize(
+    ("share", "limits"), [(1.0, (0.025 ** (1 / 40), 1.0)), (0.0, (0.0, 1 - 0.025 ** (1 / 40))), (0.5, (0.5, 0.5))]
+)
+def test_a_share_of_all_sets_has_binomial_limits(share: float, limits: tuple[float, float]) -> None:
+    assert share_limits(share, share, share, 40, 0.05) == pytest.approx(limits)
+
+
+def test_an_audit_says_how_wrong_a_model_may_be_that_is_always_right(toy_audit: AuditRecord) -> None:
+    rows = [row for row in classification(toy_audit).fairness if row.accuracy == 1.0]
+    assert rows
+    assert all(row.accuracy_lo < 1.0 == row.accuracy_hi for row in rows)
 
 
 def test_a_difference_that_every_set_shows_alike_has_no_interval_and_the_p_of_a_sign_test(toy: Toy) -> None:
