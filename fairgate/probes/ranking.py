@@ -180,7 +180,7 @@ class AssociationProbe(RankedByWords):
         return filled(self.template, "word", word)
 
 
-_BEYOND_TWO = re.compile(r"\b(non-?binary|genderqueer|genderfluid|gender-fluid|agender)\b", re.IGNORECASE)
+_BEYOND_TWO = re.compile(r"\b(non[- ]?binary|gender[- ]?(queer|fluid)|agender)\b", re.IGNORECASE)
 """Genders that the papers' lists of words do not have."""
 
 

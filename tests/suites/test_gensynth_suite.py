@@ -80,6 +80,7 @@ def probe(captions: Any) -> Any:
         ({"riding": ["A rider and his dog"]}, "names a gender"),
         (["A waitress at work"], "names a gender"),
         (["A Non-binary rider"], "names a gender"),
+        (["A gender fluid rider"], "names a gender"),
         (["A cook", "A cook"], "given twice"),
         ({"one": ["A cook"], "other": ["A cook"]}, "given twice"),
         ({"one": []}, "no caption"),
