@@ -93,7 +93,7 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
         raise DatasetError(
             f"the manifest names itself '{dataset.manifest.ref}', and the folder says '{name}@{folder.name}'.",
             where=str(folder),
-            remedy=f"{PULL}; `fairgate release` publishes a folder under a name",
+            remedy=f"call the folder '{dataset.name}/{dataset.version}', or, if DVC tracks it, {PULL}",
         )
     return dataset
 

@@ -36,7 +36,7 @@ def require_told_apart(model: Capable, what: str, prompts: Mapping[str, str], wh
         raise ModelError(
             f"the model reads the {what} {pairs} as the same text.",
             where=where,
-            remedy="both may be unknown words to its tokenizer: "
+            remedy="both may be unknown words to its tokenizer, or cut off behind a long template: "
             + (remedy or f"use {what} that it can tell apart, or another model"),
         )
 

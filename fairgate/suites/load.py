@@ -132,6 +132,8 @@ def _suite_error(error: ValidationError, source: Source) -> SuiteError:
         )
     message = fault_words(first)
     remedy = "see the JSON schema (`fairgate suite schema`) or an example in fairness_suites/"
+    if first["type"] == "string_type" and isinstance(first["input"], int | float):
+        remedy = "put it in quotes: without them, YAML reads a number, or true or false"
     if loc[-1:] == ("metric",):
         remedy = suggestion(str(first.get("input")), METRICS, "a package that adds the metric may not be installed")
     if first["type"] == "union_tag_not_found":

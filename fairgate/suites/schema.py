@@ -288,8 +288,8 @@ class Suite(SuiteSection):
     def _ids(self) -> Suite:
         ids = [check.id for check in self.checks]
         if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
-            raise ValueError(f"check ids are given twice: {twice}")
+            raise ValueError(f"check ids are given twice: {', '.join(twice)}")
         waived = [(waiver.check, waiver.subject) for waiver in self.waivers]
         if many := sorted({str(check) for check, subject in waived if waived.count((check, subject)) > 1}):
-            raise ValueError(f"waivers are given twice, for {many}")
+            raise ValueError(f"waivers are given twice, for {', '.join(many)}")
         return self

@@ -93,7 +93,8 @@ def _remedy(suite: Suite, *, one_answer: bool) -> str:
         if (keys := probe.utility_check(name)) is not None:
             if METRICS[keys.rpartition("metric: ")[2].partition(",")[0]].spec.of_two:
                 rule = "no_worse_than: baseline, margin: 0.10"
-            return f"add `- {{{keys}, {rule}}}`"
+            of_this_id = any(keys.startswith(f"id: {check.id},") for check in suite.checks)
+            return f"{'write' if of_this_id else 'add'} `- {{{keys}, {rule}}}`{' in its place' * of_this_id}"
     if suite.model is not None and not _can_rank(suite.model):
         return (
             "ask about all subjects with one list of labels, `labels: [...]`, and add "

@@ -75,7 +75,7 @@ def _edit(root, **values):
         ({"n_rows": "24"}, "n_rows"),
         ({"surprise": 1}, "surprise"),
         ({"shards": [{"file": "../x.parquet", "sha256": "0" * 64, "bytes": 1, "sets": 1, "rows": 1}]}, "shards.0.file"),
-        ({"name": "persons"}, "names itself 'persons@v1'"),
+        ({"name": "persons"}, "call the folder 'persons/v1'"),
     ],
 )
 def test_a_manifest_that_is_not_good_is_refused_with_its_reason(root, values, told):

@@ -240,3 +240,10 @@ def test_of_several_readers_the_error_lists_what_can_be_named(edits: Toy) -> Non
     found = CliRunner().invoke(app, ["suite", "reader", "jobs", "toy", "--probe", "edits", "--root", str(edits.root)])
     assert found.exit_code == 4
     assert "edits.eyes" in found.output
+
+
+def test_a_suite_without_such_a_reader_is_told_where_one_belongs(edits: Toy) -> None:
+    edits.write_suite(SUITE)
+    found = CliRunner().invoke(app, ["suite", "reader", "jobs", "toy", "--root", str(edits.root)])
+    assert found.exit_code == 4
+    assert "no probe of suite 'jobs' has a reader" in found.output

@@ -697,7 +697,7 @@ def test_a_reader_is_measured_on_pictures_of_known_groups_as_the_suite_pins_it(
     ("old", "new", "wanted"),
     [
         ("attribute: gender", "attribute: race", "does not record"),
-        ("woman: a woman}\n", "women: a woman}\n", "has no picture of 'women'"),
+        ("woman: a woman}\n", "women: a woman}\n", "has no picture that shows 'women'"),
         ("model: glance:well", "model: glance:misses", "the suite pins"),
     ],
 )

@@ -80,6 +80,7 @@ def test_a_repository_without_suites_names_the_command_that_writes_one(tmp_path:
         (", margin: 0.05", "", "go together", "JSON schema"),
         ("id: useful", "id: gaps", "are given twice", "JSON schema"),
         ("metric: accuracy", "metric: acuracy", "'acuracy' is none of the known names", "did you mean 'accuracy'"),
+        ("dataset: toy", "dataset: 0000", "text is expected", "put it in quotes"),
         ("schema: 1", "schema: 2", "schema", "JSON schema"),
         ("margin: 0.05", "margin: .inf", "finite", "JSON schema"),
         ("margin: 0.05", "margin: .nan", "at least 0|finite", "JSON schema"),

@@ -28,6 +28,8 @@ def test_a_suite_without_a_utility_check_is_refused_with_a_line_to_paste(toy: To
     assert line in str(error.remedy)
     assert str(error.where).startswith("fairness_suites/jobs.yaml:")
     load_suite(toy.write_suite(f"{NONE}  {line}\n"), toy.root)
+    weak = "- {id: finds-its-subject, probe: search, metric: recall_at_k, k: 1, at_least: 0}"
+    assert refused(toy, f"{NONE}  {weak}\n").remedy == f"write `{line}` in its place"
 
 
 def test_the_line_fits_what_the_suite_has(toy: Toy) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import io
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typer.core import TyperGroup
 from fairgate.ground.local_paths import require_local
 from fairgate.ground.plugins import Registry
 from fairgate.ground.working_folder import refuse_libraries
-from fairgate.interfaces import use_installed_packages
+from fairgate.interfaces import end_quickly, use_installed_packages
 from fairgate.interfaces.cli.console import INVALID, friendly
 from fairgate.version import __version__
 
@@ -164,6 +163,6 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
     if version:
         typer.echo(__version__)
         raise typer.Exit
-    atexit.register(gc.freeze)  # Python would search every object for cycles at its end: 0.2 s
+    atexit.register(end_quickly)
     refuse_libraries()
     use_installed_packages()

@@ -111,9 +111,15 @@ def reader(
         elif isinstance(settings, probes.ImageEditingProbe):
             for attribute, watched in settings.watched.items():
                 readers[f"{key}.{attribute}"] = watched.reader(settings.reader, attribute), watched.over
+    if not readers:
+        raise SuiteError(
+            f"no probe of suite '{name}' has a reader whose error can be measured.",
+            where=loaded.where("probes"),
+            remedy="name a suite with a probe `generation` and `reader`, or `image_editing` and `watched`",
+        )
     if len(readers) != 1 if probe is None else probe not in readers:
         raise SuiteError(
-            f"which probe's reader? Probes of suite '{name}' with one: {', '.join(readers) or 'none'}.",
+            f"which probe's reader? Probes of suite '{name}' with one: {', '.join(readers)}.",
             where=loaded.where("probes"),
             remedy="name one of them with --probe; a table of labels has no reader, and is measured by who made it",
         )
@@ -135,9 +141,9 @@ def reader(
     for group, table in counts.items():
         if empty := [label for label, row in table.items() if not sum(row.values())]:
             recorded = ", ".join(release.manifest.attributes[chosen.attribute])
-            whose = f" of {group}" if group else ""
+            whose = f" of '{group}'" if group else ""
             raise SuiteError(
-                f"dataset '{release.manifest.ref}' has no picture{whose} of '{empty[0]}', which the reader perceives.",
+                f"dataset '{release.manifest.ref}' has no picture{whose} that shows '{empty[0]}', which the reader perceives.",
                 where=place,
                 remedy=f"call the groups as the dataset does: {recorded}",
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import json
 import os
@@ -17,7 +16,7 @@ import pytest
 from fairgate import gate
 from fairgate.ground.errors import BaselineError
 from fairgate.ground.working_folder import refuse_libraries
-from fairgate.interfaces import use_installed_packages
+from fairgate.interfaces import end_quickly, use_installed_packages
 from fairgate.records import NEEDS_APPROVAL, NO_VERDICT, CheckResult, RunRecord
 from fairgate.reports import (
     common_cause,
@@ -195,7 +194,7 @@ class GateSession:
         """Keep pytest from searching this run's objects for cycles twice, and Python at its end: 0.2 s. Not if there
         were tests of the user's, of which pytest reports what they leave open."""
         if self._alone:
-            gc.freeze()
+            end_quickly()
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Table, totals, and where the reports are, for every suite."""

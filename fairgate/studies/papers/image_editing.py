@@ -313,7 +313,7 @@ class ImageEditingStudy(Study):
         faces, weights = faces[with_face], weights[:, with_face]
         face = edited_faces.average(faces, np.ones(len(faces)))
         if not self.measures_averages:
-            return ResampledNumber(np.nan, nothing, images, "the pictures are not said to be aligned (--aligned)"), face
+            return ResampledNumber(np.nan, nothing, images, "needs aligned pictures"), face
         faces = faces.astype(np.float64)  # once, and not for every resample
         drawn = np.array(
             [
