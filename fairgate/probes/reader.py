@@ -202,6 +202,6 @@ def require_confusion(measured: Mapping[str, Mapping[str, int]], groups: Sequenc
         rates = {known: row.get(group, 0) / sum(row.values()) for known, row in measured.items()}
         if any(rate >= rates[group] for known, rate in rates.items() if known != group):
             raise ValueError(
-                f"the reader perceives '{group}' in another group's pictures as often as in its own: take other prompts "
-                "or another reader, and measure it again"
+                f"the reader perceives '{group}' in another group's pictures as often as in its own: take other "
+                "prompts or another reader, and measure it again"
             )

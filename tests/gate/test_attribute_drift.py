@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from painted_models import register, suite_of_edits
 from test_gate_verdicts import by_item, evaluate
-from toy_repository import Toy
+from toy_repository import SUITE, Toy
 from typer.testing import CliRunner
 
 from fairgate.ground.errors import ScoresError, SuiteError

@@ -259,7 +259,7 @@ WRONG_HEADS = {
     "no layers": ("fc", "a layer that is not built: ''"),
     "very many": (f"fc:{','.join(['ReLU'] * 17)}", "the head has 17 layers"),
     "no place": (":Linear", "the head has 1 layers in the place ''"),
-    "no such place": ("fcc:Dropout,Linear", "no module 'fcc' for the head"),
+    "no such place": ("fcc:Dropout,Linear", "(?s)no module 'fcc' for the head.*its parts: .*fc$"),
     "another order": ("fc:Linear,Dropout", "no weights of a Linear as 'fc.0'"),
     "a layer too few": ("fc:Dropout", "are not of this architecture: fc.1.weight"),
     "another kind": ("fc:Dropout,LayerNorm", "no weights of a LayerNorm as 'fc.1'"),

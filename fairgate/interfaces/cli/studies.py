@@ -110,8 +110,8 @@ def _show(record: records.StudyRecord, contents: papers.StudyContents, out: Path
     for table in reports.study_tables(record, console.width):
         console.print(table)
         console.print()
-    for text in (*record.notes, *dict.fromkeys(data.notice for data in record.datasets if data.notice)):
-        typer.echo(f"note: {text}")
+    notices = dict.fromkeys(data.notice for data in record.datasets if data.notice)
+    echo_prose(f"note: {text}" for text in (*record.notes, *notices))
     if out is None:
         return
     for name, data in reports.study_files(record, {picture.name: png for picture, png in contents.sheets}).items():

@@ -143,7 +143,8 @@ def reader(
             recorded = ", ".join(release.manifest.attributes[chosen.attribute])
             whose = f" of '{group}'" if group else ""
             raise SuiteError(
-                f"dataset '{release.manifest.ref}' has no picture{whose} that shows '{empty[0]}', which the reader perceives.",
+                f"dataset '{release.manifest.ref}' has no picture{whose} that shows '{empty[0]}', which the reader "
+                "perceives.",
                 where=place,
                 remedy=f"call the groups as the dataset does: {recorded}",
             )

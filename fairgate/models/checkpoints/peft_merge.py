@@ -96,7 +96,7 @@ def merge_by_peft(model: Any, config: PeftSettings, tensors: Mapping[str, Any], 
             report: Any = set_peft_model_state_dict(adapted, dict(tensors))
             own = get_peft_model_state_dict(adapted)
     except Exception as error:  # of any type: settings and shapes that do not fit end in several
-        raise _unfit(f"{type(error).__name__}: {str(error)[:200]}", where) from error
+        raise _unfit(f"{type(error).__name__}: {str(error)[:200].rstrip('.')}", where) from error
     if odd := sorted(set(own) ^ set(tensors)) or sorted(report.unexpected_keys):
         raise _unfit(f"peft leaves out, or makes up, {listed(odd)}", where)
     layers = [
@@ -123,7 +123,8 @@ def _require_same_merged(parents: Mapping[str, Any], name: str, layer: Any, shar
     above, _, last = name.rpartition(".")
     if reason := differs_unmerged(parents[above], last, base):
         raise _unfit(f"an adapter of '{name}' does something else before it is merged: {reason}", where)
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # IA3 warns of unmerging, and the layer is merged anew below
         torch.manual_seed(0)
         shown = _input(base)
         before = layer(shown)

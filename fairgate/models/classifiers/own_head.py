@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.errors import ModelError, listed
 
 if TYPE_CHECKING:
     import torch
@@ -54,10 +54,11 @@ class OwnHead:
 
         places = [name for name, _ in model.named_modules() if name]
         if self.place not in places:
+            parts = listed([name for name, _ in model.named_children()], 40)
             raise ModelError(
                 f"the architecture has no module '{self.place[:80]}' for the head.",
                 where=where,
-                remedy=did_you_mean(self.place, places) or "name it as the weights do, such as head=fc:Dropout,Linear",
+                remedy=f"name it as print(model) does; its parts: {parts}",
             )
         layers: list[nn.Module] = []
         for number, kind in enumerate(self.layers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def test_arguments_with_an_object_that_runs_code_are_refused_and_it_does_not_run
         with pytest.raises(ModelError, match="would have to run pickled code") as refused:
             read(tmp_path / "a.pth")
         assert "convert it to safetensors" in str(refused.value.remedy)
+        assert re.search(r"\(it holds a [\w.]+\)", refused.value.problem)
     assert not (tmp_path / "ran").exists()
 
 
