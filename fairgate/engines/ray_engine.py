@@ -133,13 +133,18 @@ class _Hand:
         self._worker = self._hired()
         self._bench: Bench | None = None
         self._left = False
-        crew.placed.add(self)
 
     def __call__(self, task: Task) -> Any:
-        """What the worker makes of a task. Raises WorkerLost if it is lost with it; RecipeError if it cannot begin, or
-        if this task has lost several."""
+        """What the worker makes of a task. Raises WorkerLost if it is lost with it, or has no place while others have
+        one; RecipeError if it cannot begin, or if this task has lost several."""
         errors = self._ray.exceptions
         lost = (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
+        if self not in self._crew.placed:
+            answer = self._worker.placed.remote()
+            while not self._ray.wait([answer], timeout=1.0)[0] and not self._left:
+                if self._crew.placed:  # which may leave no room for this one: its task would never be made
+                    raise WorkerLost(self._replaced)
+            self._crew.placed.add(self)
         try:
             if self._bench is not task.bench:
                 self._ray.get(self._worker.set_up.remote(task.bench))

@@ -23,9 +23,9 @@ class Died(Exception):
 
 
 class Room:
-    """A cluster whose workers die with some words at some calls, and that has room for others or not."""
+    """A cluster whose workers die with some words at some calls, and that has room for the first `room` of them."""
 
-    def __init__(self, words: str, dies: Callable[[str, object], bool], *, room: bool = True) -> None:
+    def __init__(self, words: str, dies: Callable[[str, object], bool], *, room: int = 99) -> None:
         kinds = ("RayActorError", "WorkerCrashedError", "OutOfMemoryError", "ObjectLostError")
         other = type("Other", (Exception,), {})
         self.exceptions = SimpleNamespace(**dict.fromkeys(kinds, Died), RayTaskError=other)
@@ -36,9 +36,10 @@ class Room:
             raise Died(self.words)
         return answer
 
-    def wait(self, answers: list[object], timeout: float) -> tuple[list[object], list[object]]:
-        time.sleep(0.0 if self.room else min(timeout, 0.01))
-        return (answers, []) if self.room else ([], answers)
+    def wait(self, answers: list[tuple[str, int]], timeout: float) -> tuple[list[Any], list[Any]]:
+        placed = answers[0][1] < self.room
+        time.sleep(0.0 if placed else min(timeout, 0.01))
+        return (answers, []) if placed else ([], answers)
 
     def kill(self, worker: object) -> None: ...
 
@@ -101,16 +102,22 @@ def test_a_worker_that_is_lost_once_is_replaced() -> None:
 
 
 def test_where_the_cluster_has_no_room_for_a_replacement_the_others_make_its_task() -> None:
-    room = Room("the node is gone", lambda call, number: call == "work" and number == 0, room=False)
+    room = Room("the node is gone", lambda call, number: call == "work" and number == 0, room=2)
     tasks = [Task(index, None, TASK.bench) for index in range(20)]
     results = made(room, tasks, 2)
     assert set(results) == set(range(20))
     assert set(results.values()) == {("work", 1)}
 
 
+def test_a_worker_that_never_has_a_place_keeps_no_task_from_those_that_have() -> None:
+    tasks = [Task(index, None, TASK.bench) for index in range(5)]
+    results = made(Room("", lambda *_: False, room=1), tasks, 2)
+    assert results == dict.fromkeys(range(5), ("work", 0))
+
+
 def test_a_run_that_has_no_worker_for_long_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_engine, "ROOM_PATIENCE", 0.0)
-    room = Room("the node is gone", lambda call, _: call == "work", room=False)
+    room = Room("the node is gone", lambda call, _: call == "work", room=1)
     with pytest.raises(RecipeError, match="the cluster had no room for another one"):
         made(room, [TASK], 1)
 
