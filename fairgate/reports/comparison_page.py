@@ -52,7 +52,7 @@ def models_table(probe: records.ClassificationAudit) -> Table:
         lines.append(Line(row.model, [*cells, TableCell(track=accuracy.track(*right)), number_cell(*right)]))
     legend = [("●", "estimate, with its interval")]
     legend += [] if measured else [("–", "F_M needs counterfactual sets, and these are single images")]
-    title = "Fairness and accuracy of every model"
+    title = "Fairness and accuracy of every model" if measured else "Accuracy of every model"
     return Table(("models", probe.name), title, "model", columns, lines, "bars", legend=legend)
 
 

@@ -165,7 +165,7 @@ class GenSynthStudy(Study):
         )
 
 
-_DISTRACTORS = "R@K: the originals are the distractors; `--gallery` names others"
+_DISTRACTORS = "R@K: the originals are the distractors; --gallery names others"
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def estimate(values: Matrix, inputs: GenSynthInputs, *names: str) -> Estimate:
 def _cell(inputs: GenSynthInputs, what: str, name: str, runs: Sequence[Mapping[str, Matrix]]) -> Estimate:
     """A metric of a ranker on an arm: with its interval, or the mean of draws with their standard deviation."""
     if any(name not in run for run in runs):
-        return Estimate(value=None, why="there are too few pictures")
+        return Estimate(value=None, why="too few pictures")
     if len(runs) == 1:
         return estimate(runs[0][name], inputs, what, name)
     means = np.array([run[name].mean() for run in runs])
@@ -218,7 +218,7 @@ def excess_table(inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[
         name="excess",
         title="What is left of a model's MaxSkew once a control's is taken away",
         source="section 3.4",
-        columns=["data", "model", "less", *SKEWS, *(f"its part @{k}" for k in SKEW_AT)],
+        columns=["data", "model", "less", *SKEWS, *(f"control's part @{k}" for k in SKEW_AT)],
         rows=rows,
         note="A control's part of 1: a ranker without a bias of its own shows as much on these data. "
         f"{_MATCHED} {_LIMITS}",
@@ -227,7 +227,7 @@ def excess_table(inputs: GenSynthInputs, arms: Sequence[Arm], results: Sequence[
 
 def _part(pairs: Sequence[tuple[Shown, Shown]], name: str) -> Estimate:
     if any(name not in of for of, _ in pairs):
-        return Estimate(value=None, why="there are too few pictures")
+        return Estimate(value=None, why="too few pictures")
     of, than = (float(np.mean([picture[name].mean() for picture in ones])) for ones in zip(*pairs, strict=True))
     return Estimate(value=than / of) if of > 0 else Estimate(value=None, why="the model shows none")
 
