@@ -204,7 +204,7 @@ def _several(key: Mapping[str, Any]) -> str:
     """A list, or a mapping of names, by what it holds."""
     entries = key.get("additionalProperties") or next(iter(key.get("patternProperties", {}).values()), {})
     inner = _kind(key["items"] if key["type"] == "array" else entries)
-    plural = {"list of": "lists of", "mapping of": "mappings of"}
+    plural = {"list of": "lists of", "mapping of": "mappings of", "whole number": "whole numbers", "number": "numbers"}
     many = next((inner.replace(one, more, 1) for one, more in plural.items() if inner.startswith(one)), f"{inner}s")
     return f"{'list of' if key['type'] == 'array' else 'mapping of names to'} {many}"
 

@@ -150,7 +150,7 @@ def test_outputs_of_a_generator_need_no_attribute(labels, photos, tmp_path):
     ]
     done = CliRunner().invoke(app, [*words, "--root", str(tmp_path / "datasets")])
     assert done.exit_code == 0, done.output
-    assert "no groups to compare, but for those that a reader perceives" in done.output
+    assert "no groups to compare, except those that a reader perceives" in done.output
     painted = open_dataset("painted", tmp_path / "datasets")
     assert (painted.manifest.attributes, painted.manifest.subjects) == ({}, ["chef", "doctor"])
     assert painted.verify() == []

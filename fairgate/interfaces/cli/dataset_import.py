@@ -96,7 +96,7 @@ def import_(  # noqa: PLR0913, PLR0917 -- options of a command
     if plan.rows.groups:
         show_sizes(plan.group_sizes(), list(plan.rows.groups), min_sets, "--bin, --merge", unit=unit)
     else:
-        typer.echo("no --attribute: there are no groups to compare, but for those that a reader perceives")
+        typer.echo("no --attribute: there are no groups to compare, except those that a reader perceives")
     typer.echo(f"imported as {root / manifest.name / manifest.version}")
     typer.echo(f"next: fairgate suite new {manifest.name} --dataset {manifest.name} --model URI")
 
