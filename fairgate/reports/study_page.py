@@ -199,7 +199,7 @@ def _boxes(axes: Axes, figure: StudyFigure) -> None:
 
 
 _MAP_SIZE: Final = (9.6, 6.4)
-_SIDES: Final = {-1: ("v", "below 0"), 0: ("o", "the interval holds 0"), 1: ("^", "above 0")}
+_SIDES: Final = {-1: ("v", "below 0"), 0: ("o", "the interval contains 0"), 1: ("^", "above 0")}
 
 
 def _map(axes: Axes, figure: StudyFigure) -> None:

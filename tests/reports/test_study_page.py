@@ -114,7 +114,7 @@ def test_a_map_names_every_series_with_its_number_and_marks_its_side_of_0():
         update={"kind": "map", "series": series, "shade_label": "share of men above all"}
     )
     svg = study_files(record(drawn), {})["figure-points.svg"].decode()
-    for text in ("1 plant −0.300", "2 shelf +0.100", "share of men above all", "below 0", "the interval holds 0"):
+    for text in ("1 plant −0.300", "2 shelf +0.100", "share of men above all", "below 0", "the interval contains 0"):
         assert f"<!-- {text} -->" in svg
     assert svg == study_files(record(drawn), {})["figure-points.svg"].decode()
 
