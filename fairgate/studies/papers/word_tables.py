@@ -25,7 +25,8 @@ MOVED = 10
 
 def _interval(models: WordScores) -> str:
     cell = models.gallery.cells.of(None, models.gallery.crossings)
-    return f"Intervals: 95%, {models.gallery.draws:,} resamples of {cell.n_sets:,} {cell.unit}."
+    resamples = f"{models.gallery.draws:,} resamples of {cell.n_sets:,} {cell.unit}"
+    return f"Intervals: 95%, {resamples}; if a number has none, the reason is in the CSV."
 
 
 def top_word_tables(models: Sequence[WordScores]) -> list[records.StudyTable]:
