@@ -19,7 +19,7 @@ from typing import Any
 
 from fairgate import gate
 from fairgate.data import write_dataset
-from fairgate.interfaces.cli.suite import SuiteOptions, first_suite
+from fairgate.interfaces.suite_writing import SuiteOptions, first_suite
 from fairgate.records import RunRecord
 from fairgate.suites import resolve
 

@@ -122,6 +122,10 @@ class TextColumn:
         texts: list[str] = np.asarray(self).tolist()
         return texts
 
+    def reshape(self, *shape: int) -> NDArray[np.object_]:
+        """As an array of another shape."""
+        return np.asarray(self).reshape(*shape)
+
     def astype(self, dtype: Any) -> NDArray[Any]:
         """As an array of another type."""
         return np.asarray(self).astype(dtype)

@@ -110,7 +110,7 @@ class TwoTowers(JudgedModel[Encoder]):
         self._scale_and_bias = float(scaling["scale"][0]), float(scaling["bias"][0])
         if cache:
             cache.write(f"images/{key}", {"embeddings": self._images, **scaling})
-            if tower and entry is None:
+            if entry is None and (tower := tower or self._tower(embedder)):
                 cache.write(f"towers/{tower}", {}, {"images": key})
             cache.drop_all(f"parts/{key}")
             cache.drop_all(f"scales/{key}")
@@ -118,8 +118,9 @@ class TwoTowers(JudgedModel[Encoder]):
 
     def _tower(self, embedder: Checkpoint) -> str | None:
         """What names the images' embeddings by the image tower alone: a checkpoint with another text tower shares them.
-        None if the adapter cannot tell the tower from the rest."""
-        if (tower := self._engine().image_tower) is None:
+        None if the model is not loaded, as where parts of several jobs are merged, and if the adapter cannot tell the
+        tower from the rest."""
+        if self._network is None or (tower := self._network.image_tower) is None:
             return None
         reads = {"identity": dict(embedder.identity), "preprocessing": embedder.preprocessing}
         more = {"precision": self._device.precision, "dataset": self._request.source.fingerprint}
