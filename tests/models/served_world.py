@@ -93,8 +93,8 @@ def handler(world: World) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with world.counted(body, dict(self.headers)) as number:
                 time.sleep(world.slow)
-                fault = world.fault(number)
-                self.answer(*(fault or (200, json.dumps(world.reply(body)).encode(), {})))
+                answer = world.fault(number) or (200, json.dumps(world.reply(body)).encode(), {})
+            self.answer(*answer)  # who has it may ask again at once
 
         def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
             self.send_response(status)
