@@ -40,19 +40,19 @@ def hold(cells: Mapping[str, Cell], row: Mapping[str, str], what: str) -> None:
     assert {cell.pictures_read for cell in refusals} <= {0}, "refused before a picture is read"
 
 
-@pytest.mark.parametrize("key", some(list(ROWS), few=15))
+@pytest.mark.parametrize("key", some(list(ROWS), few=10))
 def test_every_probe_does_with_a_model_what_the_page_says(key: str, bench: Bench, page: dict[str, Cells]) -> None:
     """On the first kind of every second family's models in a pull request, on all of them at night."""
     for kind in ROWS[key].kinds if EVERYTHING else ROWS[key].kinds[:1]:
         hold(run_row(bench, key, kind), page["probes"][key], kind)
 
 
-@pytest.mark.parametrize("key", some(BASES, few=12))
+@pytest.mark.parametrize("key", some(BASES, few=8))
 def test_a_model_in_another_one_does_what_the_page_says(key: str, bench: Bench, page: dict[str, Cells]) -> None:
     hold(run_nested(bench, key, answered(page["probes"][key])), page["nested"][key], key)
 
 
-@pytest.mark.parametrize("key", some(list(STORED), few=7))
+@pytest.mark.parametrize("key", some(list(STORED), few=5))
 def test_weights_in_a_form_are_read_or_refused_as_the_page_says(key: str, bench: Bench, page: dict[str, Cells]) -> None:
     """In a pull request one form of each model, another one for each; at night all of all."""
     place = list(STORED).index(key)
