@@ -61,10 +61,9 @@ class TransformersFolder:
     def reading_as(self, other: TransformersFolder, *, tokenizer: bool, images: bool) -> TransformersFolder:
         """This folder's model with another plain one's tokenizer files, chat template and ends of texts, its image
         configs, or both."""
-        swapped = {GENERATION_CONFIG} if tokenizer else set[str]()
-        for found in (self, other):
-            theirs = found.tokenizer_files if tokenizer else []
-            swapped |= {path.name for path in theirs} | (set(IMAGE_CONFIGS) if images else set())
+        swapped = set(IMAGE_CONFIGS) if images else set[str]()
+        if tokenizer:
+            swapped |= {GENERATION_CONFIG, *(path.name for folder in (self, other) for path in folder.tokenizer_files)}
         return replace(self, files=self.files.with_others(swapped, other.files))
 
     def named(self, names: Collection[str]) -> list[Path]:
