@@ -135,6 +135,12 @@ def test_a_file_without_arguments_and_one_that_would_run_code_are_refused(tmp_pa
             opened(f"timm:{name}.pth?labels=labels.txt", pictures, tmp_path)
 
 
+def test_a_file_of_a_training_that_does_not_exist_is_called_a_file(tmp_path: Path, pictures: Pictures) -> None:
+    (tmp_path / "model_best.pth.tar").touch()
+    with pytest.raises(ModelError, match=r"(?s)the file does not exist.*did you mean 'model_best.pth.tar'"):
+        opened("timm:model_bst.pth.tar?labels=labels.txt", pictures, tmp_path)
+
+
 def test_a_checkpoint_of_torchvisions_references_is_judged_as_these_validate(
     tmp_path: Path, pictures: Pictures
 ) -> None:
@@ -284,16 +290,16 @@ def test_a_head_for_other_features_than_the_networks_is_refused(tmp_path: Path, 
         ).outputs()
 
 
-@pytest.mark.parametrize("library", ["timm", "torchvision"])
-def test_a_file_whose_outputs_are_cached_is_opened_without_the_library(
-    library: str, tmp_path: Path, pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("uri", ["timm:model_best.pth.tar", "timm:folder", "torchvision:squeezenet1_1@plain.pth"])
+def test_a_file_or_folder_whose_outputs_are_cached_is_opened_without_the_library(
+    uri: str, tmp_path: Path, pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from timm.models import save_for_hf
     from torchvision import models
 
-    trained(tmp_path)
+    save_for_hf(trained(tmp_path)[0], tmp_path / "folder", model_config={}, safe_serialization=True)
     torch.save(models.squeezenet1_1(num_classes=3).state_dict(), tmp_path / "plain.pth")
-    address = {"timm": "model_best.pth.tar", "torchvision": "squeezenet1_1@plain.pth"}[library]
-    uri = f"{library}:{address}?labels=labels.txt"
+    uri += "?labels=labels.txt"
     first = open_scorer(uri, pictures, device="cpu", base=tmp_path, cache=cache)
     outputs = first.outputs()
     for name in ("timm", "torchvision"):

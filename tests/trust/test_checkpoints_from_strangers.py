@@ -245,7 +245,9 @@ def a_device(root: Path) -> str:
 def test_a_hostile_checkpoint_shuts_the_gate_and_does_nothing(toy: Toy, plant: Plant, problem: str) -> None:
     uri = plant(toy.root)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    reason = shut(toy, check(toy, "--model", uri))
+    result = check(toy, "--model", uri)
+    reason = shut(toy, result)
+    assert "--fairness-allow-pickle" not in result.output  # which is pytest's name of it
     assert any(part in reason for part in problem.split("|")), reason
     assert not (toy.root / "pwned").exists()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # a gigabyte, in kilobytes

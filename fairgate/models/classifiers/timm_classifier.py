@@ -39,6 +39,7 @@ _SIZES = frozenset(
     }
 )
 """Arguments of architectures that are numbers: others could name a file, a hub or code."""
+_FILES = (*checkpoints.WEIGHTS, ".tar")
 MAX_SIDE, _LARGEST, _LONGEST = 2048, 8192, 16
 _POOLING = re.compile(r"[a-z_]{0,20}")
 _NO_WEIGHTS_OF_ITS_OWN = ("custom_load", "label_offset", "state_dict")
@@ -63,9 +64,9 @@ class TimmClassifiers(FolderFamily):
         """Find and hash a folder or file. Raises ModelError; loading waits until outputs are needed."""
         address, options = checkpoints.split_options(request.uri, request.address, ("labels", "key", "head"))
         path = checkpoints.resolve(address, request.base)
-        trained = path.is_file()
+        trained = path.is_file() or (path.suffix in _FILES and not path.is_dir())
         path = path if trained else checkpoints.judged_folder(address, request.base)
-        config, files = _of_training(path, request.cache) if trained else _of_folder(path)
+        config, files = (_of_training if trained else _of_folder)(path, request.cache)
         where = str(files.paths.get(CONFIG, path))
         architecture, arguments = config["architecture"].partition(".")[0], _arguments(config, where)
         names, said = named_outputs(_labels(config, where), options.get("labels"), request.base, where)
@@ -80,7 +81,7 @@ class TimmClassifiers(FolderFamily):
         libraries = checkpoints.versions(*LIBRARIES, *(adapter.packages if adapter else ()))
         pictures = _pictures(config, where)
         arguments = {**arguments, "num_classes": len(names.own)}
-        cfg = None if trained else _pretrained_cfg(config, where)
+        cfg = None if trained else _pretrained_cfg(config, where, request.cache)
         built = _Built(
             config["architecture"] if trained else architecture, arguments, cfg, config.get("global_pool"), where
         )
@@ -99,13 +100,14 @@ class TimmClassifiers(FolderFamily):
         )
 
 
-def _of_folder(folder: Path) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
+def _of_folder(folder: Path, cache: EmbeddingCache | None) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
     """The config of a folder, and its files."""
     where = folder / CONFIG
     if not where.is_file():
         raise checkpoints.no_config(folder, "timm")
     config = checkpoints.read_config(where, named=("architecture", "model_args"))
-    _architecture(config, str(where))  # a folder of another family is told first
+    named = {**_code(), "architecture": config.get("architecture")}
+    remembered(cache, named, lambda: _architecture(config, str(where)))  # a folder of another family is told first
     if not (folder / WEIGHTS).is_file():
         raise checkpoints.no_weights(
             folder, WEIGHTS, "save it with timm's save_for_hf, which writes one safetensors file"
@@ -119,9 +121,12 @@ def _of_training(file: Path, cache: EmbeddingCache | None) -> tuple[dict[str, An
     arguments, and for arguments by which a picture is read otherwise."""
     checkpoints.require_weights(file)
     files = checkpoints.HashedFiles.of({"weights": file})
-    code = {"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)}
-    config = remembered(cache, {**code, "files": files.fingerprint()}, lambda: _config_of_training(file, files))
-    return config, files
+    named = {**_code(), "files": files.fingerprint()}
+    return remembered(cache, named, lambda: _config_of_training(file, files)), files
+
+
+def _code() -> dict[str, Any]:
+    return {"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)}
 
 
 def _config_of_training(file: Path, files: checkpoints.HashedFiles) -> dict[str, Any]:
@@ -259,15 +264,10 @@ def _pictures(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     return pictures
 
 
-def _pretrained_cfg(config: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _pretrained_cfg(config: Mapping[str, Any], where: str, cache: EmbeddingCache | None) -> dict[str, Any]:
     """What timm takes defaults of the architecture from. Raises ModelError for keys that timm does not know, and for
     those by which it would load other weights."""
-    import dataclasses
-
-    from timm.models import PretrainedCfg
-
-    cfg = config["pretrained_cfg"]
-    known = {field.name for field in dataclasses.fields(PretrainedCfg)}
+    cfg, known = config["pretrained_cfg"], remembered(cache, {**_code(), "names": "pretrained_cfg"}, _names_of_timm)
     refused = [name for name in cfg if name not in known or (name in _NO_WEIGHTS_OF_ITS_OWN and cfg[name])]
     size = _side(config)
     if refused or size[0] != 3:
@@ -277,6 +277,14 @@ def _pretrained_cfg(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             remedy="remove these keys, or save the model again with timm's save_for_hf",
         )
     return {"input_size": size, "fixed_input_size": _is_fixed(config), "num_classes": config.get("num_classes")}
+
+
+def _names_of_timm() -> list[str]:
+    import dataclasses
+
+    from timm.models import PretrainedCfg
+
+    return [field.name for field in dataclasses.fields(PretrainedCfg)]
 
 
 def _is_fixed(config: Mapping[str, Any]) -> bool:
