@@ -139,12 +139,8 @@ class _Hand:
         one; RecipeError if it cannot begin, or if this task has lost several."""
         errors = self._ray.exceptions
         lost = (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
-        if self not in self._crew.placed:
-            answer = self._worker.placed.remote()
-            while not self._ray.wait([answer], timeout=1.0)[0] and not self._left:
-                if self._crew.placed:  # which may leave no room for this one: its task would never be made
-                    raise WorkerLost(self._replaced)
-            self._crew.placed.add(self)
+        if self not in self._crew.placed and not self._has_place(beside_others=False):
+            raise WorkerLost(self._replaced)  # others may leave no room for this one: its task would never be made
         try:
             if self._bench is not task.bench:
                 self._ray.get(self._worker.set_up.remote(task.bench))
@@ -191,20 +187,29 @@ class _Hand:
         self._worker, self._bench = self._hired(), None
 
     def _replaced(self) -> None:
-        """Return when the cluster has room for the worker that was hired, or the run ends. Raises RecipeError if no
-        worker of the run has had any for ROOM_PATIENCE."""
+        """Return when the cluster has room for the worker that was hired, or the run ends."""
         self._crew.placed.discard(self)
+        self._has_place(beside_others=True)
+
+    def _has_place(self, *, beside_others: bool) -> bool:
+        """True when the cluster has room for the worker that was hired, or the run ends. Unless it is to wait
+        `beside_others`, False if another worker has a place and this one has none. Raises RecipeError if no worker of
+        the run has had any for ROOM_PATIENCE."""
         answer, since = self._worker.placed.remote(), time.monotonic()
         while not self._ray.wait([answer], timeout=1.0)[0] and not self._left:
             if self._crew.placed:
+                if not beside_others:
+                    return False
                 since = time.monotonic()
             elif time.monotonic() - since > ROOM_PATIENCE:
                 raise RecipeError(
-                    f"every worker was lost, and the cluster had no room for another one in {ROOM_PATIENCE:.0f} s.",
+                    f"no worker of this run has had a place in the cluster for {ROOM_PATIENCE:.0f} s.",
                     where="the Ray cluster",
-                    remedy="see `ray status`, start machines, and repeat the command: finished work is not made again",
+                    remedy=f"each worker needs a free {'GPU' if self._on_gpu else 'CPU'} (see `ray status`): end other "
+                    "jobs or start machines, and repeat the command: finished work is not made again",
                 )
         self._crew.placed.add(self)
+        return True
 
 
 def _last_line(error: Exception) -> str:

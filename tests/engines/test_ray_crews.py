@@ -115,11 +115,16 @@ def test_a_worker_that_never_has_a_place_keeps_no_task_from_those_that_have() ->
     assert results == dict.fromkeys(range(5), ("work", 0))
 
 
-def test_a_run_that_has_no_worker_for_long_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("room", [0, 1], ids=["never had", "has lost"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_has_no_worker_for_long_ends_with_an_error(
+    room: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ray_engine, "ROOM_PATIENCE", 0.0)
-    room = Room("the node is gone", lambda call, _: call == "work", room=1)
-    with pytest.raises(RecipeError, match="the cluster had no room for another one"):
-        made(room, [TASK], 1)
+    cluster = Room("the node is gone", lambda call, _: call == "work", room=room)
+    with pytest.raises(RecipeError, match="no worker of this run has had a place") as refused:
+        made(cluster, [TASK], workers)
+    assert "each worker needs a free CPU" in str(refused.value)
 
 
 def test_a_worker_whose_run_has_ended_is_not_replaced() -> None:
