@@ -23,6 +23,7 @@ from .contract import percentiles as percentiles
 from .contract import register as register
 from .galleries import galleries_of as galleries_of
 from .galleries import queries_of as queries_of
+from .limits import WORDS_SHARE_SETS as WORDS_SHARE_SETS
 from .limits import measure_means as measure_means
 from .registry import METRICS as METRICS
 from .registry import measure as measure

@@ -29,6 +29,7 @@ from fairgate.metrics.contract import (
 from fairgate.records import Extreme, MetricSpec
 
 WORST = "limits of the worst group"
+WORDS_SHARE_SETS = "the words share their sets, so that an average of extremes has none"
 
 
 def value_of(parts: Parts, extreme: Extreme) -> Floats:
@@ -275,7 +276,7 @@ def stacked(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn) -> Stacked
     sets: Any = cell.n_sets
     if len(values) > 1:
         if r.words:
-            return Unavailable("the words share their sets, so that an average of extremes has none; ask `by: word`")
+            return Unavailable(f"{WORDS_SHARE_SETS}; ask `by: word`")
         subjects = dict.fromkeys(cell.subject.tolist())  # in the order of the queries
         sets = np.array([len(np.unique(cell.set_code[cell.subject == name])) for name in subjects], dtype=np.float64)
     return Stacked(values, draws, attribute, _names_of_parts(now), sets)

@@ -172,17 +172,22 @@ class ImplicitAudit(RecordPart):
     refusals: list[Refusal] = Field(default_factory=list)
 
 
-class SkewRow(RecordPart):
+class _Ranked(RecordPart):
+    """A number of one model's rankings, cut at k, over the groups of one or more attributes."""
+
+    model: str
+    over: str
+    k: int
+
+
+class SkewRow(_Ranked):
     """MaxSkew@K of one model on one gallery, and what a perfectly fair ranker has by chance.
 
     `subject` is a subject, or the word of an association. `favoured` is the group that is most over-represented;
     `tied`: equal scores at the cut, so that order decided.
     """
 
-    model: str
     subject: str
-    over: str
-    k: int
     value: Number
     status: Status = "ok"
     favoured: str
@@ -191,17 +196,14 @@ class SkewRow(RecordPart):
     tied: bool
 
 
-class WithinRow(RecordPart):
+class WithinRow(_Ranked):
     """MaxSkew@K over one attribute among the images of one group of another, averaged over subjects.
 
     `null_median` and `null_p95` are those of that average under a perfectly fair ranker.
     """
 
-    model: str
     fixed: str
     group: str
-    over: str
-    k: int
     value: Number
     null_median: float
     null_p95: float
@@ -219,13 +221,14 @@ class RecallRow(RecordPart):
     n_sets: int
 
 
-class SkewSummary(RecordPart):
-    """The distribution over subjects of MaxSkew@K; `beyond` counts subjects above their fair ranker's 95% point."""
+class SkewSummary(_Ranked):
+    """The distribution over subjects of MaxSkew@K; `beyond` counts subjects above their fair ranker's 95% point. `lo`
+    and `hi` are the gate's limits of the mean, in an endless gallery; `interval` tells how, or why there are none."""
 
-    model: str
-    over: str
-    k: int
     mean: Number
+    lo: Number = None
+    hi: Number = None
+    interval: str | None = None
     lowest: Number
     lower_quartile: Number
     median: Number
@@ -237,17 +240,14 @@ class SkewSummary(RecordPart):
     subjects: int
 
 
-class RelativeDifference(RecordPart):
+class RelativeDifference(_Ranked):
     """How much larger the largest marginal skew is than the smallest, over the groups of the fixed attribute.
 
     `null_median` and `null_p95` are those of a perfectly fair ranker, and not 0: MaxSkew of few images is noisy. A
     number that is absent is infinite: the smallest skew was 0.
     """
 
-    model: str
     fixed: str
-    over: str
-    k: int
     highest: str
     lowest: str
     value: Number

@@ -73,7 +73,8 @@ def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
     track = Track(null=null, box=_box(row, scale), dots=tuple(dots[:_DOTS]))
     beyond = TableCell(f"{row.beyond} of {row.subjects}", value=row.beyond, aside=row.subjects)
     chance = _chance(row.null_median, row.null_p95)
-    return Line(row.model, (TableCell(track=track), number_cell(row.mean), number_cell(row.median), chance, beyond))
+    mean = number_cell(row.mean, row.lo, row.hi)
+    return Line(row.model, (TableCell(track=track), mean, number_cell(row.median), chance, beyond))
 
 
 def _box(row: SkewSummary, scale: Scale) -> dict[str, str] | None:

@@ -124,7 +124,7 @@ def _skews(audits: Sequence[AuditRecord]) -> list[list[_Measured]]:
                             f"MaxSkew@{k} over {over}",
                             record.suite,
                             probe.name,
-                            {uris[row.model]: (row.mean, None, None) for row in rows if row.k == k},
+                            {uris[row.model]: (row.mean, row.lo, row.hi) for row in rows if row.k == k},
                             next(row.null_median for row in rows if row.k == k),
                         )
                         for k in sorted({row.k for row in rows}, reverse=True)

@@ -170,6 +170,9 @@ def test_audits_of_both_suites_show_accuracy_beside_max_skew(things: Toy) -> Non
     assert {name: row[1] for name, row in rows.items() if "MaxSkew" in name} == {
         f"MaxSkew@60 over {over}, jobs": f"{mean:.3f}" for over, mean in skews.items()
     }
+    assert all(row.lo <= row.hi and "bootstrap of sets" in row.interval for row in jobs.probes[0].summaries)
+    (drawn,) = [row for row in jobs.probes[0].summaries if (row.model, row.over) == ("change", "skin_tone × gender")]
+    assert f"[{drawn.lo:.3f}, {drawn.hi:.3f}]" in cells[2][[*rows].index("MaxSkew@60 over skin_tone × gender, jobs")]
     assert not list(trade_off_tables([general], 200))
     assert not list(trade_off_tables([jobs], 200))
     page = collection_html(AuditCollection(audits=[jobs, general], command="fairgate audit jobs things"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +16,10 @@ from fairgate.formulas import metrics
 from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import MetricError
 from fairgate.ground.randomness import stream
-from fairgate.metrics import NULL_DRAWS, Crossing, Floats
+from fairgate.metrics import NULL_DRAWS, WORDS_SHARE_SETS, Crossing, Floats
+from fairgate.probes import Probe, ProbeScores
 from fairgate.studies.comparison.answers import Answers, AuditData, share_limits
+from fairgate.suites import Check, PlannedCheck, decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,39 @@ def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) ->
             lo, hi = share_limits(recall.estimate, recall.lo, recall.hi, n_sets, rule.alpha)
             rows.append(records.RecallRow(model=model, k=k, value=recall.estimate, lo=lo, hi=hi, n_sets=n_sets))
     return rows
+
+
+def with_limits(
+    data: AuditData,
+    name: str,
+    probe: Probe,
+    cuts: Sequence[RankingCut],
+    scores: Mapping[str, Mapping[str, ProbeScores]],
+    means: Sequence[records.SkewSummary],
+) -> list[records.SkewSummary]:
+    """The summaries with limits of their means, which a check of `max_skew_at_k` over all subjects has; no group is too
+    small for it here, as none is for the mean. `scores` are every model's answers by their names."""
+    words = probe.ranked_words
+    if len(words) > 1:
+        return [row.model_copy(update={"interval": WORDS_SHARE_SETS}) for row in means]
+    suite, index = data.suite, data.index
+    suite = suite.model_copy(update={"groups": suite.groups.model_copy(update={"min_sets": 1})})
+    clusters = not data.counterfactual and len(np.unique(index.set_id)) < len(index.set_id)
+    planned = [
+        PlannedCheck(_mean_check(name, cut), None, (grouping,), name, words, probe=probe, clusters=clusters)
+        for cut, grouping in product(cuts, data.groupings)
+    ]
+    limits = {
+        (model, result.over, result.k): result.model_dump(include={"lo", "hi", "interval"})
+        for model, answers in scores.items()
+        for result in decide(planned, index, suite, answers, {}, {})
+        if result.verdict != "error"
+    }
+    return [row.model_copy(update=limits.get((row.model, row.over, row.k), {})) for row in means]
+
+
+def _mean_check(probe: str, cut: RankingCut) -> Check:
+    return Check(id="mean", probe=probe, metric="max_skew_at_k", k=cut.k, desired=cut.desired, over="each", at_most=0)
 
 
 _FIVE = ("lowest", "lower_quartile", "median", "upper_quartile", "highest")

@@ -25,7 +25,7 @@ from fairgate.studies.comparison.classifications import (
     taken_for,
 )
 from fairgate.studies.comparison.implicit import compare_implicit
-from fairgate.studies.comparison.ranking import RankingCut, compare_ranking, recalls
+from fairgate.studies.comparison.ranking import RankingCut, compare_ranking, recalls, with_limits
 from fairgate.suites import Check, PlannedCheck, Settings, decide, probe_digests
 from fairgate.tracking import environment
 
@@ -201,7 +201,9 @@ def _probes(
             )
             ranked = compare_ranking(data, name, digests[name], kind, queries, cuts)
             recall = [] if words else recalls(data, name, answers(name), _recall_ks(checks))
-            audits.append(ranked.model_copy(update={"recall": recall}))
+            scores = {model: scored.scores for model, scored in opened.items()}
+            means = with_limits(data, name, probe, cuts, scores, ranked.summaries)
+            audits.append(ranked.model_copy(update={"recall": recall, "summaries": means}))
         elif probe.positive_label is not None:
             audits.append(compare_implicit(data, name, digests[name], probe.positive_label, answers(name)))
         elif probe.truth_of is not None and probe.compared_as == "classification":

@@ -109,7 +109,7 @@ def test_latex_tables_hold_the_numbers_with_three_decimals(record: AuditRecord) 
         assert printed.startswith(f"{accuracy[model]:.3f} [")
     summaries = [one for one in ranked(record).summaries if one.over == "gender"]
     for row, (model, mean, _, chance, beyond) in zip(summaries, tables["skew.search.gender.60"].rows, strict=True):
-        assert (model, mean) == (row.model, f"{row.mean:.3f}")
+        assert (model, mean) == (row.model, f"{row.mean:.3f} [{row.lo:.3f}, {row.hi:.3f}]")
         assert chance == f"{row.null_median:.3f} ({row.null_p95:.3f})"
         assert beyond == f"{row.beyond} ({row.subjects})"
     assert all(table.caption.endswith(". drawn squares") for table in tables.values())
