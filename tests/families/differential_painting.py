@@ -50,11 +50,13 @@ def _edited(model: Any) -> Numbers:
     return _shown([one.resize((32, 32)) for one in _read(model.edit(WORDS[0], EDIT))])
 
 
-def _paint(folder: str, lora: bool = False, **asked: Any) -> Callable[[Path, Images], Numbers]:
+def _paint(folder: str, lora: bool = False, file: str = "", **asked: Any) -> Callable[[Path, Images], Numbers]:
     def library(root: Path, _: Images) -> Numbers:
-        from diffusers import DiffusionPipeline
+        import diffusers
 
-        pipeline: Any = DiffusionPipeline.from_pretrained(root / folder)
+        pipeline: Any = diffusers.DiffusionPipeline.from_pretrained(root / folder)
+        if file:
+            pipeline = type(pipeline).from_single_file(str(root / file), config=str(root / folder))
         pipeline.set_progress_bar_config(disable=True)
         if lora:
             pipeline.load_lora_weights(root / "lora")

@@ -310,7 +310,7 @@ _OTHER_TASKS = {
     "deepmind/vision-perceiver-learned": ("classifier", "perceiver", "PerceiverForImageClassificationLearned"),
 }
 _SINGLE_FILES = {
-    "v1-5-pruned-emaonly.safetensors": ("diffusion:v1-5-pruned-emaonly.safetensors", "from_single_file"),
+    "v1-5-pruned-emaonly.safetensors": ("diffusion:v1-5-pruned-emaonly.safetensors", "diffusion:FILE?config=FOLDER"),
     "flux1-dev.safetensors": ("diffusion:flux1-dev.safetensors", "from_single_file"),
     "a detector's weights of its training, best.safetensors": ("detector:best.safetensors", "detections:FILE"),
     "a network of Keras, model.keras": ("classifier:model.keras", "labels:FILE"),

@@ -1,7 +1,8 @@
-"""LoRAs of a FLUX in the layouts of diffusers' and kohya's training scripts, tiny."""
+"""LoRAs of a FLUX in the layouts of diffusers' and kohya's scripts, and Stable Diffusions in one file, tiny."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,18 @@ def _layout(make: Any) -> Layout:
     return Layout(save, "lora", "pytorch_lora_weights.safetensors", library, _painted, near=_LEVEL, group="flux")
 
 
+def _one_file(kind: str) -> Layout:
+    from single_file_world import save_one_file
+
+    library = _paint(kind, file=f"{kind}.safetensors")
+    return Layout(partial(save_one_file, kind), kind, "", library, _painted, near=_LEVEL)
+
+
 def lora_rows() -> dict[str, Layout]:
     """By what the file is."""
     return {
         "a LoRA of black-forest-labs/FLUX.1-dev by diffusers": _layout(_of_diffusers),
         "a LoRA of black-forest-labs/FLUX.1-dev by kohya": _layout(_of_kohya),
+        "v1-5-pruned-emaonly.safetensors with configs": _one_file("sd1"),
+        "sd_xl_base_1.0.safetensors with configs": _one_file("sdxl"),
     }

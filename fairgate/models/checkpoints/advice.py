@@ -256,8 +256,8 @@ _FORMATS = (
 )
 """Endings and names, and what they say; the first that is there is told."""
 _ONE_FILE = (
-    "weights in one file: of a diffusion model load them by PIPELINE.from_single_file(FILE, config=FOLDER), then "
-    "save_pretrained"
+    "weights in one file: of a Stable Diffusion name them diffusion:FILE?config=FOLDER; of another pipeline load them "
+    "by PIPELINE.from_single_file(FILE, config=FOLDER), then save_pretrained"
 )
 _TABLES = {
     "classifier": "labels",

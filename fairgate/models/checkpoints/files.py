@@ -207,9 +207,10 @@ def require_folder(path: Path, within: Path | None = None) -> None:
             where=str(path),
             remedy=converted(path)
             or "name the folder that the model was saved into; weights alone are named with their architecture: "
-            "open_clip:ARCH@FILE, torchvision:ARCH@FILE?labels=FILE, of timm's train.py timm:FILE?labels=FILE; those "
-            "of a diffusion model are loaded by PIPELINE.from_single_file(FILE, config=FOLDER), and saved by "
-            "save_pretrained; a table always works: labels:FILE, detections:FILE",
+            "open_clip:ARCH@FILE, torchvision:ARCH@FILE?labels=FILE, of timm's train.py timm:FILE?labels=FILE; of a "
+            "Stable Diffusion with a folder of configs, diffusion:FILE?config=FOLDER; those of another pipeline are "
+            "loaded by PIPELINE.from_single_file(FILE, config=FOLDER), and saved by save_pretrained; a table always "
+            "works: labels:FILE, detections:FILE",
         )
     if not path.is_dir():
         raise ModelError("the model folder does not exist.", where=str(path), remedy=where_it_may_be(path))

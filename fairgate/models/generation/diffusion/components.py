@@ -37,6 +37,7 @@ from fairgate.models.checkpoints import (
 )
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.schedule import quiet
+from fairgate.models.generation.diffusion.single_file import load_part
 from fairgate.models.generation.offload import Offload
 
 
@@ -44,6 +45,8 @@ def load_component(
     model_class: Any, found: PipelineFiles, name: str, variant: str | None = None, **options: Any
 ) -> Any:
     """A component from its hashed files. Raises ModelError: tensors missing, misshapen, made up or NaN."""
+    if found.is_in_file(name):
+        return load_part(found, name, **options)
     folder = found.folder_of(name)
     with quiet(), found.closed(name) as shown, naming_folder(folder, shown), torch.random.fork_rng(devices=[]):
         require_stored(_described(model_class, shown), shown.glob("*.safetensors"), str(folder))

@@ -65,6 +65,8 @@ class PipelineAddress:
     lora: str | None = None
     lora_scale: float = 1.0
     vae_tile: int | None = None
+    config: str | None = None
+    """A folder with the configs of a `model` that is one file."""
 
     @classmethod
     def of(cls, address: str, uri: str) -> PipelineAddress:
@@ -133,6 +135,11 @@ class PipelineFiles:
         """Whether the UNet takes an aesthetic score, and was trained on the last part of the schedule alone."""
         return bool(self.settings.get("requires_aesthetics_score", False))
 
+    def is_in_file(self, component: str) -> bool:
+        """Whether a component is a network of a pipeline in one file, whose configs alone are in the folder."""
+        network = not component.startswith("tokenizer") and component != "scheduler"
+        return "single" in self.files.paths and network and not (component == "vae" and self.address.vae)
+
     def folder_of(self, component: str) -> Path:
         """Where a component's files are; the VAE may be another pipeline's."""
         return self.vae if component == "vae" else self.folder / component
@@ -148,16 +155,15 @@ def find_pipeline(
     address: PipelineAddress, base: Path, folder_of: Callable[[str, Path], Path] = model_folder
 ) -> PipelineFiles:
     """Find and hash a pipeline and the VAE that may replace its own, by the rules of `folder_of`. Raises ModelError."""
-    folder = folder_of(address.model, base)
+    folder = folder_of(address.config or address.model, base)
     pipeline, components, settings = _read_index(folder)
     checked = any(read_config(folder / "model_index.json").get("safety_checker") or ())
     paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
     for name in components:
         if name == "vae" and address.vae:
             continue
-        paths |= {
-            f"{name}/{role}": path for role, path in _component_files(folder / name, name, address.variant).items()
-        }
+        files = _component_files(folder / name, name, address.variant, weights=address.config is None)
+        paths |= {f"{name}/{role}": path for role, path in files.items()}
     vae = folder / "vae"
     if address.vae:
         vae = folder_of(address.vae, base)
@@ -165,6 +171,8 @@ def find_pipeline(
             vae /= "vae"
         paths |= {f"vae/{role}": path for role, path in _component_files(vae, "vae", None).items()}
     channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
+    if address.config is not None:
+        paths["single"] = _safetensors(resolve(address.model, base), "the checkpoint")
     if address.lora is not None:
         paths["lora"] = lora_file(address.lora, base)
     hashed = HashedFiles.of(paths)
@@ -178,10 +186,14 @@ def lora_file(named: str, base: Path) -> Path:
         if not is_hub_id(named):  # of those, `judged_folder` has looked at the links
             require_folder(path)
         path /= LORA
+    return _safetensors(path, "the LoRA")
+
+
+def _safetensors(path: Path, what: str) -> Path:
     require_weights(path)
     if path.suffix != ".safetensors":
         raise ModelError(
-            f"'{path.name}' is no safetensors file.", where=str(path), remedy="save the LoRA as safetensors"
+            f"'{path.name}' is no safetensors file.", where=str(path), remedy=f"save {what} as safetensors"
         )
     return path
 
@@ -244,7 +256,7 @@ def _own_code(what: str, named: Any, path: Path) -> ModelError:
     )
 
 
-def _component_files(folder: Path, component: str, variant: str | None) -> dict[str, Path]:
+def _component_files(folder: Path, component: str, variant: str | None, *, weights: bool = True) -> dict[str, Path]:
     """One component's files by role. Raises ModelError for a missing, pickled, truncated or untrusted one."""
     if component.startswith("tokenizer"):
         paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in TOKENIZER_FILES}
@@ -264,11 +276,11 @@ def _component_files(folder: Path, component: str, variant: str | None) -> dict[
     refuse_other_weights(folder, config)
     if component == "vae":
         _require_factor(config, folder / "config.json")
-    weights = _weights(folder, _STEMS[_KNOWN[component][0]], variant)
-    for path in weights.values():
+    paths = _weights(folder, _STEMS[_KNOWN[component][0]], variant) if weights else {}
+    for path in paths.values():
         if path.suffix == ".safetensors":
             require_weights(path)
-    return {"config.json": folder / "config.json", **weights}
+    return {"config.json": folder / "config.json", **paths}
 
 
 def _require_factor(config: Mapping[str, Any], path: Path) -> None:

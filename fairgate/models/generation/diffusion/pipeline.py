@@ -25,6 +25,7 @@ from fairgate.models.checkpoints import diverged, find_device
 from fairgate.models.generation.diffusion.components import Placement, load_component, load_tokenizer, merge_lora
 from fairgate.models.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
 from fairgate.models.generation.diffusion.schedule import Schedule, Schedulers
+from fairgate.models.generation.diffusion.single_file import require_whole
 from fairgate.models.generation.offload import current_offload
 
 KEPT_BYTES = 64 << 20
@@ -87,6 +88,8 @@ class StableDiffusion:
 
     def _load(self, found: PipelineFiles, kin: StableDiffusion | None) -> None:
         """Load the parts; `kin` is the base that this one refines, whose VAE and equal text encoder it shares."""
+        if found.is_in_file("unet"):
+            require_whole(found, self._schedulers.make())
         names, variant = found.components, found.address.variant
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other errors for the same files
-_OPTIONS = ("samples", "size", "stop", "vae", "variant", "lora", "lora_scale")
+_OF_A_FILE = ("samples", "size", "stop", "vae", "lora", "lora_scale", "config")
+_OPTIONS = (*_OF_A_FILE, "variant")
 _BATCH = 8  # pictures read at once
 
 
@@ -60,19 +61,26 @@ class DiffusionFamily(FolderFamily):
     """Folders that diffusers saved, and hub ids."""
 
     scheme: ClassVar[str] = "diffusion"
-    forms: ClassVar[tuple[str, ...]] = ("diffusion:FOLDER?samples=100", "diffusion:FOLDER?lora=FILE")
+    forms: ClassVar[tuple[str, ...]] = (
+        "diffusion:FOLDER?samples=100",
+        "diffusion:FOLDER?lora=FILE",
+        "diffusion:FILE?config=FOLDER",
+    )
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit", "generate"})
-    folders = ("vae", "lora")
+    folders = ("vae", "lora", "config")
 
     def open(self, request: Request) -> DiffusionClassifier | PlainPaintingModel:
         """Find and hash a pipeline: one that is no Stable Diffusion only paints. Raises ModelError; loading waits until
         an error or a picture is needed."""
         named, options = split_options(request.uri, request.address, _OPTIONS)
-        if is_plain_pipeline(folder := judged_folder(named, request.base)):
+        if "config" in options:
+            split_options(request.uri, request.address, _OF_A_FILE)
+        if is_plain_pipeline(folder := judged_folder(options.get("config", named), request.base)):
             return open_plain_pipeline(folder, options, request)
         settings = Classifying.of(request.uri, options)
         scale = lora_scale(request.uri, options)
-        address = PipelineAddress(named, None, options.get("vae"), options.get("variant"), options.get("lora"), scale)
+        vae, variant, lora, config = map(options.get, ("vae", "variant", "lora", "config"))
+        address = PipelineAddress(named, None, vae, variant, lora, scale, config=config)
         found = find_pipeline(address, request.base, judged_folder)
         if found.pipeline in EDIT or found.is_refiner or found.channels != 4:
             kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
