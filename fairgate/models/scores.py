@@ -14,9 +14,9 @@ dimension, named alike in both. A text is in the column `text`, to the letter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -52,7 +52,12 @@ class ScoreTables(TableFamily):
         values, logit_scale = _declared_scale(options, request.uri)
         columns = {name: given for name, given in options.items() if name not in ("values", "logit_scale")}
         fingerprint = table_digest(path, columns, values=values, logit_scale=logit_scale)
-        table = read_table(path, request.source.index, once=False, columns=columns)
+        release = getattr(request.source, "release", None)  # of some images of a release, a table may have all
+        index = request.source.index if release is None else release.index
+        table = read_table(path, index, once=False, whole=release is None, columns=columns)
+        if release is not None:
+            rows = cast(Any, request.source).rows
+            table = replace(table, keys=table.keys.take(rows), rows=table.rows[rows], repeats=table.repeats[rows])
         return PrecomputedScores(request.uri, fingerprint, values, logit_scale, table)
 
 

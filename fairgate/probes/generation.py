@@ -174,7 +174,7 @@ class GenerationProbe(Probe):
         if self.shows is not None and self.reader is None:
             raise ValueError("`shows` is a question to the `reader`, and a table of labels has none")
         if UNREADABLE in self.groups or len(set(self.groups)) < len(self.groups):
-            raise ValueError(f"groups are different names, and none is '{UNREADABLE}': {list(self.groups)}")
+            raise ValueError(f"groups are different names, and none is '{UNREADABLE}': {listed(self.groups)}")
         if self.labels is not None and self.labels.independent and ABSENT in self.groups:
             raise ValueError(f"of `independent` samples no group is called '{ABSENT}'")
         if self.measured is not None:

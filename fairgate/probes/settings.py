@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
-from fairgate.ground.errors import harmless
+from fairgate.ground.errors import harmless, listed
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
 
@@ -41,7 +41,7 @@ def by_category(texts: Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str,
 def given_once(what: str, values: Sequence[Any]) -> None:
     """Raise ValueError, `what` are given twice, if some are."""
     if twice := sorted({value for value in values if values.count(value) > 1}):
-        raise ValueError(f"{what} are given twice: {twice}")
+        raise ValueError(f"{what} are given twice: {listed([str(value) for value in twice])}")
 
 
 class SuiteSection(BaseModel):
@@ -50,17 +50,18 @@ class SuiteSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def checked_template(text: str, placeholder: str) -> str:
-    """A template that uses `{placeholder}` or `{a_placeholder}`. Raises ValueError for any other one."""
-    allowed = {placeholder, f"a_{placeholder}"}
+def checked_template(text: str, placeholder: str, also: Iterable[str] = ()) -> str:
+    """A template that uses `{placeholder}` or `{a_placeholder}`, and of others at most `also`. Raises ValueError."""
+    needed = {placeholder, f"a_{placeholder}"}
     try:
         fields = _fields(text)
     except ValueError as error:
         raise ValueError(f"'{text}' is not a template: {error}") from error
-    if unknown := fields - allowed:
-        raise ValueError(f"'{text}' has the unknown placeholder {sorted(unknown)}; known: {sorted(allowed)}")
-    if not fields:
-        raise ValueError(f"'{text}' never uses {' or '.join(f'{{{name}}}' for name in sorted(allowed))}")
+    if unknown := fields.difference(needed, also):
+        known = listed([f"{{{name}}}" for name in (*sorted(needed), *also)])
+        raise ValueError(f"'{text}' has the unknown placeholder {{{min(unknown)}}}; known: {known}")
+    if not fields & needed:
+        raise ValueError(f"'{text}' never uses {' or '.join(f'{{{name}}}' for name in sorted(needed))}")
     return text
 
 

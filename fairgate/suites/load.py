@@ -7,7 +7,7 @@ check of utility, and names of files outside of the repository.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from pydantic import ValidationError
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.hashing import digest
 from fairgate.ground.validation_words import fault_words
-from fairgate.ground.yaml_source import Loc, Source, parse_source, read_source
+from fairgate.ground.yaml_source import Source, parse_source, read_source
 from fairgate.metrics import METRICS, Metric, MetricSpec
 from fairgate.models import local_paths
-from fairgate.probes import PROBES, with_article
-from fairgate.suites.schema import Approved, Check, DecisionRule, Groups, Suite, Waived, own_settings
+from fairgate.probes import with_article
+from fairgate.suites.faults import suite_error
+from fairgate.suites.schema import Check, Suite
 from fairgate.suites.utility import require_utility
 
 FOLDER = "fairness_suites"
@@ -98,7 +99,7 @@ def _checked(source: Source) -> LoadedSuite:
     try:
         suite = Suite.model_validate(source.data)
     except ValidationError as error:
-        raise _suite_error(error, source) from error
+        raise suite_error(error, source) from error
     if suite.suite != path.stem:
         raise SuiteError(
             f"the file is named '{path.stem}' and the suite in it '{suite.suite}'.",
@@ -110,71 +111,6 @@ def _checked(source: Source) -> LoadedSuite:
     require_utility(suite, source)
     judging = suite.model_dump(mode="json", by_alias=True, exclude={"approval", "approvals"})  # not who approved what
     return LoadedSuite(suite, path, source, digest(judging))
-
-
-def _suite_error(error: ValidationError, source: Source) -> SuiteError:
-    """The first of pydantic's errors; an unknown key comes before the missing key that it may be meant for."""
-    first = min(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
-    loc = _known_loc(first["loc"], source)
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    place = ".".join(str(part) for part in loc) or "the suite"
-    if first["type"] == "extra_forbidden":
-        key, parent = str(loc[-1]), loc[:-1]
-        known = _known_keys(parent, source)
-        return SuiteError(
-            f"unknown key '{key}' in {'.'.join(map(str, parent)) or 'the suite'}{more}.",
-            where=source.where(loc),
-            remedy=suggestion(key, known, f"known keys: {', '.join(known)}" if known else "") or None,
-        )
-    if first["type"] == "missing":
-        return SuiteError(
-            f"'{place}' is missing{more}.", where=source.where(loc), remedy=f"add the key '{loc[-1] if loc else ''}'"
-        )
-    message = fault_words(first)
-    remedy = "see the JSON schema (`fairgate suite schema`) or an example in fairness_suites/"
-    if first["type"] == "string_type" and isinstance(first["input"], int | float):
-        remedy = "put it in quotes: without them, YAML reads a number, or true or false"
-    if loc[-1:] == ("metric",):
-        remedy = suggestion(str(first.get("input")), METRICS, "a package that adds the metric may not be installed")
-    if first["type"] == "union_tag_not_found":
-        remedy = f"add the key 'kind'; known kinds: {', '.join(PROBES)}"
-    if first["type"] == "union_tag_invalid":
-        kind, loc = str(first["ctx"]["tag"]), (*loc, "kind")
-        message = f"'{kind}' is no kind of probe; known kinds: {', '.join(PROBES)}"
-        remedy = suggestion(kind, PROBES, "a package that adds the kind may not be installed")
-    return SuiteError(f"{place}: {message}{more}.", where=source.where(loc), remedy=remedy)
-
-
-def _known_loc(loc: tuple[Any, ...], source: Source) -> Loc:
-    """pydantic's location without the names of union branches, which are no places in the file."""
-    kept: list[str | int] = []
-    for position, part in enumerate(loc):
-        last = position == len(loc) - 1
-        branch = not isinstance(part, str) or "[" in part or part in {"str", "literal", *PROBES}
-        if (*kept, part) in source.lines or (last and not branch):
-            kept.append(part)
-    return tuple(kept)
-
-
-_SECTIONS: dict[str, type[Any]] = {
-    "checks": Check,
-    "groups": Groups,
-    "decision": DecisionRule,
-    "waivers": Waived,
-    "approvals": Approved,
-}
-
-
-def _known_keys(parent: Loc, source: Source) -> list[str]:
-    model: type[Any] = _SECTIONS.get(str(parent[0]), Suite) if parent else Suite
-    if parent[:1] == ("probes",):
-        probe = source.data["probes"].get(parent[1], {}) if len(parent) > 1 else {}
-        model = PROBES.get(str(probe.get("kind"))) or PROBES["zero_shot_classification"]
-    own: Iterable[str] = ()
-    if model is Check and len(parent) > 1:
-        metric = source.data["checks"][parent[1]].get("metric")
-        own = own_settings(metric) if isinstance(metric, str) and metric in METRICS else ()
-    return [*(field.alias or name for name, field in model.model_fields.items()), *own]
 
 
 def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) -> None:

@@ -194,7 +194,7 @@ class Check(SuiteSection):
         rules = [name for name in ("at_least", "at_most", "no_worse_than") if getattr(self, name) is not None]
         if len(rules) != 1:
             raise ValueError(
-                f"a check has exactly one of at_least, at_most, no_worse_than; this one has {rules or 'none'}"
+                f"a check has exactly one of at_least, at_most, no_worse_than; this has {', '.join(rules) or 'none'}"
             )
         if (self.margin is not None) != (self.no_worse_than is not None):
             raise ValueError(

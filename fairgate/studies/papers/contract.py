@@ -201,10 +201,10 @@ def named_texts(given: Sequence[str], option: str, example: str) -> dict[str, st
     return texts
 
 
-def required_template(template: str, placeholder: str, option: str = "--template") -> str:
-    """A template that uses `{placeholder}` or `{a_placeholder}`, and no other. Raises SettingsError for another one."""
+def required_template(template: str, placeholder: str, option: str = "--template", also: Iterable[str] = ()) -> str:
+    """A template that uses `{placeholder}` or `{a_placeholder}`, and of others at most `also`. Raises SettingsError."""
     try:
-        return checked_template(template, placeholder)
+        return checked_template(template, placeholder, also)
     except ValueError as error:
         remedy = f"write it like 'a photo of {{a_{placeholder}}}'"
         raise SettingsError(f"{error}.", where=option, remedy=remedy) from error

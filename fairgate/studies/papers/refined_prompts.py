@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import Dataset
+from fairgate.ground.errors import SettingsError
 from fairgate.models import Capable, require_told_apart
 from fairgate.probes import filled
 from fairgate.records import StudyCell
@@ -28,9 +29,7 @@ NOTE = "Refined less plain, of the same images under the same noise, in the same
 
 def required_refined(template: str, release: Dataset) -> None:
     """Raises SettingsError for a template without `{word}`, or with another placeholder than an attribute's."""
-    for attribute, groups in release.manifest.attributes.items():
-        template = template.replace(f"{{{attribute}}}", groups[0])
-    required_template(template, "word", "--refined")
+    required_template(template, "word", "--refined", also=release.manifest.attributes)
 
 
 def parts_of(template: str, chosen: ChosenImages) -> Iterator[tuple[str, NDArray[np.int64], ChosenImages]]:
@@ -47,8 +46,14 @@ def parts_of(template: str, chosen: ChosenImages) -> Iterator[tuple[str, NDArray
 
 
 def require_another_text(model: Capable, plain: str, refined: str, word: str, where: str) -> None:
-    """Raises ModelError for a model that reads the refined prompt of a word as the plain one."""
+    """Raises SettingsError for a refined prompt that is the plain one, and ModelError for a model that reads it so."""
     prompts = {"plain": filled(plain, "word", word), "refined": filled(refined, "word", word)}
+    if prompts["plain"] == prompts["refined"]:
+        raise SettingsError(
+            f"the refined prompt is the plain one: '{prompts['plain']}'.",
+            where="--refined",
+            remedy="give it another text than --template",
+        )
     require_told_apart(model, "prompts", prompts, where, "use words that it knows in --refined")
 
 

@@ -284,3 +284,19 @@ def test_pairs_are_compared_as_the_model_does_and_by_the_errors_of_its_samples()
         mean = errors[:count].mean(axis=0)
         assert np.array_equal(part.choices, pair_choices(mean[:, :2], mean[:, 2:3]))
         assert np.array_equal(part.right, (mean[:, 3] < mean[:, 4]) == (shown == "male"))
+
+
+def test_a_refined_prompt_for_a_table_may_name_who_is_perceived(toy_of_pairs: tuple[Toy, np.ndarray]) -> None:
+    toy, _ = toy_of_pairs
+    words = [f"a portrait of a {gender} {word}" for gender in ("male", "female") for word in WORDS[:4]]
+    refined = np.random.default_rng(1).normal(size=(320, len(words)))
+    head, *lines = (toy.root / "pairs.csv").read_text(encoding="utf-8").splitlines()
+    wider = [f"{line},{','.join(map(str, row))}" for line, row in zip(lines, refined, strict=True)]
+    (toy.root / "pairs.csv").write_text("\n".join([f"{head},{','.join(words)}", *wider]), encoding="utf-8")
+    record, _ = study(toy, "--refined", "a portrait of a {gender} {word}", "--where", "skin_tone=dark")
+    (found,) = (each for each in record["tables"] if each["name"] == "refined")
+    other = {row[1]: row[3]["value"] for row in found["rows"]}
+    for of, gender in enumerate(("male", "female")):
+        own = np.array([(tone, shown) == ("dark", gender) for _, _, tone, shown in members(40)])
+        first, second = (refined[own, 4 * of + at : 4 * of + at + 2] for at in (0, 2))
+        assert other[gender] == pytest.approx(pair_choices(-first, -second).mean())
