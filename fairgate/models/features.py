@@ -18,6 +18,7 @@ from fairgate.models.checkpoints import (
     Device,
     Embeddings,
     TransformersFolder,
+    class_of_task,
     code_of,
     diverged,
     find_folder,
@@ -38,6 +39,7 @@ from fairgate.models.contract import Capability, Model, Request, register
 from fairgate.models.family import FolderFamily, JudgedModel
 from fairgate.models.feature_heads import NEIGHBOURS, Head, Kind, Pool, Table, read_head
 from fairgate.models.input_digests import folder_preprocessing
+from fairgate.models.isolated import isolated
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other features for the same files
 LIBRARIES = ("transformers", "torch", "torchvision", "pillow")
@@ -124,7 +126,7 @@ class Backbone(JudgedModel[Loaded]):
         self.preprocessing = folder_preprocessing(found, "features", pool=pool)
 
     def _load(self) -> Loaded:
-        return load_backbone(self._found, self.pool, self._device)
+        return _opened(self._found, self._device, self.pool)
 
     def features(self) -> Embeddings:
         """Of every image, (images, width) float32. Raises ModelError for one that is not finite."""
@@ -161,38 +163,67 @@ def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri:
     return cast(Pool, said)
 
 
-def load_backbone(found: TransformersFolder, pool: Pool, device: Device) -> Loaded:
-    """A backbone, whose outputs are what is taken of it, (images, width). Raises ModelError."""
+def _opened(found: TransformersFolder, device: Device, pool: Pool) -> Loaded:
+    return isolated(load_backbone, found, device, pool) if found.plain else load_backbone(found, device, pool)
+
+
+def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Loaded:
+    """A backbone, whose outputs are what is taken of it, (images, width); a plain folder's only in the process that is
+    for it. Raises ModelError."""
     import torch
 
-    from fairgate.models.checkpoints import of_processor, on_device
+    from fairgate.models.checkpoints import of_processor, on_device, pooled, scoring
 
-    if found.plain:
-        from fairgate.models.isolated.child import isolated_features
-
-        return isolated_features(found, pool, device)
     # DINO's ViT was published without the pooling layer that ViTModel would make up
-    plain = {"add_pooling_layer": False} if found.kind == "vit" else {}
-    unused = ("pooler.",) if plain else ()
-    model, processor, _ = load_parts(BACKBONES[found.kind], found, device, texts=False, unused=unused, **plain)
-    extra = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
+    without = {"add_pooling_layer": False} if found.kind == "vit" else {}
+    unused = ("pooler.",) if without else ()
+    name = BACKBONES.get(found.kind) or class_of_task(found, "MODEL_MAPPING")
+    model, processor, _ = load_parts(name, found, device, texts=False, unused=unused, **without)
+    first = 0 if found.plain else 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 
     def features(prepared: Sequence[Any]) -> Embeddings:
-        out = model(pixel_values=on_device(prepared, device))
-        if pool == "pooled":
-            return _array(out.pooler_output.flatten(1))
-        first, mean = out.last_hidden_state[:, 0], out.last_hidden_state[:, extra:].mean(dim=1)
-        return _array({"cls": first, "mean": mean, "cls_mean": torch.cat([first, mean], dim=1)}[pool])
+        pixels = on_device(prepared, device)
+        made: torch.Tensor | None
+        if pool != "pooled":
+            tokens = model(pixel_values=pixels).last_hidden_state
+            cls, mean = tokens[:, 0], tokens[:, first:].mean(dim=1)
+            pools = {"cls": cls, "mean": mean, "cls_mean": torch.cat([cls, mean], dim=1)}
+            made = pools[pool] if tokens.ndim == 3 else None
+        elif hasattr(model, "get_image_features"):
+            made = pooled(model.get_image_features(pixel_values=pixels))
+        else:
+            made = getattr(model(pixel_values=pixels), "pooler_output", None)
+        if made is None:
+            raise ModelError(
+                f"{type(model).__name__} gives no features that are {pool}.",
+                where=str(found.path),
+                remedy="write ?pool=mean or pooled, or judge a table of the head's answers: labels: or scores:FILE",
+            )
+        return np.asarray(made.flatten(1).float().cpu().numpy(), dtype=np.float32)
 
-    return Loaded(of_processor(processor), features)
+    prepare = of_processor(processor)
+    if found.plain:
+        with scoring(device):
+            _require_repeatable(prepare, features, found, device)
+    return Loaded(prepare, features)
 
 
-def _array(features: Any) -> Embeddings:
-    return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
+def _require_repeatable(prepare: Any, features: Any, found: TransformersFolder, device: Device) -> None:
+    """Raises ModelError for a model that draws at random, as one that hides parts of every picture (ViTMAE)."""
+    from fairgate.models.checkpoints import TRIAL_TOLERANCE, trial_pictures
+
+    shown = [prepare(trial_pictures()[0])] * 8  # of few patches the same ones may be hidden twice
+    rows = np.concatenate([features(shown), features(shown)])
+    if np.abs(rows - rows[0]).max() > TRIAL_TOLERANCE[device.precision] * np.abs(rows[0]).max():
+        raise ModelError(
+            f"a {found.kind[:80]} gives other features of the same picture each time.",
+            where=str(found.path),
+            remedy="turn off what it draws at random: of a vit_mae, write `mask_ratio` 0 into config.json",
+        )
 
 
 def _with_head(found: TransformersFolder, head: Head, pool: Pool, device: Device) -> Loaded:
-    backbone = load_backbone(found, pool, device)
+    backbone = _opened(found, device, pool)
 
     def outputs(prepared: Sequence[Any]) -> Embeddings:
         features = backbone.outputs(prepared)

@@ -5,11 +5,14 @@ Local files, safetensors, no code from the folder.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import (
@@ -19,6 +22,7 @@ from fairgate.models.checkpoints import (
     Device,
     Encoder,
     TransformersFolder,
+    class_of_task,
     code_of,
     find_folder,
     load_parts,
@@ -31,7 +35,7 @@ from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_tokenizer, image_class, preprocessing_digest
 from fairgate.models.isolated import isolated_towers
-from fairgate.models.two_towers import TwoTowers
+from fairgate.models.two_towers import TwoTowers, unit
 
 if TYPE_CHECKING:
     import torch
@@ -66,6 +70,7 @@ _OF_TEXTS = ("text_model.", "text_projection.", "logit_scale", "logit_bias", "te
 """How names of tensors begin that no features of pictures depend on."""
 _NOT_SEEN = frozenset({"text_config", "_name_or_path", "transformers_version", "torch_dtype", "dtype"})
 """Keys of a config that do not concern them either; the type of numbers is that of the loaded tensors."""
+_TRIED_PROMPTS = ("a photo of a person", "a", "two dogs that play in the snow near a red house", "an engineer")
 _MOST_PIXELS = 1 << 24  # of a NaFlex picture; 256 patches of 16 x 16 as published are 65,536
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
@@ -102,7 +107,7 @@ def _checkpoint(found: TransformersFolder) -> Checkpoint:
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None
     tokenizer = folder_tokenizer(found, length=length, **({"lower": True} if lower else {}))
     pictures = preprocessing_digest(found.named(IMAGE_CONFIGS), adapter="hf", **image_class(found.config))
-    load = isolated_towers if found.plain else _load
+    load = isolated_towers if found.plain else load_towers
     return Checkpoint(found.fingerprint, identity, partial(load, found), tokenizer, pictures)
 
 
@@ -114,31 +119,44 @@ def _lower_cased(found: TransformersFolder) -> bool:
     return found.kind == "siglip" and str(named).startswith("Gemma")
 
 
-def _load(found: TransformersFolder, device: Device) -> Encoder:
-    from fairgate.models.checkpoints import encoder_of, of_processor, tower_digest
+def load_towers(found: TransformersFolder, device: Device) -> Encoder:
+    """Two towers, by the library's features of pictures and texts; a plain folder's only in the process that is for it.
 
-    towers, naflex, lower = _TOWERS[found.kind], found.kind == "siglip2", _lower_cased(found)
+    Raises ModelError for a plain model without them, and for one whose own logits are not a scale times the cosine of
+    its features, plus a bias.
+    """
+    from fairgate.models.checkpoints import encoder_of, of_processor, pooled, scoring, tower_digest
+
+    towers = _TOWERS.get(found.kind) or _Towers(class_of_task(found, "MODEL_MAPPING"))
+    naflex, lower = found.kind == "siglip2", _lower_cased(found)
     model, processor, tokenizer = load_parts(towers.model, found, device, unused=towers.unused)
-    config = model.config.text_config
-    length = min(int(config.max_position_embeddings), towers.longest or MAX_SIDE)
-    options = {"padding": "max_length", "truncation": True, "max_length": length}
-
+    if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
+        raise _no_towers(found, f"{type(model).__name__} gives no features of pictures and of texts")
+    config = model.config.get_text_config()
+    limits = [getattr(config, "max_position_embeddings", MAX_SIDE), towers.longest or MAX_SIDE]
+    length = int(min(limits + [tokenizer.model_max_length] * found.plain))
+    takes = frozenset(inspect.signature(model.get_text_features).parameters) if found.plain else {"attention_mask"}
     seen = {name: value for name, value in found.config.items() if name not in _NOT_SEEN}
 
     def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
         written = [prompt.lower() if lower else prompt for prompt in prompts]
-        cut = tokenizer(written, return_tensors="pt", **options)
-        return {"ids": cut["input_ids"], **({"mask": cut["attention_mask"]} if towers.mask else {})}
+        cut = tokenizer(written, return_tensors="pt", padding="max_length", truncation=True, max_length=length)
+        more = takes & cut.keys() - {"input_ids"} if towers.mask else ()
+        return {"ids": cut["input_ids"], **{name: cut[name] for name in more}}
 
     def texts(given: Mapping[str, Any]) -> torch.Tensor:
-        mask = {"attention_mask": given["mask"]} if "mask" in given else {}
-        return _features(model.get_text_features(input_ids=given["ids"], **mask), towers.first)
+        more = {name: given[name] for name in given if name != "ids"}
+        return of_first(model.get_text_features(input_ids=given["ids"], **more))
 
     def images(pixels: torch.Tensor) -> torch.Tensor:
-        given = _unpacked(pixels) if naflex else {"pixel_values": pixels}
-        return _features(model.get_image_features(**given), towers.first)
+        return of_first(model.get_image_features(**(_unpacked(pixels) if naflex else {"pixel_values": pixels})))
 
-    return encoder_of(
+    def of_first(output: Any) -> torch.Tensor:
+        features = pooled(output)
+        return features[:, 0] if towers.first else features
+
+    scale = 1 / float(model.temperature.detach()) if found.kind == "align" else None
+    encoder = encoder_of(
         model,
         device,
         vocabulary=int(config.vocab_size),
@@ -146,9 +164,41 @@ def _load(found: TransformersFolder, device: Device) -> Encoder:
         images=images,
         tokens=tokens,
         texts=texts,
-        scale=1 / float(model.temperature.detach()) if found.kind == "align" else None,
+        scale=1.0 if found.plain and not hasattr(model, "logit_scale") else scale,
         words=model.text_model.embeddings.token_embedding if found.kind == "clip" else None,
         tower=partial(tower_digest, model, lambda name: not name.startswith(_OF_TEXTS), seen),
+    )
+    if found.plain:
+        with scoring(device):
+            _require_own_logits(model, encoder, found, device)
+    return encoder
+
+
+def _require_own_logits(model: Any, encoder: Encoder, found: TransformersFolder, device: Device) -> None:
+    """Raises ModelError unless the library's forward pass gives the encoder's logits on some pictures and prompts."""
+    from fairgate.models.checkpoints import TRIAL_TOLERANCE, on_device, trial_pictures
+
+    pictures = [encoder.prepare(picture) for picture in trial_pictures()]
+    tokens = {name: value.to(device.name) for name, value in encoder.tokens(_TRIED_PROMPTS).items()}
+    ids = tokens.pop("ids")
+    outputs = model(input_ids=ids, pixel_values=on_device(pictures, device), **tokens)
+    logits = getattr(outputs, "logits_per_image", None)
+    if logits is None:
+        raise _no_towers(found, f"{type(model).__name__} does not say how alike pictures and texts are")
+    wanted = logits.float().cpu().numpy()
+    shown, said = encoder.encode_images(pictures), encoder.encode_tokens({"ids": ids, **tokens})
+    cosines = unit(shown.astype(np.float64)) @ unit(said.astype(np.float64)).T
+    ours = encoder.scale * cosines + encoder.bias
+    most = TRIAL_TOLERANCE[device.precision] * np.abs(wanted).max()
+    if wanted.shape != ours.shape or not np.abs(ours - wanted).max() <= most:
+        raise _no_towers(found, "its own logits are not those of its features: a scale times their cosine, plus a bias")
+
+
+def _no_towers(found: TransformersFolder, reason: str) -> ModelError:
+    return ModelError(
+        f"the {found.kind[:80]} cannot be judged as two towers: {reason}.",
+        where=str(found.path),
+        remedy="judge a table of its scores: scores:FILE?values=cosine",
     )
 
 
@@ -178,10 +228,3 @@ def _unpacked(prepared: torch.Tensor) -> dict[str, torch.Tensor]:
     """A batch of what `_naflex` prepares, as the model takes it."""
     is_one, shape = prepared[..., -3].long(), prepared[:, 0, -2:].long()
     return {"pixel_values": prepared[..., :-3], "pixel_attention_mask": is_one, "spatial_shapes": shape}
-
-
-def _features(output: Any, first: bool) -> torch.Tensor:
-    """transformers 5 wraps features in an object, transformers 4 returns the tensor. FLAVA's are of every token:
-    those of the `first` were trained to agree."""
-    features: torch.Tensor = getattr(output, "pooler_output", output)
-    return features[:, 0] if first else features

@@ -24,7 +24,7 @@ from fairgate.ground.errors import CapabilityError, ModelError
 from fairgate.interfaces.cli.main import app
 from fairgate.models import local_paths, open_scorer, require_capability
 from fairgate.models.checkpoints import Device, find_plain, of_processor
-from fairgate.models.isolated.host import load_encoder
+from fairgate.models.features import load_backbone
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from toy_repository import toy_repository
@@ -86,8 +86,8 @@ def test_the_isolated_process_gives_the_librarys_features_of_a_clips_image_tower
     pixels = AutoImageProcessor.from_pretrained(tmp_path)(images=images, return_tensors="pt")["pixel_values"]
     with torch.no_grad():
         wanted = model.get_image_features(pixel_values=pixels)
-        _, answers = load_encoder(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "pooled")
-        found = answers["pictures"]([np.asarray(image) for image in images])
+        loaded = load_backbone(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "pooled")
+        found = loaded.outputs([loaded.prepare(image) for image in images])
     np.testing.assert_allclose(found, getattr(wanted, "pooler_output", wanted), atol=1e-5)
 
 
@@ -120,10 +120,10 @@ def test_an_encoder_that_hides_parts_of_pictures_at_random_is_refused_until_it_h
     ViTMAEModel(ViTMAEConfig(**SMALL)).save_pretrained(tmp_path)
     processor("ViTImageProcessor").save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="a vit_mae gives other features of the same picture each time"):
-        load_encoder(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "mean")
+        load_backbone(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "mean")
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "mask_ratio": 0.0}))
-    load_encoder(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "mean")
+    load_backbone(find_plain(tmp_path, None, "features"), Device("cpu", "fp32"), "mean")
 
 
 @pytest.mark.parametrize("kind", [["vit"], {"vit": 1}, 5, None])

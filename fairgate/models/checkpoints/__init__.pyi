@@ -71,14 +71,17 @@ from .plain_folder import code_of as code_of
 from .plain_folder import find_plain as find_plain
 from .plain_folder import is_plain as is_plain
 from .plain_folder import plain_note as plain_note
+from .torch_runtime import TRIAL_TOLERANCE as TRIAL_TOLERANCE
 from .torch_runtime import Halving as Halving
 from .torch_runtime import cast_once as cast_once
 from .torch_runtime import encoder_of as encoder_of
 from .torch_runtime import on_device as on_device
 from .torch_runtime import one_thread as one_thread
+from .torch_runtime import pooled as pooled
 from .torch_runtime import require_device as require_device
 from .torch_runtime import scoring as scoring
 from .torch_runtime import tower_digest as tower_digest
+from .torch_runtime import trial_pictures as trial_pictures
 from .torch_runtime import unit_or_error as unit_or_error
 from .transformers_folder import GENERATION_CONFIG as GENERATION_CONFIG
 from .transformers_folder import LOCAL as LOCAL

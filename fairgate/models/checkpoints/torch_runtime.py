@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from fairgate.ground.errors import DeviceError
 from fairgate.ground.spans import span
@@ -19,6 +20,10 @@ from fairgate.models.checkpoints.encoder import Embeddings, Encoder, diverged
 
 _CUDA: Any = torch.cuda
 _AUTOCAST = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
+_TRIED_SIDES = ((64, 64), (97, 61), (40, 120))  # height and width
+TRIAL_TOLERANCE = {"fp32": 1e-4, "amp_bf16": 5e-2, "amp_fp16": 1e-2}
+"""How far a model's numbers may be from those that it should give, relative to the largest: the order of sums, and the
+roundings of half precision in towers of some dozens of layers."""
 
 
 def require_device(device: Device) -> None:
@@ -139,6 +144,18 @@ def tower_digest(model: Any, belongs: Callable[[str], bool], settings: Mapping[s
 def on_device(prepared: Any, device: Device) -> torch.Tensor:
     """Prepared pictures, a tensor each or one of all, as one tensor where the model is."""
     return (prepared if isinstance(prepared, torch.Tensor) else torch.stack(list(prepared))).to(device.name)
+
+
+def trial_pictures() -> list[Image.Image]:
+    """Pictures of some shapes to try a model on."""
+    draw = np.random.default_rng(0)
+    return [Image.fromarray(draw.integers(0, 256, (*sides, 3), dtype=np.uint8)) for sides in _TRIED_SIDES]
+
+
+def pooled(output: Any) -> torch.Tensor:
+    """The features in what a method of transformers returns: since version 5 an object, before the tensor itself."""
+    features: torch.Tensor = getattr(output, "pooler_output", output)
+    return features
 
 
 class Halving:

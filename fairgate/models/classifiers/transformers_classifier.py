@@ -26,7 +26,7 @@ from fairgate.models.classifiers.label_names import in_order, named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_preprocessing
-from fairgate.models.isolated import isolated_classifier
+from fairgate.models.isolated import isolated
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +57,7 @@ class TransformersClassifiers(FolderFamily):
             fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
             identity={"adapter": "classifier", "code": code_of(found, CODE_VERSION), "libraries": libraries},
             heads={"": names},
-            load=partial(isolated_classifier if found.plain else load, found),
+            load=partial(isolated, load, found) if found.plain else partial(load, found),
             preprocessing=folder_preprocessing(found, "classifier"),
         )
         return FixedLabelModel(files, request, plain_note(found))

@@ -89,7 +89,7 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
 
     def load(device: Device) -> Encoder:
         # the class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses
-        backbone = load_backbone(found, "cls", device)
+        backbone = load_backbone(found, device, "cls")
 
         def prepare(image: Image) -> torch.Tensor:
             tensor: torch.Tensor = backbone.prepare(image)

@@ -7,8 +7,8 @@ import contextlib
 import importlib.util
 import json
 import os
+import pickle
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -17,6 +17,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from fairgate.ground.errors import DeviceError, ModelError, clean
 from fairgate.models.checkpoints import Device, Embeddings, Encoder, HashedFiles, TransformersFolder
 from fairgate.models.classifiers.fixed_labels import Loaded
 from fairgate.models.contract import MOST_BOXES, Generating
-from fairgate.models.isolated.messages import files_as_data, folder_as_data, receive, send
+from fairgate.models.isolated.messages import Opened, receive
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,22 +41,20 @@ _PASSED_ON = (
 )
 """Environment variables that the process gets: none with a secret."""
 _SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-_HOST = "fairgate.models.isolated"
 _SHOWN = 4_000  # characters of an error
 _LAST = 5  # seconds between its last word and its end
 _TIMEOUT = "FAIRGATE_MODEL_TIMEOUT"  # seconds to open a model, or to answer about a batch of pictures; 3,600 if not set
 
 
 class IsolatedModel:
-    """A model that is opened in a process of its own, with the files that it may read. `task` is what the
-    module `host` of the package `host` opens.
+    """A model that `open_model` opens in a process of its own, with the files that it may read.
 
     Raises ModelError where it cannot be opened, where the process ends or does not answer in time, and, in CI, where
     the machine cannot isolate it; DeviceError for a device without memory. Questions may come from several threads, and
     wait for each other.
     """
 
-    def __init__(self, uri: str, task: Mapping[str, Any], readable: Iterable[Path], host: str = _HOST) -> None:
+    def __init__(self, uri: str, open_model: Callable[[], Opened], readable: Iterable[Path]) -> None:
         self.uri, self._lock, self._late = uri, threading.Lock(), False
         self._patience = min(patience(os.environ, _TIMEOUT, 3600, ModelError), threading.TIMEOUT_MAX)
         home = Path(tempfile.mkdtemp(prefix="fairgate-isolated-")).resolve()
@@ -73,8 +72,6 @@ class IsolatedModel:
         package = Path(__file__).parents[2]
         paths = [path.resolve() for path in readable]
         settings = {
-            "host": f"{host}.host",
-            "task": dict(task),
             "readable": [str(package), *_installed(), *map(str, paths)],
             "writable": str(home),
             "path": [*_installed(), str(package.parent)],
@@ -82,17 +79,16 @@ class IsolatedModel:
             # Linux ends it with the thread that started it, which may be a short one
             "parent": os.getpid() if threading.current_thread() is threading.main_thread() else None,
         }
-        header = json.dumps(settings).encode()
-        self.facts: dict[str, Any] = self._answered(
-            lambda stream: (stream.write(struct.pack("<I", len(header)) + header), stream.flush())
-        )
+        opening = pickle.dumps(open_model)
+        header = json.dumps({**settings, "length": len(opening)}).encode()
+        self.facts: dict[str, Any] = self._answered(lambda stream: stream.write(header + b"\n" + opening))
         if missing := [clean(str(each), 80) for each in self.facts.get("missing", [])]:
             self._require_local(missing)
 
     def ask(self, what: str, *given: Any) -> Any:
         """The answer to one question, which may be anything that a message holds; None for none. Raises as the class
         does."""
-        return self._answered(lambda stream: send(stream, {"what": what, "given": given})).get("answer")
+        return self._answered(lambda stream: pickle.dump((what, given), stream)).get("answer")
 
     def close(self) -> None:
         """End the process."""
@@ -102,6 +98,7 @@ class IsolatedModel:
         with self._lock, self._limited():
             try:
                 write(self._process.stdin)
+                self._process.stdin.flush()  # type: ignore[union-attr]
                 content = receive(self._process.stdout)  # type: ignore[arg-type]
             except Exception as error:  # of any type: what it answers may be anything
                 broken = self._broken(error)
@@ -249,32 +246,28 @@ def _rows(answer: Any, count: int) -> Embeddings:
     return outputs
 
 
-def _opened(found: TransformersFolder, scheme: str, device: Device, **options: Any) -> IsolatedModel:
+def _opened(kind: str, found: TransformersFolder, device: Device, *more: Any) -> IsolatedModel:
     """A process in which the folder's model is loaded. Raises ModelError or DeviceError."""
+    from fairgate.models.isolated.host import opened
+
     found.files.require_unchanged()
-    named = {"name": device.name, "precision": device.precision}
-    task = {"scheme": scheme, "device": named, "folder": folder_as_data(found), "options": options}
     added = found.adapter.files.paths.values() if found.adapter else ()
+    task = partial(opened, kind, found, device, *more)
     return IsolatedModel(str(found.path), task, [*found.files.paths.values(), *added])
 
 
-def isolated_classifier(found: TransformersFolder, device: Device) -> Loaded:
-    """A plain folder's classifier."""
-    return Loaded(*_of(_opened(found, "classifier", device)))
-
-
-def isolated_features(found: TransformersFolder, pool: str, device: Device) -> Loaded:
-    """A plain folder's features of pictures."""
-    return Loaded(*_of(_opened(found, "features", device, pool=pool)))
+def isolated(load: Callable[..., Loaded], found: TransformersFolder, device: Device, *more: Any) -> Loaded:
+    """A plain folder's model of pictures, as `load` returns it when it is called with what follows."""
+    return Loaded(*_of(_opened("pictures", found, device, load, *more)))
 
 
 def isolated_towers(found: TransformersFolder, device: Device) -> Encoder:
     """A plain folder's two towers."""
-    model = _opened(found, "hf", device)
+    model = _opened("towers", found, device)
     prepare, outputs = _of(model)
 
     def encode_tokens(tokens: Mapping[str, Any]) -> Embeddings:
-        return _rows(model.ask("texts", tokens), len(tokens["ids"]))
+        return _rows(model.ask("texts", {name: np.asarray(part) for name, part in tokens.items()}), len(tokens["ids"]))
 
     def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
         return {name: np.asarray(ids) for name, ids in model.ask("tokens", list(prompts)).items()}
@@ -289,7 +282,7 @@ class IsolatedDetector:
     """A plain folder's detector."""
 
     def __init__(self, found: TransformersFolder, device: Device) -> None:
-        self._model = _opened(found, "detector", device)
+        self._model = _opened("detector", found, device)
 
     def boxes(self, pictures: Sequence[Any], what: str) -> list[NDArray[np.float32]]:
         """As of the detectors that fairgate runs itself: (MOST_BOXES, 5) of each picture."""
@@ -307,7 +300,7 @@ class IsolatedSeeing:
     """A plain folder's model of pictures and text. `shares`: labels continue one pass over their prompt."""
 
     def __init__(self, found: TransformersFolder, prompt: str, device: Device) -> None:
-        self._model = _opened(found, "vlm", device, prompt=prompt)
+        self._model = _opened("vlm", found, device, prompt)
         self.shares = bool(self._model.facts.get("shares"))
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:
@@ -336,9 +329,10 @@ class IsolatedPainter:
     """A plain pipeline, which paints. `settings` are those of `PlainPainter`."""
 
     def __init__(self, settings: Mapping[str, Any], files: HashedFiles, device: Device) -> None:
+        from fairgate.models.isolated.host import opened
+
         files.require_unchanged()
-        named = {"name": device.name, "precision": device.precision}
-        task = {"scheme": "diffusion", "device": named, "settings": dict(settings), "files": files_as_data(files)}
+        task = partial(opened, "painter", dict(settings), device, files)
         self._model = IsolatedModel(str(settings["path"]), task, files.paths.values())
         self.rows = 4 if device.is_cuda else 1
 

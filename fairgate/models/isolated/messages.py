@@ -1,23 +1,25 @@
-"""What both processes write to each other: a JSON object with arrays of numbers in it. Neither unpickles anything."""
+"""What both processes write to each other. Questions are pickled, since this package writes them. Answers may come from
+a stranger's model: they are a JSON object with arrays of numbers in it, and nothing in them is unpickled."""
 
 from __future__ import annotations
 
 import json
 import math
+import pickle
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.ground.errors import FairgateError
 
-if TYPE_CHECKING:
-    from fairgate.models.checkpoints import HashedFiles, TransformersFolder
-
+Answers = Mapping[str, Callable[..., Any]]
+"""By the name of a question, the function that answers it."""
+Opened = tuple[Mapping[str, Any], Answers]
+"""Facts about a model, and its answers."""
 KINDS = ("<f4", "<f8", "<i4", "<i8", "|u1", "|b1")
 _ARRAY = "@array"
 """The key of an object that stands for an array: its place among those that follow."""
@@ -59,72 +61,26 @@ def receive(stream: BinaryIO) -> dict[str, Any]:
     return content
 
 
-def answer_questions(
-    opened: Callable[[], tuple[Mapping[str, Any], Mapping[str, Callable[..., Any]]]],
-    missing: Sequence[str],
-    questions: BinaryIO,
-    answers: BinaryIO,
-) -> None:
-    """Open a model, tell the facts about it and what the machine could not take away, and answer until nobody asks.
-
-    `opened` returns the facts, and by the name of a question the function that answers it.
-    """
+def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answers: BinaryIO) -> None:
+    """Open a model by a pickled function, tell the facts about it and what the machine could not take away, and answer
+    until nobody asks."""
     functions: dict[str, Callable[..., Any]] = {}
 
     def told() -> dict[str, Any]:
-        facts, found = opened()
+        facts, found = pickle.loads(open_model)()  # noqa: S301 - the parent's
         functions.update(found)
         return {**facts, "missing": list(missing)}
 
-    def answered(question: Mapping[str, Any]) -> dict[str, Any]:
-        return {"answer": functions[question["what"]](*question["given"])}
+    def answered(what: str, given: Sequence[Any]) -> dict[str, Any]:
+        return {"answer": functions[what](*given)}
 
     _reply(answers, told, "the model cannot be loaded")
     while functions:
         try:
-            question = receive(questions)
+            what, given = pickle.load(questions)  # noqa: S301 - the parent's
         except EOFError:
             return
-        _reply(answers, partial(answered, question), "the model cannot answer")
-
-
-def files_as_data(files: HashedFiles) -> dict[str, Any]:
-    """Path, digest and stamp of each file, by role."""
-    return {role: [str(path), files.hashes[role], list(files.stamps[role])] for role, path in files.paths.items()}
-
-
-def files_of_data(data: Mapping[str, Any]) -> HashedFiles:
-    """The same files, from that data."""
-    from fairgate.models.checkpoints import HashedFiles
-
-    return HashedFiles(
-        {role: Path(path) for role, (path, _, _) in data.items()},
-        {role: hashed for role, (_, hashed, _) in data.items()},
-        {role: tuple(stamp) for role, (_, _, stamp) in data.items()},
-    )
-
-
-def folder_as_data(found: TransformersFolder) -> dict[str, Any]:
-    """A folder that was found and hashed, as plain data."""
-    named = {"path": str(found.path), "kind": found.kind, "weights": [str(path) for path in found.weights]}
-    adapter = found.adapter and {
-        "path": str(found.adapter.path),
-        "config": found.adapter.config.model_dump(mode="json"),
-        "files": files_as_data(found.adapter.files),
-    }
-    return {**named, "config": dict(found.config), "files": files_as_data(found.files), "adapter": adapter}
-
-
-def folder_of_data(data: Mapping[str, Any]) -> TransformersFolder:
-    """The same folder, from that data: a plain one."""
-    from fairgate.models.checkpoints import Adapter, LoraConfig, PeftSettings, TransformersFolder
-
-    files, weights = files_of_data(data["files"]), tuple(Path(path) for path in data["weights"])
-    adapter = None
-    if added := data["adapter"]:
-        kind = PeftSettings if "settings" in added["config"] else LoraConfig
-        adapter = Adapter(Path(added["path"]), kind(**added["config"]), files_of_data(added["files"]))
-    return TransformersFolder(Path(data["path"]), data["kind"], data["config"], weights, files, adapter, plain=True)
+        _reply(answers, partial(answered, what, given), "the model cannot answer")
 
 
 def _packed(value: Any, arrays: list[NDArray[Any]]) -> Any:
@@ -149,14 +105,10 @@ def _unpacked(value: Any, arrays: Sequence[NDArray[Any]]) -> Any:
 
 
 def _exactly(stream: BinaryIO, count: int) -> bytearray:
-    found = bytearray(count)
-    view, have = memoryview(found), 0
-    while have < count:
-        read = stream.readinto(view[have:])  # type: ignore[attr-defined]
-        if not read:
-            raise EOFError
-        have += read
-    return found
+    content = bytearray(count)
+    if stream.readinto(content) < count:  # type: ignore[attr-defined]
+        raise EOFError
+    return content
 
 
 def _reply(answers: BinaryIO, make: Callable[[], Mapping[str, Any]], doing: str) -> None:

@@ -98,21 +98,10 @@ def _of_the_machine() -> list[Path]:
     """What Python, its packages and a GPU's driver read."""
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share"}
     some = ("ld.so.cache", "ld.so.conf.d", "localtime", "nsswitch.conf", "passwd", "OpenCL", "vulkan", "alternatives")
-    facts = (
-        "self",
-        "cpuinfo",
-        "meminfo",
-        "stat",
-        "filesystems",
-        "modules",
-        "devices",
-        "driver",
-        "sys/vm",
-        "sys/kernel",
-    )
+    facts = ("self", "cpuinfo", "meminfo", "stat", "filesystems", "modules", "devices", "driver")
     devices = ("null", "zero", "urandom", "random", *(each.name for each in Path("/dev").glob("nvidia*")))
     paths = [*map(Path, sorted(prefixes)), Path("/usr/local/nvidia"), Path("/usr/local/cuda"), Path("/sys")]
-    paths += [Path("/etc", name) for name in some] + [Path("/proc", name) for name in facts]
+    paths += [Path("/etc", name) for name in some] + [Path("/proc", name) for name in (*facts, "sys/vm", "sys/kernel")]
     return [*paths, *(Path("/dev", name) for name in devices)]
 
 
@@ -218,8 +207,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not become an answer
     questions = sys.stdin.buffer
-    (length,) = struct.unpack("<I", questions.read(4))
-    settings: Mapping[str, Any] = json.loads(questions.read(length))
+    settings: Mapping[str, Any] = json.loads(questions.readline())
+    open_model = questions.read(settings["length"])
     _go_first(settings["parent"])
     missing = restrict([Path(path) for path in settings["readable"]], Path(settings["writable"]))
     if missing and settings["strict"]:
@@ -228,9 +217,9 @@ def main() -> None:
         answers.flush()
         return
     sys.path[:] = settings["path"]
-    import importlib
+    from fairgate.models.isolated.messages import serve
 
-    importlib.import_module(settings["host"]).serve(settings["task"], missing, questions, answers)
+    serve(open_model, missing, questions, answers)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import sha256_bytes
-from fairgate.models.isolated.messages import KINDS, answer_questions
+from fairgate.models.isolated.messages import KINDS, Opened
 
 MODEL, DATA = "model", "data"
 """Roles of the file, and of its weights where they are in another one."""
@@ -21,25 +21,21 @@ _FROM_MODEL = "ORT_LOAD_CONFIG_FROM_MODEL"
 """With this variable, onnxruntime would take its options from the file."""
 
 
-def serve(task: Mapping[str, Any], missing: Sequence[str], questions: BinaryIO, answers: BinaryIO) -> None:
-    """Open the files of a task, tell their inputs and outputs, and run them until nobody asks."""
+def opened(paths: Mapping[str, Path], hashes: Mapping[str, str]) -> Opened:
+    """Open files, tell their inputs and outputs, and run them."""
+    session = session_here(paths, hashes)
+    halves = {each.name for each in session.get_inputs() if each.type == "tensor(float16)"}
 
-    def opened() -> tuple[Mapping[str, Any], Mapping[str, Callable[..., Any]]]:
-        session = session_here({role: Path(path) for role, path in task["paths"].items()}, task["hashes"])
-        halves = {each.name for each in session.get_inputs() if each.type == "tensor(float16)"}
+    def run(outputs: Sequence[str], arrays: Mapping[str, Any]) -> list[Any]:
+        fed = {name: array.astype(np.float16) if name in halves else array for name, array in arrays.items()}
+        found = [np.asarray(each) for each in session.run(list(outputs), fed)]
+        return [each if each.dtype.str in KINDS else each.astype(np.float64) for each in found]
 
-        def run(outputs: Sequence[str], arrays: Mapping[str, Any]) -> list[Any]:
-            fed = {name: array.astype(np.float16) if name in halves else array for name, array in arrays.items()}
-            found = [np.asarray(each) for each in session.run(list(outputs), fed)]
-            return [each if each.dtype.str in KINDS else each.astype(np.float64) for each in found]
-
-        facts = {
-            "inputs": [[each.name, each.type, list(each.shape)] for each in session.get_inputs()],
-            "outputs": [[each.name, each.type, list(each.shape)] for each in session.get_outputs()],
-        }
-        return facts, {"run": run}
-
-    answer_questions(opened, missing, questions, answers)
+    facts = {
+        "inputs": [[each.name, each.type, list(each.shape)] for each in session.get_inputs()],
+        "outputs": [[each.name, each.type, list(each.shape)] for each in session.get_outputs()],
+    }
+    return facts, {"run": run}
 
 
 def session_here(paths: Mapping[str, Path], hashes: Mapping[str, str]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import MAX_SIDE, HashedFiles, diverged
 from fairgate.models.isolated.child import IsolatedModel
-from fairgate.models.onnx.host import DATA, MODEL
+from fairgate.models.onnx.host import DATA, MODEL, opened
 
 LAYOUTS = ("nchw", "nhwc")
 _KINDS: Mapping[str, type[np.generic]] = {
@@ -54,8 +55,8 @@ class OnnxSession:
     """
 
     def __init__(self, paths: Mapping[str, Path], hashes: Mapping[str, str]) -> None:
-        task = {"paths": {role: str(path) for role, path in paths.items()}, "hashes": dict(hashes)}
-        self._process = IsolatedModel(str(paths[MODEL]), task, paths.values(), "fairgate.models.onnx")
+        task = partial(opened, dict(paths), dict(hashes))
+        self._process = IsolatedModel(str(paths[MODEL]), task, paths.values())
         self._told = {what: [_Told(*each) for each in self._process.facts[what]] for what in ("inputs", "outputs")}
 
     def get_inputs(self) -> list[_Told]:
