@@ -17,24 +17,9 @@ from numpy.typing import NDArray
 from fairgate.ground.errors import DatasetError, ModelError, ScoresError
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.ground.spans import span
+from fairgate.models import checkpoints
 from fairgate.models.cache import EmbeddingCache
-from fairgate.models.checkpoints import (
-    TransformersFolder,
-    find_device,
-    find_folder,
-    find_plain,
-    is_hub_id,
-    is_plain,
-    judged_folder,
-    local_folder,
-    naming,
-    option_folder,
-    read_options,
-    require_file,
-    resolve,
-    split_options,
-    versions,
-)
+from fairgate.models.checkpoints import TransformersFolder
 from fairgate.models.contract import PRECOMPUTED, ImageSource, Request, Rows
 from fairgate.models.decoding import name_of
 from fairgate.models.shards import shard_of
@@ -58,7 +43,7 @@ class FolderFamily:
 
     def local_path(self, address: str) -> Path | None:
         """The folder, unless it is a model of the hub."""
-        return local_folder(address)
+        return checkpoints.local_folder(address)
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """Files and folders that the options name, as they are opened; none for a model of the hub."""
@@ -69,17 +54,18 @@ class FolderFamily:
     ) -> TransformersFolder:
         """The folder of transformers that an address names, hashed, with the `processor` of its options. Of a type that
         no family lists, a plain one, if its class is called as those of this family are. Raises ModelError."""
-        folder, processor = judged_folder(named, request.base), option_folder(options, "processor", request.base)
-        if self.ending and is_plain(folder, self.ending, self.scheme, self.parts):
-            return find_plain(folder, processor, self.scheme)
-        return find_folder(folder, tuple(kinds), scheme=self.scheme, processor=processor, **how)
+        folder = checkpoints.judged_folder(named, request.base)
+        processor = checkpoints.option_folder(options, "processor", request.base)
+        if self.ending and checkpoints.is_plain(folder, self.ending, self.scheme, self.parts):
+            return checkpoints.find_plain(folder, processor, self.scheme)
+        return checkpoints.find_folder(folder, tuple(kinds), scheme=self.scheme, processor=processor, **how)
 
 
 def option_paths(address: str, files: Collection[str], folders: Collection[str] = ()) -> tuple[Path, ...]:
     """Files and folders that a URI's options name, as they are opened. `folders` are the options whose values are for
     `judged_folder`: of a model of the hub, `ORG/NAME@COMMIT`, there is no path."""
-    given = read_options(address.partition("?")[2])
-    return tuple(Path(value) for name, value in given if name in files or (name in folders and not is_hub_id(value)))
+    given, on_hub = checkpoints.read_options(address.partition("?")[2]), checkpoints.is_hub_id
+    return tuple(Path(value) for name, value in given if name in files or (name in folders and not on_hub(value)))
 
 
 class FileFamily:
@@ -96,9 +82,9 @@ class TableFamily(FileFamily):
     def table(self, request: Request, known: Sequence[str] | None = ()) -> tuple[Path, dict[str, str]]:
         """The file, and the options, any where none are `known`. Raises ScoresError for another one, and for no
         file."""
-        address, options = split_options(request.uri, request.address, known, ScoresError)
-        path = resolve(address, request.base)
-        require_file(path, ScoresError)
+        address, options = checkpoints.split_options(request.uri, request.address, known, ScoresError)
+        path = checkpoints.resolve(address, request.base)
+        checkpoints.require_file(path, ScoresError)
         return path, options
 
 
@@ -144,7 +130,7 @@ class JudgedModel(ABC, Generic[Network]):
 
     def __init__(self, request: Request, precision: str | None = None, note: str | None = None) -> None:
         self.uri, self.base, self._request = request.uri, request.base, request
-        found = find_device(request.device)
+        found = checkpoints.find_device(request.device)
         self._device = replace(found, precision=precision or found.precision)
         self.device, self.precision = self._device.name, self._device.precision
         self.note = note
@@ -157,16 +143,14 @@ class JudgedModel(ABC, Generic[Network]):
     def _ways(self, *packages: str) -> dict[str, Any]:
         """What decides its numbers on whatever images: files and options, code, versions of packages, precision."""
         named = {"fingerprint": self.fingerprint, "adapter": self.preparation, "precision": self.precision}
-        return {**named, "libraries": versions(*packages, "transformers", "tokenizers", "torch", "pillow")}
+        return {**named, "libraries": checkpoints.versions(*packages, "transformers", "tokenizers", "torch", "pillow")}
 
     def _engine(self) -> Network:
         """The loaded model, on its device. Raises ModelError or DeviceError."""
         if self._network is None:
             with span("load"):
-                from fairgate.models.checkpoints import require_device
-
-                require_device(self._device)
-                with naming(self.uri, "be loaded"):
+                checkpoints.require_device(self._device)
+                with checkpoints.naming(self.uri, "be loaded"):
                     self._network = self._load()
         return self._network
 
@@ -329,20 +313,16 @@ class KnownImages:
 
 
 class _Sorted:
-    """Digests, found by their first eight bytes."""
+    """Digests that are looked up."""
 
     def __init__(self, digests: NDArray[np.uint8]) -> None:
-        starts = _starts(digests)
-        self._order = np.argsort(starts, kind="stable")
-        self._starts, self._digests = starts[self._order], digests
+        self._digests = digests.view(f"S{_DIGEST}")[:, 0]
+        self._order = np.argsort(self._digests, kind="stable")
 
     def find(self, wanted: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Places in `wanted` of the digests that are here, and their rows here."""
-        near = np.searchsorted(self._starts, _starts(wanted)).clip(max=len(self._starts) - 1)
+        texts = wanted.view(f"S{_DIGEST}")[:, 0]
+        near = np.searchsorted(self._digests, texts, sorter=self._order).clip(max=len(self._order) - 1)
         rows = self._order[near]
-        equal = np.flatnonzero((self._digests[rows] == wanted).all(axis=1))
+        equal = np.flatnonzero(self._digests[rows] == texts)
         return equal, rows[equal]
-
-
-def _starts(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    return np.ascontiguousarray(digests[:, :8]).view(np.uint64)[:, 0]

@@ -13,26 +13,8 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest, sha256_file
-from fairgate.models.checkpoints import (
-    BACKBONES,
-    Device,
-    Embeddings,
-    TransformersFolder,
-    class_of_task,
-    code_of,
-    diverged,
-    find_folder,
-    find_plain,
-    judged_folder,
-    load_parts,
-    option_folder,
-    plain_note,
-    read_small_config,
-    require_weights,
-    resolve,
-    split_options,
-    versions,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Device, Embeddings, TransformersFolder
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Model, Request, register
@@ -59,16 +41,21 @@ class FeatureFamily(FolderFamily):
 
     def open(self, request: Request) -> FixedLabelModel | Backbone:
         """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
-        address, options = split_options(request.uri, request.address, ("head", "labels", "pool", "processor"))
-        folder, processor = judged_folder(address, request.base), option_folder(options, "processor", request.base)
-        if _is_encoder(read_small_config(folder / "config.json") or {}):
-            found = find_plain(folder, processor, self.scheme)
+        address, options = checkpoints.split_options(
+            request.uri, request.address, ("head", "labels", "pool", "processor")
+        )
+        folder = checkpoints.judged_folder(address, request.base)
+        processor = checkpoints.option_folder(options, "processor", request.base)
+        if _is_encoder(checkpoints.read_small_config(folder / "config.json") or {}):
+            found = checkpoints.find_plain(folder, processor, self.scheme)
         else:
-            found = find_folder(folder, tuple(BACKBONES), scheme=self.scheme, processor=processor, tokenizer=False)
+            found = checkpoints.find_folder(
+                folder, tuple(checkpoints.BACKBONES), scheme=self.scheme, processor=processor, tokenizer=False
+            )
         if "head" not in options:
             return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)
-        path = resolve(options["head"], request.base)
-        require_weights(path)
+        path = checkpoints.resolve(options["head"], request.base)
+        checkpoints.require_weights(path)
         hashed = sha256_file(path)
         head = read_head(path)
         head.require_other(request.source, request.uri)
@@ -92,25 +79,24 @@ class FeatureFamily(FolderFamily):
             fingerprint=digest({"files": found.fingerprint, "head": hashed, "pool": pool, **said}),
             identity={
                 "adapter": "features",
-                "code": code_of(found, CODE_VERSION),
-                "libraries": versions(*LIBRARIES, *found.packages),
+                "code": checkpoints.code_of(found, CODE_VERSION),
+                "libraries": checkpoints.versions(*LIBRARIES, *found.packages),
             },
             heads={head.attribute: names},
             load=partial(_with_head, found, head, pool),
             preprocessing=folder_preprocessing(found, "features", pool=pool),
         )
-        return FixedLabelModel(files, request, "; ".join(filter(None, [head.note, plain_note(found)])) or None)
+        notes = filter(None, [head.note, checkpoints.plain_note(found)])
+        return FixedLabelModel(files, request, "; ".join(notes) or None)
 
 
 def _is_encoder(config: Mapping[str, Any]) -> bool:
     """Whether a config is of another type than those listed, saved without a head: as `CLIPModel`, `BeitModel`."""
     kind, saved = config.get("model_type"), config.get("architectures")
     named = str(saved[0]) if isinstance(saved, list) and saved else ""
-    others = (
-        "timm_wrapper",
-        "siglip2",
-    )  # timm's own folder is better known; a mask goes with the patches of a SigLIP 2
-    return isinstance(kind, str) and kind not in (*BACKBONES, *others) and named.endswith("Model")
+    # timm's own folder is better known; a mask goes with the patches of a SigLIP 2
+    others = ("timm_wrapper", "siglip2")
+    return isinstance(kind, str) and kind not in (*checkpoints.BACKBONES, *others) and named.endswith("Model")
 
 
 class Backbone(JudgedModel[Loaded]):
@@ -122,7 +108,7 @@ class Backbone(JudgedModel[Loaded]):
     def __init__(self, found: TransformersFolder, pool: Pool, request: Request) -> None:
         super().__init__(request)
         self.fingerprint, self.pool, self._found = found.fingerprint, pool, found
-        self.preparation = f"features/{code_of(found, CODE_VERSION)}"
+        self.preparation = f"features/{checkpoints.code_of(found, CODE_VERSION)}"
         self.preprocessing = folder_preprocessing(found, "features", pool=pool)
 
     def _load(self) -> Loaded:
@@ -133,9 +119,9 @@ class Backbone(JudgedModel[Loaded]):
         from fairgate.models.embeddings import numbers_of_images
 
         loaded = self._engine()
-        libraries = versions(*LIBRARIES, *self._found.packages)
+        libraries = checkpoints.versions(*LIBRARIES, *self._found.packages)
         named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": libraries}
-        code = code_of(self._found, CODE_VERSION)
+        code = checkpoints.code_of(self._found, CODE_VERSION)
         more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": code}
         parts = f"features/{digest({**named, **more})}"
         return numbers_of_images(lambda: (loaded.prepare, loaded.outputs), _finite, self._request, self._device, parts)
@@ -144,7 +130,7 @@ class Backbone(JudgedModel[Loaded]):
 def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
     bad = np.flatnonzero(~np.isfinite(raw).all(axis=1))
     if bad.size:
-        raise diverged("the model returned a feature that is NaN or infinite.", where(int(bad[0])))
+        raise checkpoints.diverged("the model returned a feature that is NaN or infinite.", where(int(bad[0])))
     return raw
 
 
@@ -172,17 +158,15 @@ def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Load
     for it. Raises ModelError."""
     import torch
 
-    from fairgate.models.checkpoints import of_processor, on_device, pooled, scoring
-
     # DINO's ViT was published without the pooling layer that ViTModel would make up
     without = {"add_pooling_layer": False} if found.kind == "vit" else {}
     unused = ("pooler.",) if without else ()
-    name = BACKBONES.get(found.kind) or class_of_task(found, "MODEL_MAPPING")
-    model, processor, _ = load_parts(name, found, device, texts=False, unused=unused, **without)
+    name = checkpoints.BACKBONES.get(found.kind) or checkpoints.class_of_task(found, "MODEL_MAPPING")
+    model, processor, _ = checkpoints.load_parts(name, found, device, texts=False, unused=unused, **without)
     first = 0 if found.plain else 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 
     def features(prepared: Sequence[Any]) -> Embeddings:
-        pixels = on_device(prepared, device)
+        pixels = checkpoints.on_device(prepared, device)
         made: torch.Tensor | None
         if pool != "pooled":
             tokens = model(pixel_values=pixels).last_hidden_state
@@ -190,7 +174,7 @@ def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Load
             pools = {"cls": cls, "mean": mean, "cls_mean": torch.cat([cls, mean], dim=1)}
             made = pools[pool] if tokens.ndim == 3 else None
         elif hasattr(model, "get_image_features"):
-            made = pooled(model.get_image_features(pixel_values=pixels))
+            made = checkpoints.pooled(model.get_image_features(pixel_values=pixels))
         else:
             made = getattr(model(pixel_values=pixels), "pooler_output", None)
         if made is None:
@@ -201,20 +185,18 @@ def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Load
             )
         return np.asarray(made.flatten(1).float().cpu().numpy(), dtype=np.float32)
 
-    prepare = of_processor(processor)
+    prepare = checkpoints.of_processor(processor)
     if found.plain:
-        with scoring(device):
+        with checkpoints.scoring(device):
             _require_repeatable(prepare, features, found, device)
     return Loaded(prepare, features)
 
 
 def _require_repeatable(prepare: Any, features: Any, found: TransformersFolder, device: Device) -> None:
     """Raises ModelError for a model that draws at random, as one that hides parts of every picture (ViTMAE)."""
-    from fairgate.models.checkpoints import TRIAL_TOLERANCE, trial_pictures
-
-    shown = [prepare(trial_pictures()[0])] * 8  # of few patches the same ones may be hidden twice
+    shown = [prepare(checkpoints.trial_pictures()[0])] * 8  # of few patches the same ones may be hidden twice
     rows = np.concatenate([features(shown), features(shown)])
-    if np.abs(rows - rows[0]).max() > TRIAL_TOLERANCE[device.precision] * np.abs(rows[0]).max():
+    if np.abs(rows - rows[0]).max() > checkpoints.TRIAL_TOLERANCE[device.precision] * np.abs(rows[0]).max():
         raise ModelError(
             f"a {found.kind[:80]} gives other features of the same picture each time.",
             where=str(found.path),

@@ -15,22 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import (
-    IMAGE_CONFIGS,
-    MAX_SIDE,
-    Checkpoint,
-    Device,
-    Encoder,
-    TransformersFolder,
-    class_of_task,
-    code_of,
-    find_folder,
-    load_parts,
-    plain_note,
-    read_config,
-    split_options,
-    versions,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Checkpoint, Device, Encoder, TransformersFolder
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_tokenizer, image_class, preprocessing_digest
@@ -87,26 +73,26 @@ class HuggingFace(FolderFamily):
 
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a folder. Raises ModelError; loading waits until an embedding is needed."""
-        named, options = split_options(request.uri, request.address, ("processor",))
+        named, options = checkpoints.split_options(request.uri, request.address, ("processor",))
         found = self.found(request, named, options, _TOWERS)
-        return TwoTowers(_checkpoint(found), request, plain_note(found))
+        return TwoTowers(_checkpoint(found), request, checkpoints.plain_note(found))
 
 
 def checkpoint_to_use(folder: Path) -> Checkpoint:
     """A model in a folder that was accepted, hashed and not loaded, to be used and not judged: without safetensors, a
     `pytorch_model.bin` will do, which is read with `weights_only`. Raises ModelError."""
-    return _checkpoint(find_folder(folder, tuple(_TOWERS), pickled=True))
+    return _checkpoint(checkpoints.find_folder(folder, tuple(_TOWERS), pickled=True))
 
 
 def _checkpoint(found: TransformersFolder) -> Checkpoint:
-    libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow", *found.packages)
+    libraries = checkpoints.versions("transformers", "tokenizers", "torch", "torchvision", "pillow", *found.packages)
     lower = _lower_cased(found)
-    code = f"{CODE_VERSION} lower-cased" if lower else code_of(found, CODE_VERSION)
+    code = f"{CODE_VERSION} lower-cased" if lower else checkpoints.code_of(found, CODE_VERSION)
     identity = {"adapter": "hf", "code": code, "libraries": libraries}
     text = found.config.get("text_config")
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None
     tokenizer = folder_tokenizer(found, length=length, **({"lower": True} if lower else {}))
-    pictures = preprocessing_digest(found.named(IMAGE_CONFIGS), adapter="hf", **image_class(found.config))
+    pictures = preprocessing_digest(found.named(checkpoints.IMAGE_CONFIGS), adapter="hf", **image_class(found.config))
     load = isolated_towers if found.plain else load_towers
     return Checkpoint(found.fingerprint, identity, partial(load, found), tokenizer, pictures)
 
@@ -115,7 +101,7 @@ def _lower_cased(found: TransformersFolder) -> bool:
     """Whether it is a SigLIP 2 of fixed size: it was trained on lower-cased prompts, and its tokenizer, Gemma's, leaves
     them as they are (that of NaFlex lowers them itself)."""
     config = found.files.paths.get("tokenizer_config.json")
-    named = read_config(config).get("tokenizer_class") if config else None
+    named = checkpoints.read_config(config).get("tokenizer_class") if config else None
     return found.kind == "siglip" and str(named).startswith("Gemma")
 
 
@@ -125,15 +111,13 @@ def load_towers(found: TransformersFolder, device: Device) -> Encoder:
     Raises ModelError for a plain model without them, and for one whose own logits are not a scale times the cosine of
     its features, plus a bias.
     """
-    from fairgate.models.checkpoints import encoder_of, of_processor, pooled, scoring, tower_digest
-
-    towers = _TOWERS.get(found.kind) or _Towers(class_of_task(found, "MODEL_MAPPING"))
+    towers = _TOWERS.get(found.kind) or _Towers(checkpoints.class_of_task(found, "MODEL_MAPPING"))
     naflex, lower = found.kind == "siglip2", _lower_cased(found)
-    model, processor, tokenizer = load_parts(towers.model, found, device, unused=towers.unused)
+    model, processor, tokenizer = checkpoints.load_parts(towers.model, found, device, unused=towers.unused)
     if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
         raise _no_towers(found, f"{type(model).__name__} gives no features of pictures and of texts")
     config = model.config.get_text_config()
-    limits = [getattr(config, "max_position_embeddings", MAX_SIDE), towers.longest or MAX_SIDE]
+    limits = [getattr(config, "max_position_embeddings", checkpoints.MAX_SIDE), towers.longest or checkpoints.MAX_SIDE]
     length = int(min(limits + [tokenizer.model_max_length] * found.plain))
     takes = frozenset(inspect.signature(model.get_text_features).parameters) if found.plain else {"attention_mask"}
     seen = {name: value for name, value in found.config.items() if name not in _NOT_SEEN}
@@ -152,36 +136,34 @@ def load_towers(found: TransformersFolder, device: Device) -> Encoder:
         return of_first(model.get_image_features(**(_unpacked(pixels) if naflex else {"pixel_values": pixels})))
 
     def of_first(output: Any) -> torch.Tensor:
-        features = pooled(output)
+        features = checkpoints.pooled(output)
         return features[:, 0] if towers.first else features
 
     scale = 1 / float(model.temperature.detach()) if found.kind == "align" else None
-    encoder = encoder_of(
+    encoder = checkpoints.encoder_of(
         model,
         device,
         vocabulary=int(config.vocab_size),
-        prepare=_naflex(processor, found) if naflex else of_processor(processor),
+        prepare=_naflex(processor, found) if naflex else checkpoints.of_processor(processor),
         images=images,
         tokens=tokens,
         texts=texts,
         scale=1.0 if found.plain and not hasattr(model, "logit_scale") else scale,
         words=model.text_model.embeddings.token_embedding if found.kind == "clip" else None,
-        tower=partial(tower_digest, model, lambda name: not name.startswith(_OF_TEXTS), seen),
+        tower=partial(checkpoints.tower_digest, model, lambda name: not name.startswith(_OF_TEXTS), seen),
     )
     if found.plain:
-        with scoring(device):
+        with checkpoints.scoring(device):
             _require_own_logits(model, encoder, found, device)
     return encoder
 
 
 def _require_own_logits(model: Any, encoder: Encoder, found: TransformersFolder, device: Device) -> None:
     """Raises ModelError unless the library's forward pass gives the encoder's logits on some pictures and prompts."""
-    from fairgate.models.checkpoints import TRIAL_TOLERANCE, on_device, trial_pictures
-
-    pictures = [encoder.prepare(picture) for picture in trial_pictures()]
+    pictures = [encoder.prepare(picture) for picture in checkpoints.trial_pictures()]
     tokens = {name: value.to(device.name) for name, value in encoder.tokens(_TRIED_PROMPTS).items()}
     ids = tokens.pop("ids")
-    outputs = model(input_ids=ids, pixel_values=on_device(pictures, device), **tokens)
+    outputs = model(input_ids=ids, pixel_values=checkpoints.on_device(pictures, device), **tokens)
     logits = getattr(outputs, "logits_per_image", None)
     if logits is None:
         raise _no_towers(found, f"{type(model).__name__} does not say how alike pictures and texts are")
@@ -189,7 +171,7 @@ def _require_own_logits(model: Any, encoder: Encoder, found: TransformersFolder,
     shown, said = encoder.encode_images(pictures), encoder.encode_tokens({"ids": ids, **tokens})
     cosines = unit(shown.astype(np.float64)) @ unit(said.astype(np.float64)).T
     ours = encoder.scale * cosines + encoder.bias
-    most = TRIAL_TOLERANCE[device.precision] * np.abs(wanted).max()
+    most = checkpoints.TRIAL_TOLERANCE[device.precision] * np.abs(wanted).max()
     if wanted.shape != ours.shape or not np.abs(ours - wanted).max() <= most:
         raise _no_towers(found, "its own logits are not those of its features: a scale times their cosine, plus a bias")
 

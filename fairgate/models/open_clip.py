@@ -15,28 +15,8 @@ from typing import Any, ClassVar
 
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    TOKENIZER_FILES,
-    WEIGHTS,
-    Checkpoint,
-    Device,
-    Encoder,
-    HashedFiles,
-    hub_folder,
-    named_files,
-    read_config,
-    require_closed,
-    require_closed_towers,
-    require_folder,
-    require_outside,
-    require_text_tower,
-    require_weights,
-    resolve,
-    right_uri,
-    split_options,
-    taken_weights,
-    versions,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Checkpoint, Device, Encoder, HashedFiles
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.open_clip_parts import (
@@ -98,8 +78,8 @@ class OpenClip:
 def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
     if address.startswith(_FOLDER):
-        folder = resolve(address.removeprefix(_FOLDER), base)
-        require_folder(folder)
+        folder = checkpoints.resolve(address.removeprefix(_FOLDER), base)
+        checkpoints.require_folder(folder)
         return _of_folder(folder, allow_pickle)
     if address.startswith(_HUB):
         return _of_folder(_of_hub(uri, address, base), allow_pickle)
@@ -112,9 +92,9 @@ def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False
             "open_clip:local-dir:FOLDER",
         )
     config = architecture_config(architecture)
-    path = resolve(weights, base)
+    path = checkpoints.resolve(weights, base)
     if _is_file(weights):
-        options = split_options(uri, address, ("preprocess",))[1] if query else {}
+        options = checkpoints.split_options(uri, address, ("preprocess",))[1] if query else {}
         return _of_file(
             allow_pickle, architecture, config, path, base, pictures=published_pictures(architecture, options, uri)
         )
@@ -129,13 +109,13 @@ def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False
         )
     from fairgate.models.open_clip_network import download
 
-    require_outside(base)
+    checkpoints.require_outside(base)
     return _of_file(allow_pickle, architecture, config, download(architecture, weights), base, tag=weights)
 
 
 def _is_file(weights: str) -> bool:
     """Whether what follows `@` names a file, and no published tag: by the text alone, never by what files there are."""
-    return "/" in weights or Path(weights).suffix in WEIGHTS
+    return "/" in weights or Path(weights).suffix in checkpoints.WEIGHTS
 
 
 def _of_file(
@@ -150,18 +130,19 @@ def _of_file(
 ) -> Checkpoint:
     """A weights file for an architecture that open_clip names; pictures are prepared as for the `tag`, or as `pictures`
     differ from open_clip's defaults."""
-    require_weights(path, allow_pickle)
+    checkpoints.require_weights(path, allow_pickle)
     text = config.get("text_cfg", {})
     files = {"weights": path}
     if name := text.get("hf_model_name"):
-        files[TEXT_CONFIG] = named_files(name, ["config.json"], base, download=tag is not None)["config.json"]
+        found = checkpoints.named_files(name, ["config.json"], base, download=tag is not None)
+        files[TEXT_CONFIG] = found["config.json"]
     if name := text.get(_NAMED):
-        wanted = [*TOKENIZER_FILES, "config.json"]
-        found = named_files(name, wanted, base, download=tag is not None)
+        wanted = [*checkpoints.TOKENIZER_FILES, "config.json"]
+        found = checkpoints.named_files(name, wanted, base, download=tag is not None)
         files |= {f"{TOKENIZER}{file}": one for file, one in found.items()}
     _require_closed_configs(files)
     overlay = dict(pictures or {})
-    hashed, adapter = HashedFiles.of(files), taken_weights(path)
+    hashed, adapter = HashedFiles.of(files), checkpoints.taken_weights(path)
     parts = Parts(architecture, config, overlay, hashed, architecture, tag, allow_pickle, adapter)
     if tag is not None:
         from fairgate.models.open_clip_network import pretrained_settings
@@ -173,7 +154,7 @@ def _of_file(
 def _of_hub(uri: str, address: str, base: Path) -> Path:
     """The folder in the hub's cache. Raises ModelError for a name without a commit."""
     written = f"open_clip:{_HUB}{{}}{_REVISION}{{}}"
-    name, options = split_options(uri, address.removeprefix(_HUB), ("revision",))
+    name, options = checkpoints.split_options(uri, address.removeprefix(_HUB), ("revision",))
     name, _, at = name.partition("@")
     if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) or "revision" not in options:
         raise ModelError(
@@ -181,7 +162,7 @@ def _of_hub(uri: str, address: str, base: Path) -> Path:
             where=uri,
             remedy=f"write {written.format(name if '/' in name else 'ORG/NAME', at or 'COMMIT')}",
         )
-    return hub_folder(name, options["revision"], base, written)
+    return checkpoints.hub_folder(name, options["revision"], base, written)
 
 
 def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
@@ -190,9 +171,9 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
         raise ModelError(
             f"the folder holds no {CONFIG}.",
             where=str(folder),
-            remedy=right_uri(folder, "open_clip") or "use open_clip:ARCH@FILE for bare weights",
+            remedy=checkpoints.right_uri(folder, "open_clip") or "use open_clip:ARCH@FILE for bare weights",
         )
-    whole = read_config(folder / CONFIG)
+    whole = checkpoints.read_config(folder / CONFIG)
     config = whole.get("model_cfg")
     towers = [config.get(key) for key in ("vision_cfg", "text_cfg")] if isinstance(config, dict) else []
     if not isinstance(config, dict) or "embed_dim" not in config or not all(isinstance(one, dict) for one in towers):
@@ -201,9 +182,9 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
             where=str(folder / CONFIG),
             remedy="save it with open_clip's push_to_hf_hub.save_for_hf",
         )
-    require_closed_towers(config, str(folder / CONFIG))
+    checkpoints.require_closed_towers(config, str(folder / CONFIG))
     weights = _weights_in(folder)
-    require_weights(weights, allow_pickle)
+    checkpoints.require_weights(weights, allow_pickle)
     files = {"weights": weights, CONFIG: folder / CONFIG, **_texts_in(folder, config["text_cfg"])}
     _require_closed_configs(files)
     hashed = HashedFiles.of(files)
@@ -212,7 +193,8 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
         raise ModelError(
             "'preprocess_cfg' is no JSON object.", where=str(folder / CONFIG), remedy="write it again, or leave it out"
         )
-    parts = Parts(f"local-dir:{folder}", config, pictures, hashed, None, None, allow_pickle, taken_weights(folder))
+    adapter = checkpoints.taken_weights(folder)
+    parts = Parts(f"local-dir:{folder}", config, pictures, hashed, None, None, allow_pickle, adapter)
     return _checkpoint(parts, pictures)
 
 
@@ -234,11 +216,12 @@ def _checkpoint(parts: Parts, pictures: Mapping[str, Any]) -> Checkpoint:
 def _tokenizer(config: Mapping[str, Any], files: HashedFiles) -> str:
     """Digest of the tokenizer: of transformers where the config names one, else open_clip's own."""
     text = config["text_cfg"]
-    named = [path for path in files.paths.values() if path.name in TOKENIZER_FILES] if text.get(_NAMED) else []
+    own = [path for path in files.paths.values() if path.name in checkpoints.TOKENIZER_FILES]
+    named = own if text.get(_NAMED) else []
     options = {name: text.get(name) for name in ("tokenizer_mode", "tokenizer_kwargs")}
     described = files.paths.get("config.json") or files.paths.get(f"{TOKENIZER}config.json")
     if named and described:
-        options["decided_by"] = tokenizer_class(read_config(described))
+        options["decided_by"] = tokenizer_class(checkpoints.read_config(described))
     options = {name: value for name, value in options.items() if value}
     return tokenizer_digest(named, own=not named, length=text.get("context_length", 77), **options)
 
@@ -251,7 +234,7 @@ def _pictures(config: Mapping[str, Any], overlay: Mapping[str, Any]) -> str:
 
 def _texts_in(folder: Path, text: dict[str, Any]) -> dict[str, Path]:
     """The tokenizer's files of a folder, and where transformers builds the text tower or tokenizer, its config."""
-    found = {path.name: path for path in sorted(folder.iterdir()) if path.name in TOKENIZER_FILES}
+    found = {path.name: path for path in sorted(folder.iterdir()) if path.name in checkpoints.TOKENIZER_FILES}
     if not text.get("hf_model_name"):
         uses_config = text.get(_NAMED) and (folder / "config.json").is_file()
         return {**found, "config.json": folder / "config.json"} if uses_config else found
@@ -270,13 +253,13 @@ def _require_closed_configs(files: Mapping[str, Path]) -> None:
     """Read every small config among the files. Raises ModelError for one that names what is elsewhere."""
     for role, path in files.items():
         if path.name in ("config.json", "tokenizer_config.json", "special_tokens_map.json"):
-            config = read_config(path)
+            config = checkpoints.read_config(path)
             if role == TEXT_CONFIG:
-                require_text_tower(config, str(path))
+                checkpoints.require_text_tower(config, str(path))
 
 
 def _weights_in(folder: Path) -> Path:
-    there = sorted(path for path in folder.iterdir() if path.suffix in WEIGHTS)
+    there = sorted(path for path in folder.iterdir() if path.suffix in checkpoints.WEIGHTS)
     for name in _PREFERRED:
         if folder / name in there:
             return folder / name
@@ -304,7 +287,7 @@ def _identity(parts: Parts) -> dict[str, Any]:
         libraries.append("timm")
     if "hf_model_name" in text or "hf_tokenizer_name" in text:
         libraries.append("transformers")
-    return {"adapter": "open_clip", "code": CODE_VERSION, "libraries": versions(*libraries)}
+    return {"adapter": "open_clip", "code": CODE_VERSION, "libraries": checkpoints.versions(*libraries)}
 
 
 def architecture_config(architecture: str) -> dict[str, Any]:
@@ -326,5 +309,5 @@ def architecture_config(architecture: str) -> dict[str, Any]:
             f"open_clip has no architecture '{architecture}'.",
             remedy=did_you_mean(architecture, known) or "`open_clip.list_models()` lists what it has",
         )
-    require_closed(config, architecture)
+    checkpoints.require_closed(config, architecture)
     return config

@@ -15,22 +15,10 @@ from open_clip.convert import convert_state_dict
 from open_clip.model import convert_to_custom_text_state_dict
 from open_clip.pretrained import download_pretrained, get_pretrained_cfg
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
-from transformers import dynamic_module_utils
 
 from fairgate.ground.errors import ModelError, did_you_mean
-from fairgate.models.checkpoints import (
-    Device,
-    Encoder,
-    StateDict,
-    encoder_of,
-    merge_adapter,
-    of_chain,
-    read_state_dict,
-    require_finite,
-    require_fit,
-    tower_digest,
-    without_prefixes,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Device, Encoder, StateDict
 from fairgate.models.open_clip_parts import Parts
 
 
@@ -40,19 +28,19 @@ def load(parts: Parts, device: Device) -> Encoder:
     Raises ModelError: config that does not build, wrong or missing tensors, NaN weights, pickled code.
     """
     weights = parts.files.paths["weights"]
-    state = read_state_dict(weights, allow_pickle=parts.allow_pickle)
+    state = checkpoints.read_state_dict(weights, allow_pickle=parts.allow_pickle)
     shown = f"the architecture {parts.shown}"
     if parts.architecture is None:  # a stranger's config: its shapes are held against the file's first
         draft, _ = _build(parts, device="meta")
-        require_fit(_as_open_clip(state, draft, str(weights)), draft, str(weights), shown)
-    require_finite(state, str(weights))
+        checkpoints.require_fit(_as_open_clip(state, draft, str(weights)), draft, str(weights), shown)
+    checkpoints.require_finite(state, str(weights))
     model, tokenizer = _build(parts)
     fitted = _as_open_clip(state, model, str(weights))
-    require_fit(fitted, model, str(weights), shown)
+    checkpoints.require_fit(fitted, model, str(weights), shown)
     model.load_state_dict(fitted)
     model.eval()
     if parts.adapter:
-        merge_adapter(model, parts.adapter)
+        checkpoints.merge_adapter(model, parts.adapter)
     model.to(device.name)
     overlay = pretrained_settings(parts.architecture, parts.tag) if parts.architecture and parts.tag else {}
     settings = merge_preprocess_dict(model.visual.preprocess_cfg, overlay)
@@ -60,16 +48,18 @@ def load(parts: Parts, device: Device) -> Encoder:
     seen = {name: value for name, value in parts.model.items() if name != "text_cfg"}
     tower = getattr(model, "text", model)
     embedding = getattr(tower, "token_embedding", None) or tower.transformer.get_input_embeddings()
-    return encoder_of(
+    return checkpoints.encoder_of(
         model,
         device,
         vocabulary=int(embedding.num_embeddings),
-        prepare=of_chain(transform),
+        prepare=checkpoints.of_chain(transform),
         images=model.encode_image,
         tokens=lambda prompts: {"ids": tokenizer(list(prompts))},
         texts=lambda given: model.encode_text(given["ids"]),
         words=getattr(tower, "token_embedding", None),
-        tower=partial(tower_digest, model, lambda name: name.startswith("visual."), {**seen, "pictures": settings}),
+        tower=partial(
+            checkpoints.tower_digest, model, lambda name: name.startswith("visual."), {**seen, "pictures": settings}
+        ),
     )
 
 
@@ -81,7 +71,7 @@ def _build(parts: Parts, device: str = "cpu") -> tuple[Any, Any]:
     with parts.closed() as folder:
         name = f"local-dir:{folder}"
         try:
-            with _without_advice(), _without_questions(), torch.random.fork_rng(devices=[]), torch.device(device):
+            with _without_advice(), torch.random.fork_rng(devices=[]), torch.device(device):
                 model = open_clip.create_model(
                     name, device=device, load_weights=False, pretrained_image=False, pretrained_text=False
                 )
@@ -98,7 +88,7 @@ def _build(parts: Parts, device: str = "cpu") -> tuple[Any, Any]:
 def _as_open_clip(state: StateDict, model: torch.nn.Module, where: str) -> StateDict:
     """The renamings of `open_clip.load_checkpoint`, without its interpolation of positions: other sizes do not fit; and
     without the name of the attribute that held the model in training."""
-    state = dict(convert_state_dict(model, without_prefixes(state, where, model.state_dict())))
+    state = dict(convert_state_dict(model, checkpoints.without_prefixes(state, where, model.state_dict())))
     if "positional_embedding" in state and not hasattr(model, "positional_embedding"):
         state = convert_to_custom_text_state_dict(state)
     expected = model.state_dict()
@@ -164,17 +154,3 @@ def _without_advice() -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         root.removeFilter(from_elsewhere)
-
-
-@contextlib.contextmanager
-def _without_questions() -> Iterator[None]:
-    """Turn off the prompt in which transformers offers to run a repository's code for a text tower or a tokenizer.
-
-    open_clip does not pass `trust_remote_code=False` on; with a timeout of 0 the answer is no.
-    """
-    before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
-    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
-    try:
-        yield
-    finally:
-        dynamic_module_utils.TIME_OUT_REMOTE_CODE = before

@@ -11,7 +11,8 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Adapter, Device, Embeddings, HashedFiles, diverged, named, naming
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Adapter, Device, Embeddings, HashedFiles, named
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.classifiers.own_head import OwnHead, require_own_head
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
@@ -192,13 +193,13 @@ class FixedLabelModel(JudgedModel[Loaded]):
         bad = np.flatnonzero(~np.isfinite(raw).all(axis=1)) if raw.shape[1:] == (self.files.width,) else np.arange(1)
         if bad.size:
             problem = f"the model's outputs are NaN, infinite, or not {self.files.width} numbers an image."
-            raise diverged(problem, where(int(bad[0])))
+            raise checkpoints.diverged(problem, where(int(bad[0])))
         return raw
 
     def _load(self) -> Loaded:
         found = self.files.load(self._device)
         prepare = named(found.prepare, self.uri)
-        return Loaded(prepare, naming(self.uri, "classify pictures")(found.outputs))
+        return Loaded(prepare, checkpoints.naming(self.uri, "classify pictures")(found.outputs))
 
 
 def keyed_note(key: str | None) -> str | None:
@@ -223,15 +224,6 @@ def loaded_into(
     `adapter`: merged into them; `head`: the layers in the place of the architecture's."""
     import torch
 
-    from fairgate.models.checkpoints import (
-        merge_adapter,
-        of_chain,
-        on_device,
-        read_state_dict,
-        require_finite,
-        require_fit,
-    )
-
     files.require_unchanged()
     path = files.paths["weights"]
     with torch.random.fork_rng(devices=[]):
@@ -244,24 +236,24 @@ def loaded_into(
                 remedy="check the sizes in its config, such as img_size and window_size",
             )
         own = list(described.state_dict())
-        state = read_state_dict(path, allow_pickle=allow_pickle, key=key, own=own)
+        state = checkpoints.read_state_dict(path, allow_pickle=allow_pickle, key=key, own=own)
         if head:
             with torch.device("meta"):
                 head.put(described, state, str(path))
         else:
             require_own_head(state, described, str(path))
-        require_fit(state, described, str(path), architecture)
-        require_finite(state, str(path))
+        checkpoints.require_fit(state, described, str(path), architecture)
+        checkpoints.require_finite(state, str(path))
         model = build()
         if head:
             head.put(model, state, str(path))
     model.load_state_dict(state)
     model = model.float().eval()
     if adapter:
-        merge_adapter(model, adapter)
+        checkpoints.merge_adapter(model, adapter)
     model.to(device.name)
 
     def outputs(prepared: Any) -> Any:
-        return model(on_device(prepared, device)).float().cpu().numpy()
+        return model(checkpoints.on_device(prepared, device)).float().cpu().numpy()
 
-    return Loaded(of_chain(prepare), outputs)
+    return Loaded(checkpoints.of_chain(prepare), outputs)

@@ -13,15 +13,8 @@ from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.spans import span
-from fairgate.models.checkpoints import (
-    READ_TEXTS,
-    Device,
-    TransformersFolder,
-    class_of_task,
-    diverged,
-    load_parts,
-    naming,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Device, TransformersFolder
 from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
 
@@ -38,11 +31,11 @@ class DetectorEngine:
     def __init__(self, found: TransformersFolder, device: Device) -> None:
         from transformers import GroundingDinoProcessor
 
-        self.where, self._reads_text = str(found.path), found.kind in READ_TEXTS
+        self.where, self._reads_text = str(found.path), found.kind in checkpoints.READ_TEXTS
         self._config, self._device = found.config, torch.device(device.name)
         zero_shot = "ZERO_SHOT_" if self._reads_text else ""
-        name = class_of_task(found, f"MODEL_FOR_{zero_shot}OBJECT_DETECTION_MAPPING")
-        self.model, self.images, self.texts = load_parts(name, found, device, texts=self._reads_text)
+        name = checkpoints.class_of_task(found, f"MODEL_FOR_{zero_shot}OBJECT_DETECTION_MAPPING")
+        self.model, self.images, self.texts = checkpoints.load_parts(name, found, device, texts=self._reads_text)
         self._takes = frozenset(inspect.signature(self.model.forward).parameters)
         self.grounded = GroundingDinoProcessor(self.images, self.texts) if found.kind == "grounding-dino" else None
 
@@ -66,7 +59,7 @@ class DetectorEngine:
             with span("forward"):
                 outputs = self.model(**inputs, **said)
             if not _answered(outputs, said):
-                raise diverged("the model answered with NaN or infinity.", self.where)
+                raise checkpoints.diverged("the model answered with NaN or infinity.", self.where)
             sizes = [(pictures[place].height, pictures[place].width) for place in group]
             if self.grounded is None:
                 read = self.images.post_process_object_detection(outputs, threshold=box, target_sizes=sizes)
@@ -82,7 +75,7 @@ class DetectorEngine:
         limit = int(self.model.config.text_config.max_position_embeddings)
         if self.grounded:  # trained on phrases in small letters that end with a dot
             what, limit = f"{what.strip().lower().rstrip('. ')}.", min(limit, int(self.model.config.max_text_len))
-        with naming(self.where, "read the text"):
+        with checkpoints.naming(self.where, "read the text"):
             padding = {} if self.grounded else {"padding": "max_length"}  # the tokenizer's own
             tokens = self.texts([what], return_tensors="pt", **padding)
         if not what.strip(". ") or tokens["input_ids"].shape[1] > limit:

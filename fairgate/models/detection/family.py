@@ -12,16 +12,8 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    DETECTORS,
-    READ_TEXTS,
-    Device,
-    TransformersFolder,
-    code_of,
-    naming,
-    plain_note,
-    split_options,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Device, TransformersFolder
 from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
@@ -91,12 +83,10 @@ class DetectorModel(JudgedModel[FindsBoxes]):
         identity = {**self._ways(*self._files.packages), "dataset": self._request.source.fingerprint, "what": what}
         with RowParts(self._request, f"detections/{digest(identity)}") as work:
             if not work.has.all():
-                from fairgate.models.checkpoints import scoring
-
                 source, engine = self._request.source, self._engine()
                 for todo in work.batches(_BATCH):
                     pictures = [decode_rgb(data, source, row) for row, data in todo]
-                    with scoring(self._device), naming(self.uri, "detect"):
+                    with checkpoints.scoring(self._device), checkpoints.naming(self.uri, "detect"):
                         found = engine.boxes(pictures, what)
                     work.add(np.array([row for row, _ in todo]), np.stack(found).reshape(len(found), -1))
         return work.merged()
@@ -119,10 +109,10 @@ class DetectorFamily(FolderFamily):
 
     def open(self, request: Request) -> DetectorModel:
         """Find and hash a folder. Raises ModelError; loading waits until a box is needed."""
-        named, options = split_options(request.uri, request.address, ("processor",))
-        found = self.found(request, named, options, DETECTORS, use="detect with", tokenizer=False)
+        named, options = checkpoints.split_options(request.uri, request.address, ("processor",))
+        found = self.found(request, named, options, checkpoints.DETECTORS, use="detect with", tokenizer=False)
         where, names = str(found.path / "config.json"), None
-        if found.kind in READ_TEXTS:
+        if found.kind in checkpoints.READ_TEXTS:
             if not found.named(("tokenizer.json", "vocab.json", "vocab.txt")):
                 raise ModelError(
                     "the folder holds no tokenizer.",
@@ -135,7 +125,7 @@ class DetectorFamily(FolderFamily):
             tokenizer = names_digest(names)
         files = DetectorFiles(
             fingerprint=found.fingerprint,
-            preparation=f"detector/{code_of(found, CODE_VERSION)}",
+            preparation=f"detector/{checkpoints.code_of(found, CODE_VERSION)}",
             names=names,
             where=where,
             tokenizer=tokenizer,
@@ -143,7 +133,7 @@ class DetectorFamily(FolderFamily):
             load=partial(IsolatedDetector if found.plain else _load, found),
             packages=("torchvision", *found.packages),
         )
-        return DetectorModel(files, request, plain_note(found))
+        return DetectorModel(files, request, checkpoints.plain_note(found))
 
 
 def _load(found: TransformersFolder, device: Device) -> FindsBoxes:

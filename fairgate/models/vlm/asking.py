@@ -245,10 +245,14 @@ def require_processor(folder: TransformersFolder) -> None:
 
 def _require_modest(kind: str, options: Mapping[str, Any], images: Any, where: str) -> None:
     """Raises ModelError for settings that make a text of very many image tokens for a picture."""
-    most = _most_tokens(kind, options, images)
-    if most is None or not 0 < most <= MAX_IMAGE_TOKENS:
+    try:
+        most = _most_tokens(kind, options, images)
+    except (TypeError, ValueError, KeyError, ZeroDivisionError, AttributeError):
+        most = None
+    known = isinstance(most, int)
+    if not known or not 0 < most <= MAX_IMAGE_TOKENS:
         raise ModelError(
-            f"the settings make {'no number of' if most is None else f'{most:,}'} tokens of a picture; at most "
+            f"the settings make {f'{most:,}' if known else 'no number of'} tokens of a picture; at most "
             f"{MAX_IMAGE_TOKENS:,} are read.",
             where=where,
             remedy="check processor_config.json (patch_size, image_seq_len, ...) and the size of pictures; published "
@@ -256,40 +260,23 @@ def _require_modest(kind: str, options: Mapping[str, Any], images: Any, where: s
         )
 
 
-def _most_tokens(kind: str, options: Mapping[str, Any], images: Any) -> int | None:
-    """Tokens of one picture at most; None for settings of which there is none. Layouts that are not listed here are
-    bounded by their number of pixels or of tiles."""
-    try:
-        if kind in ("llava", "llava_next"):
-            canvas, side = getattr(images, "image_grid_pinpoints", None) or [], max(_sides(images), default=0)
-            own, *others = (_grid(grid, options["patch_size"]) for grid in ((side, side), *canvas))
-            return own + max(others, default=0)
-        if kind == "llava_onevision":
-            tiles = re.fullmatch(r"anyres_max_(\d{1,2})", str(options["vision_aspect_ratio"]))
-            return None if tiles is None else (int(tiles[1]) + 2) * _whole(options["num_image_tokens"])
-        if kind in ("idefics3", "smolvlm"):
-            longest, tile = (_whole(dict(size)["longest_edge"]) for size in (images.size, images.max_image_size))
-            rows = -(-longest // tile) if images.do_image_splitting else 0
-            return (rows**2 + 1) * (_whole(options["image_seq_len"]) + 3)  # with the marks around each tile
-    except (TypeError, ValueError, KeyError, ZeroDivisionError, AttributeError):
-        return None
+def _most_tokens(kind: str, options: Mapping[str, Any], images: Any) -> Any:
+    """Tokens of one picture at most, no whole number for settings of which there is none. Layouts that are not listed
+    here are bounded by their number of pixels or of tiles."""
+    if kind in ("llava", "llava_next"):
+        sides = [side for size in (images.size, images.crop_size) for side in dict(size or {}).values() if side]
+        canvases = [[max(sides, default=0)] * 2, *(getattr(images, "image_grid_pinpoints", None) or [])]
+        patch = options["patch_size"]
+        own, *others = (high // patch * (wide // patch + 1) for high, wide in canvases)  # a row ends with one more
+        return own + max(others, default=0)
+    if kind == "llava_onevision":
+        tiles = re.fullmatch(r"anyres_max_(\d{1,2})", str(options["vision_aspect_ratio"]))
+        return None if tiles is None else (int(tiles[1]) + 2) * options["num_image_tokens"]
+    if kind in ("idefics3", "smolvlm"):
+        longest, tile = (dict(size)["longest_edge"] for size in (images.size, images.max_image_size))
+        rows = -(-longest // tile) if images.do_image_splitting else 0
+        return (rows**2 + 1) * (options["image_seq_len"] + 3)  # with the marks around each tile
     return 1
-
-
-def _whole(number: Any) -> int:
-    if not isinstance(number, int):
-        raise TypeError(number)
-    return number
-
-
-def _sides(images: Any) -> list[int]:
-    return [_whole(side) for size in (images.size, images.crop_size) for side in dict(size or {}).values() if side]
-
-
-def _grid(sides: Sequence[int], patch: int) -> int:
-    """Patches of a canvas, with one more in each row for its end."""
-    high, wide = (_whole(side) // _whole(patch) for side in sides)
-    return high * (wide + 1)
 
 
 def processor_options(folder: TransformersFolder, config: Any) -> dict[str, Any]:

@@ -23,15 +23,8 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    LANGUAGE_MODELS,
-    TransformersFolder,
-    code_of,
-    load_parts,
-    naming,
-    plain_note,
-    split_options,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import TransformersFolder
 from fairgate.models.contract import Capability, Model, Request, RereadingModel, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer, preprocessing_digest
@@ -78,7 +71,7 @@ class VisionLanguageFamily(FolderFamily):
 
     def open(self, request: Request) -> SeeingModel:
         """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
-        named, options = split_options(request.uri, request.address, (*OPTIONS, "chat", "processor"))
+        named, options = checkpoints.split_options(request.uri, request.address, (*OPTIONS, "chat", "processor"))
         chat = options.pop("chat", None)
         if chat is not None and set(options) & set(OPTIONS):
             raise ModelError(
@@ -106,12 +99,12 @@ class SeeingModel(LabelLikelihoods):
             require_processor(found)
         self.asking = asking
         self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
-        self.preparation = f"vlm/{code_of(found, CODE_VERSION)}"
+        self.preparation = f"vlm/{checkpoints.code_of(found, CODE_VERSION)}"
         self.tokenizer = digest([folder_tokenizer(found), end_ids(found)])
         self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
         self.unused, self._found = unused_decoding(found), found
         """What the folder sets of decoding, as a sentence; None where it sets nothing."""
-        self.note = plain_note(found)
+        self.note = checkpoints.plain_note(found)
         cache = request.cache if found.plain else None
         if cache and cache.read(f"alone/{self._key()}"):
             self._add_note(_ALONE)
@@ -184,8 +177,6 @@ class SeeingModel(LabelLikelihoods):
     def _written(self, name: str, prompts: Mapping[int, str], longest: int, what: str, at_once: int) -> dict[int, str]:
         """What is answered to prompts about pictures, by row, `at_once` of them on a CPU: cached under a name, and
         saved when the run is interrupted."""
-        from fairgate.models.checkpoints import Halving, require_device, scoring
-
         cache, kind = self._request.cache, name.partition("/")[0]
         entry = cache.read(name) if cache else None
         known = json.loads(entry.notes[kind]) if entry is not None and kind in entry.notes else {}
@@ -198,18 +189,18 @@ class SeeingModel(LabelLikelihoods):
             if cache:
                 cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {kind: json.dumps(texts)})
 
-        require_device(self._device)
-        with naming(self.uri, "be loaded"):
+        checkpoints.require_device(self._device)
+        with checkpoints.naming(self.uri, "be loaded"):
             engine = self._load()  # anew, and not kept: the memory is needed by who reads the texts
 
         def answers(shown: Sequence[Any]) -> NDArray[np.object_]:
             return np.array(engine.answers(shown, longest), dtype=object)
 
-        halving, unsaved = Halving(answers, self._device.name), 0
+        halving, unsaved = checkpoints.Halving(answers, self._device.name), 0
         shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else at_once)
         prepared = self._prepared(shown, lambda row, image: engine.inputs(image, prompts[row]), what)
         try:
-            with scoring(self._device), naming(self.uri, what), closing(prepared):
+            with checkpoints.scoring(self._device), checkpoints.naming(self.uri, what), closing(prepared):
                 for rows, inputs in prepared:
                     texts.update(zip(rows, halving(inputs), strict=True))
                     self.pictures_read += len(rows)
@@ -268,9 +259,9 @@ class CaptionsFamily(FolderFamily):
                 where=request.uri,
                 remedy="end it with &captioner=vlm:FOLDER?prompt={image}A photo of",
             )
-        named, options = split_options(request.uri, own.rstrip("&"), (*OPTIONS, "processor"))
+        named, options = checkpoints.split_options(request.uri, own.rstrip("&"), (*OPTIONS, "processor"))
         asking = read_asking(request.uri, options, CAPTION, f"Caption: {CAPTION}\n")
-        found = self.found(request, named, options, LANGUAGE_MODELS, images=False)
+        found = self.found(request, named, options, checkpoints.LANGUAGE_MODELS, images=False)
         seeing = request.open_other(captioner)
         assert isinstance(seeing, SeeingModel), captioner
         return DescribedModel(found, seeing, asking, request)
@@ -301,6 +292,8 @@ class DescribedModel(LabelLikelihoods):
         from fairgate.models.vlm.engine import LanguageReader
 
         found, where = self._found, str(self._found.path)
-        model, _, tokenizer = load_parts(LANGUAGE_MODELS[found.kind], found, self._device, images=False, casting=True)
+        model, _, tokenizer = checkpoints.load_parts(
+            checkpoints.LANGUAGE_MODELS[found.kind], found, self._device, images=False, casting=True
+        )
         require_one_context(model.config, where)
         return LanguageReader(model, tokenizer, self.asking.prompt, self._device, where)
