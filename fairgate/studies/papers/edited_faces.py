@@ -28,7 +28,8 @@ FACE = 128
 @dataclass(frozen=True)
 class SeenPictures:
     """What is seen in pictures (images,): the perceived group, the angle of the skin (NaN: none), and the
-    face, black where none was found; the word that an edit is taken for, if that is asked."""
+    face, black where none was found; the word that an edit is taken for, if that is asked; and whether each watched
+    attribute is seen, (images, attributes)."""
 
     perceived: NDArray[Any]
     angles: Floats
@@ -36,13 +37,14 @@ class SeenPictures:
     with_face: NDArray[np.bool_]
     shown: list[bytes] = field(default_factory=list)
     word: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=object))
+    watched: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
 
 def joined(parts: Sequence[SeenPictures], places: Sequence[NDArray[np.int64]]) -> SeenPictures:
     """What is seen in the pictures of all parts, each at its places among all, (images of the part,)."""
     order = np.argsort(np.concatenate(places), kind="stable")
     shown = [data for part in parts for data in part.shown]
-    columns = ("perceived", "angles", "faces", "with_face", "word")
+    columns = ("perceived", "angles", "faces", "with_face", "word", "watched")
     whole: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in columns}
     return SeenPictures(shown=[shown[at] for at in order], **whole)
 
@@ -112,6 +114,18 @@ def weights_of(set_ids: NDArray[Any], draws: int, seed: int) -> Floats:
     return np.asarray(weights * (len(own) / weights.sum(axis=1, keepdims=True)))
 
 
+def resampled(numbers: Floats, weights: Floats) -> ResampledNumber:
+    """The mean of numbers (images,), and in resamples by weights (draws, images)."""
+    return ResampledNumber(float(numbers.mean()), weights @ numbers / len(numbers), len(numbers))
+
+
+def first_of_groups(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
+    """The pictures that a sheet shows, of every group; of the others nothing."""
+    rows = (np.flatnonzero(chosen.groups == code)[:SHOWN].tolist() for code in range(len(chosen.names)))
+    shown = {row for own in rows for row in own}
+    return [data if row in shown else b"" for row, data in enumerate(blobs)]
+
+
 def labels_of(groups: Sequence[str], labels: Mapping[str, str]) -> dict[str, str] | None:
     """The texts for groups, by the names that a release records: man and Male are male, woman and Female female.
 
@@ -170,6 +184,8 @@ class FoundEdits:
     lighter: dict[Key, ResampledNumber] = field(default_factory=dict)
     words_shown: dict[Key, ResampledNumber] = field(default_factory=dict)
     """Shares of edits that are taken for their own word; only of a study with refined prompts."""
+    drift: dict[tuple[str, Key], ResampledNumber] = field(default_factory=dict)
+    """By watched attribute: how many more edits show it than originals, as a share."""
     originals: dict[int, ResampledNumber] = field(default_factory=dict)
     after: dict[Key, ResampledNumber] = field(default_factory=dict)
     faces: dict[Key | int, NDArray[np.uint8]] = field(default_factory=dict)

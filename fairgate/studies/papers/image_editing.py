@@ -17,9 +17,9 @@ from fairgate.data import Dataset
 from fairgate.ground.errors import ModelError, SettingsError
 from fairgate.metrics import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, require_told_apart
-from fairgate.probes import cropped, filled
+from fairgate.probes import WatchedAttribute, cropped, filled
 from fairgate.records import StudyModel
-from fairgate.studies.papers import edited_faces, editing_tables
+from fairgate.studies.papers import edited_faces, editing_options, editing_tables
 from fairgate.studies.papers.chosen_images import OVER, WHERE, ChosenImages, Where, choose, require_over
 from fairgate.studies.papers.contract import (
     ResampledNumber,
@@ -32,24 +32,6 @@ from fairgate.studies.papers.contract import (
     required_template,
 )
 from fairgate.studies.papers.refined_prompts import REFINED, parts_of, require_another_text, required_refined
-
-
-def _classes(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Words by class, from CLASS=WORD,WORD."""
-    texts = named_texts(given, "--words", "high-paid=doctor,CEO")
-    return {name: tuple(text.split(",")) for name, text in texts.items()}
-
-
-def _shares(text: str) -> tuple[float, ...]:
-    """A part of a picture, from left,top,right,bottom. Raises SettingsError."""
-    try:
-        left, top, right, bottom = (float(side) for side in text.split(","))
-        fits = 0 <= left < right <= 1 and 0 <= top < bottom <= 1
-    except ValueError:
-        fits = False
-    if not fits:
-        raise SettingsError(f"'{text}' is no part of a picture.", where="--crop", remedy="--crop 0.3,0.2,0.7,0.7")
-    return left, top, right, bottom
 
 
 @register
@@ -80,7 +62,7 @@ class ImageEditingStudy(Study):
     attribute: str = Field("gender", description="What the reader perceives, an attribute of the release.")
     over: tuple[str, ...] = Field((), description=OVER)
     where: Where = Field({}, description=WHERE)
-    words: Annotated[dict[str, tuple[str, ...]], Typed(_classes)] = Field(
+    words: Annotated[dict[str, tuple[str, ...]], Typed(editing_options.classes)] = Field(
         {"high-paid": ("doctor", "CEO"), "low-paid": ("dishwasher-worker", "fastfood-worker")},
         description="A class of words, CLASS=WORD,WORD; repeat. Default: the paper's two.",
     )
@@ -89,12 +71,15 @@ class ImageEditingStudy(Study):
         description="Prompt of an edit, with {word} or {a_word} in it.",
     )
     refined: str | None = Field(None, description=REFINED)
+    watched: Annotated[dict[str, WatchedAttribute], Typed(editing_options.watched)] = Field(
+        {}, description="What edits may add unasked, NAME=PROMPT | PROMPT: with it, and without; repeat."
+    )
     strength: tuple[float, ...] = Field((0.6, 0.8, 1.0), description="Edit strength; repeat. Default: 0.6, 0.8, 1.0.")
     images: int = Field(25, ge=2, description="Images of every group.")
     steps: int = Field(50, ge=1, description="Steps of the whole schedule.")
     guidance: float = Field(7.5, ge=0, description="Scale of classifier-free guidance.")
     skin: Literal["hue", "kolkur"] = Field("hue", description="Rule for skin; the paper's: kolkur.")
-    crop: Annotated[tuple[float, float, float, float] | None, Typed(_shares, repeats=False)] = Field(
+    crop: Annotated[tuple[float, float, float, float] | None, Typed(editing_options.shares, repeats=False)] = Field(
         None, description="Where faces are: left,top,right,bottom as shares of the sides."
     )
     faces: Literal["whole", "dlib"] = Field(
@@ -168,6 +153,7 @@ class ImageEditingStudy(Study):
                 editing_tables.main_table(edits),
                 editing_tables.means_table(edits),
                 editing_tables.words_table(edits),
+                *([editing_tables.drift_table(edits)] if self.watched else ()),
                 *(each for other in refined for each in editing_tables.refined_tables(edits, other)),
                 editing_tables.originals_table(edits),
                 editing_tables.edited_table(edits),
@@ -195,6 +181,7 @@ class ImageEditingStudy(Study):
             "template": self.template,
             **({"refined": self.refined} if self.refined is not None else {}),
             **{f"words, {name}": list(several) for name, several in self.words.items()},
+            **{f"watched, {name}": list(each.labels.values()) for name, each in self.watched.items()},
             "strengths": [f"{strength:g}" for strength in self.strength],
             **({"over": list(self.over)} if self.over else {}),
             **{f"only of {attribute}": list(groups) for attribute, groups in self.where.items()},
@@ -231,6 +218,8 @@ class ImageEditingStudy(Study):
         require_told_apart(reader, "labels", texts, f"--reader {self.reader}")
         if self.refined is not None:
             require_told_apart(reader, "words", words, f"--reader {self.reader}")
+        for name, each in self.watched.items():
+            require_told_apart(reader, f"prompts of {name}", each.labels, f"--reader {self.reader}")
         return reader
 
     def _refined_parts(self, place: StudyPlace, template: str, chosen: ChosenImages) -> list[_RefinedPart]:
@@ -272,13 +261,13 @@ class ImageEditingStudy(Study):
             for code, own in enumerate(rows):
                 key = (kind, strength, code)
                 flipped = np.mean([pictures.perceived[own] != before.perceived[own] for pictures in seen], axis=0)
-                edits.flips[key] = ResampledNumber(float(flipped.mean()), drawn[code] @ flipped / len(own), len(own))
+                edits.flips[key] = edited_faces.resampled(flipped, drawn[code])
+                gained = np.mean([pictures.watched[own] - before.watched[own] for pictures in seen], axis=0)
+                for at, attribute in enumerate(self.watched):
+                    edits.drift[attribute, key] = edited_faces.resampled(gained[:, at], drawn[code])
                 if self.refined is not None:
                     shown = [pictures.word[own] == word for pictures, word in zip(seen, words, strict=True)]
-                    right = np.mean(shown, axis=0)
-                    edits.words_shown[key] = ResampledNumber(
-                        float(right.mean()), drawn[code] @ right / len(own), len(own)
-                    )
+                    edits.words_shown[key] = edited_faces.resampled(np.mean(shown, axis=0), drawn[code])
                 every = np.concatenate([pictures.faces[own] for pictures in seen])
                 found = np.concatenate([pictures.with_face[own] for pictures in seen])
                 edits.after[key], edits.faces[key] = self._angles(
@@ -286,7 +275,7 @@ class ImageEditingStudy(Study):
                 )
                 edits.lighter[key] = edits.after[key].less(edits.originals[code], edits.after[key].n)
             for word, pictures in zip(words, seen, strict=True):  # only what sheets show is needed further on
-                shown = _first(pictures.shown, chosen)
+                shown = edited_faces.first_of_groups(pictures.shown, chosen)
                 edits.edits[word, strength] = replace(pictures, faces=pictures.faces[:0], shown=shown)
         return edits
 
@@ -301,7 +290,8 @@ class ImageEditingStudy(Study):
         if self.refined is not None:
             taken = reader.log_probabilities([self._prompt(word) for word in words]).argmax(axis=1)
             word = np.array(words, dtype=object)[taken]
-        return edited_faces.SeenPictures(perceived, angles, faces, with_face, blobs, word)
+        watched = np.reshape([each.seen(reader) for each in self.watched.values()], (len(self.watched), len(source))).T
+        return edited_faces.SeenPictures(perceived, angles, faces, with_face, blobs, word, watched)
 
     def _angles(
         self, faces: NDArray[Any], with_face: NDArray[np.bool_], weights: Floats, images: int
@@ -336,11 +326,3 @@ def _fewer(chosen: ChosenImages, images: int) -> list[str]:
     """A note on groups with fewer images than `--images` says."""
     few = [f"{name} {n}" for name, n in _counts(chosen).items() if n < images]
     return [f"{images} images of every group are wanted, and the release has fewer: {', '.join(few)}."] * bool(few)
-
-
-def _first(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
-    """The pictures that a sheet shows, of every group; of the others nothing."""
-    shown = {
-        row for code in range(len(chosen.names)) for row in np.flatnonzero(chosen.groups == code)[: edited_faces.SHOWN]
-    }
-    return [data if at in shown else b"" for at, data in enumerate(blobs)]

@@ -164,6 +164,19 @@ def test_a_refined_prompt_may_name_who_is_perceived_in_each_image(painted: Toy) 
     assert rows["female", "high"][2]["value"] < -0.8
 
 
+def test_what_edits_add_unasked_is_a_row_of_its_group_at_the_planted_strength(painted: Toy) -> None:
+    watched = ("--strength", "0.8", "--watched", "eyes=a person with glasses | a bare person")
+    gained = {row[1]: row[3] for row in table(study(painted, "glasses-0.4", *watched), "drift") if row[2] == "high"}
+    assert gained["dark × female"]["value"] == pytest.approx(0.4, abs=0.2)
+    assert gained["dark × female"]["lo"] > 0
+    assert {gained[f"{tone} × male"]["value"] for tone in ("light", "dark")} == {0.0}
+    none = study(painted, "again", *watched)
+    assert {row[3]["value"] for row in table(none, "drift")} == {0.0}
+    assert none["settings"]["watched, eyes"] == ["a person with glasses", "a bare person"]
+    with pytest.raises(AssertionError, match="'a person' is not two different prompts"):
+        study(painted, "again", "--watched", "eyes=a person")
+
+
 @pytest.mark.parametrize(
     ("refined", "problem"),
     [
