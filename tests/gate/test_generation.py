@@ -50,15 +50,19 @@ class Painter(_Opened):
     """A model that paints flat colours: red says who, green what; blue differs from picture to picture."""
 
     capabilities = frozenset({"generate"})
+    cached = False
+    painted = 0
 
     def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
         shares = dict(zip(WORDS, SHARES[self.request.address.partition("?")[0]], strict=True))
 
         def paint(texts: Sequence[str], seeds: Sequence[int], _: Generating) -> list[Image.Image]:
+            Painter.painted += len(seeds)
             return [self._picture(text, seed, shares) for text, seed in zip(texts, seeds, strict=True)]
 
         paint.rows = 16  # type: ignore[attr-defined]
-        return GeneratedPictures(self.source, prompts, how, self.fingerprint, lambda: paint, None)  # type: ignore[arg-type, return-value] # its rows
+        cache = self.request.cache if self.cached else None
+        return GeneratedPictures(self.source, prompts, how, self.fingerprint, lambda: paint, cache)  # type: ignore[arg-type, return-value] # its rows
 
     def _picture(self, text: str, seed: int, shares: Mapping[str, float]) -> Image.Image:
         plant, drawn = self.request.address, np.random.default_rng(seed)
@@ -732,6 +736,19 @@ def test_a_reader_with_labels_of_its_own_perceives_what_one_of_prompts_does(jobs
     for item, check in by_labels.items():
         assert (check.verdict, check.value) == (by_prompts[item].verdict, by_prompts[item].value), item
     assert run(jobs, NAMED, model="painter:noise", baseline="none")["readable"].value == 0, "nothing it is sure of"
+
+
+def test_pictures_that_several_probes_and_checks_need_are_painted_once(
+    jobs: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Painter, "cached", True)
+    monkeypatch.setattr(Painter, "painted", 0)
+    other = NAMED.split("probes:\n")[1].split("decision:")[0].replace("painted:", "named:")
+    both = SUITE.replace("decision:", f"{other}decision:")
+    both += "  - {id: sure, probe: named, metric: readable, at_least: 0.9}\n"
+    found = run(jobs, both, baseline="none", cache=str(tmp_path_factory.mktemp("cache")))
+    assert found["sure"].verdict == found["readable"].verdict == "pass"
+    assert Painter.painted == len(WORDS) * SEEDS
 
 
 @pytest.mark.parametrize(
