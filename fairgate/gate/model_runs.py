@@ -74,6 +74,7 @@ def _common(uri: str, prepared: Prepared, settings: Settings, progress: Progress
         "device": settings.device if spread is None else spread.device,
         "cache": cache if spread is None else spread.cache,
         "progress": None if progress is None else partial(progress, uri),
+        "seed": int(prepared.places[0].commit[:8], 16) if prepared.places else 0,
     }
 
 

@@ -52,12 +52,14 @@ def open_scorer(
     base: Path = Path(),
     progress: Progress | None = None,
     batch_size: int | None = None,
+    seed: int = 0,
 ) -> Model:
     """Find and hash the model that a URI names; load it on the first score that the cache lacks.
 
     `base` is the folder that relative paths in the URI start from. `progress(done, total)` is called as images are
-    embedded; an exception raised in it stops the work, and what is done stays in the cache. Raises ModelError (the
-    checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or DeviceError.
+    embedded; an exception raised in it stops the work, and what is done stays in the cache. `seed` is that of
+    `Request`. Raises ModelError (the checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or
+    DeviceError.
     """
 
     def opened(named: str, over: ImageSource, known_as: str | None = None) -> Model:
@@ -73,7 +75,7 @@ def open_scorer(
             return opened(inner, source or over, known_as)
 
         request = Request(
-            known_as or named, address, over, device, cache, allow_pickle, base, progress, batch_size, other
+            known_as or named, address, over, device, cache, allow_pickle, base, progress, batch_size, other, seed
         )
         with FAMILIES.blaming(scheme):
             return FAMILIES[scheme].open(request)

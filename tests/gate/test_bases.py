@@ -6,6 +6,7 @@ import csv
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nightly import some
@@ -14,7 +15,7 @@ from toy_repository import GENDERS, LABELS, SUITE, TONES, Toy, rows, toy_reposit
 from typer.testing import CliRunner
 from warm_python import warm_python
 
-from fairgate import gate
+from fairgate import gate, models
 from fairgate.data import write_dataset
 from fairgate.ground.errors import BaselineError, NoVerdict
 from fairgate.interfaces.cli.main import app
@@ -449,3 +450,19 @@ def test_a_merge_request_of_gitlab_has_its_target_and_the_default_branch_as_base
     assert named_bases(None, {**gitlab, **target}) == ("origin/release", "origin/main")
     assert named_bases(None, gitlab) is None
     assert named_bases(None, target) is None  # anybody's variable, where GitLab does not run this
+
+
+def test_the_merge_base_draws_what_a_faster_way_of_a_model_is_tried_on(
+    toy: Toy, git: ScratchGit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = git("rev-parse", "refs/remotes/origin/main")
+    move(git, toy, "refs/remotes/origin/main", suite(TIGHT))  # its tip is another commit
+    opened, seeds = models.open_scorer, list[int]()
+
+    def noted(*given: Any, seed: int, **named: Any) -> models.Model:
+        seeds.append(seed)
+        return opened(*given, seed=seed, **named)
+
+    monkeypatch.setattr(models, "open_scorer", noted)
+    judge(toy, model=scores("base"))
+    assert {f"{seed:08x}" for seed in seeds} == {base[:8]}

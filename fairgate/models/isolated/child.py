@@ -297,10 +297,11 @@ _Shown = tuple[NDArray[np.uint8], str | None]  # a picture's levels, and a messa
 
 
 class IsolatedSeeing:
-    """A plain folder's model of pictures and text. `shares`: labels continue one pass over their prompt."""
+    """A plain folder's model of pictures and text. `shares`: labels continue one pass over their prompt, which was
+    tried on what the `seed` draws."""
 
-    def __init__(self, found: TransformersFolder, prompt: str, device: Device) -> None:
-        self._model = _opened("vlm", found, device, prompt)
+    def __init__(self, found: TransformersFolder, prompt: str, device: Device, seed: int) -> None:
+        self._model = _opened("vlm", found, device, prompt, seed)
         self.shares = bool(self._model.facts.get("shares"))
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:

@@ -56,6 +56,7 @@ _AT_ONCE = 8  # pictures that a CPU answers about at once
 _AT_ONCE_CUDA = 32  # the same of a GPU: a step of decoding takes about as long for one
 _SAVED_EVERY = 256  # texts
 _ALONE = "a forward pass for each picture and label, since a prompt that several share gives other numbers, or none"
+_SHARED = "labels share a pass over their prompt, which gives the numbers of a pass each"
 
 
 @register
@@ -106,8 +107,8 @@ class SeeingModel(LabelLikelihoods):
         """What the folder sets of decoding, as a sentence; None where it sets nothing."""
         self.note = checkpoints.plain_note(found)
         cache = request.cache if found.plain else None
-        if cache and cache.read(f"alone/{self._key()}"):
-            self._add_note(_ALONE)
+        entry = cache.read(f"tried/{self._key()}") if cache else None
+        self._add_note(None if entry is None else entry.notes.get("tried"))
 
     def _add_note(self, note: str | None) -> None:
         self.note = "; ".join(dict.fromkeys(filter(None, (self.note, note)))) or None
@@ -117,11 +118,13 @@ class SeeingModel(LabelLikelihoods):
 
     def _load(self) -> VisionLanguage | IsolatedSeeing:
         if self._found.plain:
-            engine = IsolatedSeeing(self._found, self.asking.prompt, self._device)
-            if not engine.shares:  # also of a run that has its numbers from the cache
-                self._add_note(_ALONE)
-                if self._request.cache:
-                    self._request.cache.write(f"alone/{self._key()}", {"none": np.empty(0, dtype=np.float32)})
+            seed = self._request.seed
+            engine = IsolatedSeeing(self._found, self.asking.prompt, self._device, seed)
+            drawn = f"the base commit {seed:08x}" if seed else "a fixed seed"
+            note = f"{_SHARED if engine.shares else _ALONE} (tried on what {drawn} draws)"
+            self._add_note(note)
+            if self._request.cache:  # also of a run that has its numbers from the cache
+                self._request.cache.write(f"tried/{self._key()}", {}, {"tried": note})
             return engine
         from fairgate.models.vlm.engine import VisionLanguage
 

@@ -35,12 +35,14 @@ _LIMITS = ("sliding_window", "attention_chunk_size", "max_position_embeddings", 
 
 class PlainVisionLanguage(ContinuedPrompt):
     """A loaded model. `prompt` is the user's message, with IMAGE where the picture goes; a folder without a chat
-    template is given it as it is. Raises ModelError for a type that the library's list does not have."""
+    template is given it as it is. `seed` draws what `shares` tries. Raises ModelError for a type that the library's
+    list does not have."""
 
-    def __init__(self, found: TransformersFolder, prompt: str, device: Device) -> None:
+    def __init__(self, found: TransformersFolder, prompt: str, device: Device, seed: int = 0) -> None:
         import transformers
 
         self.where, self.prompt, self._device = str(found.path), prompt, torch.device(device.name)
+        self._seed = seed
         name = class_of_task(found, "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING")
         self.model, _, _ = load_parts(name, found, device, images=False, texts=False)
         require_one_context(self.model.config, self.where)
@@ -59,10 +61,11 @@ class PlainVisionLanguage(ContinuedPrompt):
         """Whether all labels may continue one pass over pictures and prompt, of several pictures at once: whether that
         gives the numbers of the library's forward pass, a picture and a label at a time. Tried on noise, for texts as
         long as these or up to the config's limits."""
-        draw = np.random.default_rng(0)
+        draw = np.random.default_rng(self._seed)
         noise = [draw.integers(0, 256, (*sides, 3), dtype=np.uint8) for sides in _TRIED_SIDES]
         try:
-            shown, words = [self.inputs(Image.fromarray(levels)) for levels in noise], self._read(_TRIED_LABEL)
+            shown = [self.inputs(Image.fromarray(levels)) for levels in noise]
+            words = self._read(" ".join(draw.permutation(_TRIED_LABEL.split())))
             labels = [words[:2], words]
             limits = _limits(self.model.config.get_text_config(decoder=True).to_dict())
             self._longest = max(_length(shown, labels), min(limits, default=MAX_IMAGE_TOKENS + 2 * _LONGEST))
