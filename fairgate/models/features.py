@@ -268,24 +268,14 @@ def fit_head(
 
 def _regression(features: Table, codes: NDArray[np.int64], labels: int, penalty: float) -> tuple[Table, Table]:
     """Weight (labels, width) and bias (labels,) that minimise the mean cross-entropy plus the penalty."""
-    from scipy.optimize import minimize
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
 
-    mean, scale = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
-    scale = np.where(scale > 0, scale, 1.0)
-    shown = (features - mean) / scale
-    wanted = np.eye(labels)[codes]
-
-    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        table = flat.reshape(labels, -1)
-        logits = shown @ table[:, :-1].T + table[:, -1]
-        logits -= logits.max(axis=1, keepdims=True)
-        total = np.exp(logits).sum(axis=1, keepdims=True)
-        off = (np.exp(logits) / total - wanted) / len(shown)
-        slope = np.concatenate([off.T @ shown + 2 * penalty * table[:, :-1], off.sum(axis=0)[:, None]], axis=1)
-        value = -(wanted * (logits - np.log(total))).sum() / len(shown) + penalty * np.square(table[:, :-1]).sum()
-        return float(value), slope.ravel()
-
-    found = minimize(loss, np.zeros(labels * (features.shape[1] + 1)), jac=True, method="L-BFGS-B")
-    table = found.x.reshape(labels, -1)
-    weight = table[:, :-1] / scale
-    return weight.astype(np.float32), (table[:, -1] - weight @ mean).astype(np.float32)
+    scaler = StandardScaler().fit(features.astype(np.float64))
+    two = labels == 2  # one row is fitted, the difference of theirs: its square is twice the sum of the squares of both
+    strength = 1 / (penalty * len(codes) * (1 if two else 2))
+    fitted = LogisticRegression(C=strength, tol=1e-6, max_iter=15_000).fit(scaler.transform(features), codes)
+    weight, bias = fitted.coef_ / scaler.scale_, fitted.intercept_
+    if two:
+        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    return weight.astype(np.float32), (bias - weight @ scaler.mean_).astype(np.float32)
