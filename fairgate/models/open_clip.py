@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import re
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
+from fairgate.models.cache import EmbeddingCache
 from fairgate.models.checkpoints import Checkpoint, Device, Encoder, HashedFiles
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_class, tokenizer_digest
@@ -25,6 +23,7 @@ from fairgate.models.open_clip_parts import (
     TEXT_CONFIG,
     TOKENIZER,
     Parts,
+    architecture_facts,
     published_pictures,
 )
 from fairgate.models.two_towers import TwoTowers
@@ -71,11 +70,13 @@ class OpenClip:
 
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a checkpoint. Raises ModelError; loading waits until an embedding is needed."""
-        found = checkpoint(request.uri, request.address, request.base, allow_pickle=request.allow_pickle)
-        return TwoTowers(found, request)
+        how: dict[str, Any] = {"allow_pickle": request.allow_pickle, "cache": request.cache}
+        return TwoTowers(checkpoint(request.uri, request.address, request.base, **how), request)
 
 
-def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False) -> Checkpoint:
+def checkpoint(
+    uri: str, address: str, base: Path, *, allow_pickle: bool = False, cache: EmbeddingCache | None = None
+) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
     if address.startswith(_FOLDER):
         folder = checkpoints.resolve(address.removeprefix(_FOLDER), base)
@@ -91,13 +92,13 @@ def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False
             remedy="write open_clip:ARCH@FILE (a checkpoint), open_clip:ARCH@TAG (pretrained) or "
             "open_clip:local-dir:FOLDER",
         )
-    config = architecture_config(architecture)
+    config, published = architecture_facts(architecture, cache)
+    checkpoints.require_closed(config, architecture)
     path = checkpoints.resolve(weights, base)
     if _is_file(weights):
         options = checkpoints.split_options(uri, address, ("preprocess",))[1] if query else {}
-        return _of_file(
-            allow_pickle, architecture, config, path, base, pictures=published_pictures(architecture, options, uri)
-        )
+        pictures = published_pictures(architecture, published, options.get("preprocess"), uri)
+        return _of_file(allow_pickle, architecture, config, path, base, pictures=pictures)
     if query:
         raise ModelError(f"a tag has its own preprocessing, and '?{query[:80]}' is for a file.", where=uri)
     if os.path.lexists(path):
@@ -288,26 +289,3 @@ def _identity(parts: Parts) -> dict[str, Any]:
     if "hf_model_name" in text or "hf_tokenizer_name" in text:
         libraries.append("transformers")
     return {"adapter": "open_clip", "code": CODE_VERSION, "libraries": checkpoints.versions(*libraries)}
-
-
-def architecture_config(architecture: str) -> dict[str, Any]:
-    """The config of an architecture that open_clip ships, or that this process added. Does not import open_clip."""
-    config: dict[str, Any] | None
-    added = sys.modules.get("open_clip")
-    if added is not None:
-        config, known = added.get_model_config(architecture), added.list_models()
-    else:
-        spec = importlib.util.find_spec("open_clip")
-        if spec is None:
-            raise ModelError("open_clip is not installed.", remedy="pip install open_clip_torch")
-        folders = map(Path, spec.submodule_search_locations or [])
-        shipped = {path.stem: path for folder in folders for path in (folder / "model_configs").glob("*.json")}
-        config = json.loads(shipped[architecture].read_text()) if architecture in shipped else None
-        known = list(shipped)
-    if config is None:
-        raise ModelError(
-            f"open_clip has no architecture '{architecture}'.",
-            remedy=did_you_mean(architecture, known) or "`open_clip.list_models()` lists what it has",
-        )
-    checkpoints.require_closed(config, architecture)
-    return config

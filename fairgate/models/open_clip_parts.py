@@ -4,11 +4,8 @@ its architectures take pictures, by its own table of published weights. Does not
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import json
 import sys
-import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +13,11 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Adapter, HashedFiles
+from fairgate.models.cache import EmbeddingCache, remembered
+from fairgate.models.checkpoints import Adapter, HashedFiles, versions
 
+Pictures = Mapping[str, Mapping[str, Any]]
+"""How weights take pictures, by their tags."""
 CONFIG = "open_clip_config.json"
 TEXT_FOLDER, TOKENIZER = "text", "tokenizer/"
 TEXT_CONFIG = f"{TEXT_FOLDER}/config.json"
@@ -65,51 +65,53 @@ PICTURES: dict[str, Any] = {
 """open_clip's own defaults (`PreprocessCfg`)."""
 
 
-def published_pictures(architecture: str, options: Mapping[str, str], uri: str) -> dict[str, Any]:
+def architecture_facts(architecture: str, cache: EmbeddingCache | None) -> tuple[dict[str, Any], Pictures]:
+    """The config of an architecture that open_clip ships, or that this process added, and how its published weights
+    take pictures. Raises ModelError for one that it does not have."""
+    if "open_clip" in sys.modules:  # what the process added is nobody else's
+        return _facts(architecture)
+    code = {"adapter": "open_clip", "libraries": versions("open_clip_torch"), "architecture": architecture}
+    config, pictures = remembered(cache, code, lambda: _facts(architecture))
+    return config, pictures
+
+
+def _facts(architecture: str) -> tuple[dict[str, Any], Pictures]:
+    import open_clip
+
+    config: dict[str, Any] | None = open_clip.get_model_config(architecture)
+    if config is None:
+        raise ModelError(
+            f"open_clip has no architecture '{architecture}'.",
+            remedy=did_you_mean(architecture, open_clip.list_models()) or "`open_clip.list_models()` lists what it has",
+        )
+    pictures = {}
+    for tag in open_clip.list_pretrained_tags_by_model(architecture):
+        said = open_clip.pretrained.get_pretrained_cfg(architecture, tag)
+        known = {name: said[name] for name in PICTURES if said.get(name) is not None}
+        pictures[tag] = {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}
+    return config, pictures
+
+
+def published_pictures(architecture: str, published: Pictures, named: str | None, uri: str) -> dict[str, Any]:
     """How pictures are prepared for an architecture's published weights, or for those of `?preprocess=TAG`.
 
     Only what differs from open_clip's defaults. Raises ModelError for weights that differ, and for an unknown tag.
 
     open_clip itself takes its defaults for a file, whatever the architecture was trained with.
     """
-    tables = _pretrained_tables()
-    tags, named = list(tables.list_pretrained_tags_by_model(architecture)), options.get("preprocess")
-    if named is not None and named not in tags:
+    if named is not None and named not in published:
         problem = f"open_clip has no weights '{named[:80]}' of {architecture}."
-        raise ModelError(problem, where=uri, remedy=did_you_mean(named, tags) or f"it has: {', '.join(tags) or 'none'}")
-    ways: dict[str, dict[str, Any]] = {}
-    for tag in [named] if named is not None else tags:
-        said = tables.get_pretrained_cfg(architecture, tag)
-        pictures = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
-        known = {name: pictures[name] for name in PICTURES if pictures.get(name) is not None}
-        ways.setdefault(digest({**PICTURES, **known}), {})[tag] = known
+        remedy = did_you_mean(named, published) or f"it has: {', '.join(published) or 'none'}"
+        raise ModelError(problem, where=uri, remedy=remedy)
+    ways: dict[str, list[str]] = {}
+    for tag in [named] if named is not None else published:
+        ways.setdefault(digest({**PICTURES, **published[tag]}), []).append(tag)
     if len(ways) > 1:
-        alike = [" or ".join(list(each)[:3]) for each in ways.values()]
+        alike = [" or ".join(tags[:3]) for tags in ways.values()]
         raise ModelError(
             f"the published weights of {architecture} take pictures that are prepared differently: {'; '.join(alike)}.",
             where=uri,
-            remedy=f"name those that yours began as, {uri}?preprocess={next(iter(next(iter(ways.values()))))}",
+            remedy=f"name those that yours began as, {uri}?preprocess={next(iter(ways.values()))[0]}",
         )
-    known = next(iter(next(iter(ways.values())).values())) if ways else {}
+    known = published[next(iter(ways.values()))[0]] if ways else {}
     return {name: value for name, value in known.items() if value != PICTURES[name]}
-
-
-def _pretrained_tables() -> Any:
-    """open_clip's module of published weights, by itself: the whole package would import torch, which a run on cached
-    embeddings does without."""
-    if (whole := sys.modules.get("open_clip.pretrained")) is not None:
-        return whole
-    spec, name = importlib.util.find_spec("open_clip"), "_fairgate_open_clip"
-    if name not in sys.modules:
-        package = types.ModuleType(name)
-        package.__path__ = list(spec.submodule_search_locations or []) if spec is not None else []
-        sys.modules[name] = package
-    torch_part = "safetensors.torch"
-    known = torch_part in sys.modules
-    if not known:
-        sys.modules[torch_part] = None  # type: ignore[assignment] # an import of it fails, which open_clip allows for
-    try:
-        return importlib.import_module(f"{name}.pretrained")
-    finally:
-        if not known:
-            del sys.modules[torch_part]

@@ -73,15 +73,22 @@ def test_tables_of_scores_need_no_torch(tmp_path: Path, pictures: Pictures) -> N
     subprocess.run([sys.executable, "-c", program, str(Path(__file__).parent), str(tmp_path)], check=True, timeout=60)
 
 
-def test_an_architecture_is_the_same_with_and_without_open_clip_in_memory() -> None:
+def test_what_open_clip_says_of_an_architecture_is_read_again_without_it(tmp_path: Path) -> None:
     import open_clip
 
     program = (
-        "import json, sys; from fairgate.models.open_clip import architecture_config as config; "
-        "print(json.dumps(config('ViT-B-32'))); assert 'open_clip' not in sys.modules"
+        "import json, sys; from pathlib import Path; from fairgate.models import EmbeddingCache; "
+        "from fairgate.models.open_clip_parts import architecture_facts as facts; "
+        "found = facts('ViT-B-32', EmbeddingCache(Path(sys.argv[1]))); print(json.dumps(found), 'torch' in sys.modules)"
     )
-    run = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)
-    assert json.loads(run.stdout) == open_clip.get_model_config("ViT-B-32")
+    told = []
+    for _ in range(2):
+        command = [sys.executable, "-c", program, str(tmp_path)]
+        run = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+        told.append(run.stdout.strip().rsplit(" ", 1))
+    assert [imported for _, imported in told] == ["True", "False"]
+    assert told[0][0] == told[1][0]
+    assert json.loads(told[1][0])[0] == open_clip.get_model_config("ViT-B-32")
 
 
 def test_every_probe_and_family_is_known_without_torch() -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -68,7 +67,8 @@ class TimmClassifiers(FolderFamily):
         path = path if trained else checkpoints.judged_folder(address, request.base)
         config, files = (_of_training if trained else _of_folder)(path, request.cache)
         where = str(files.paths.get(CONFIG, path))
-        architecture, arguments = config["architecture"].partition(".")[0], _arguments(config, where)
+        architecture = config["architecture"].partition(".")[0]
+        arguments = {**_arguments(config, where), "num_classes": config.get("num_classes")}
         names, said = named_outputs(_labels(config, where), options.get("labels"), request.base, where)
         if config.get("num_classes") != len(names.own):
             raise ModelError(
@@ -80,11 +80,10 @@ class TimmClassifiers(FolderFamily):
         added = {"adapter": adapter.files.fingerprint()} if adapter else {}
         libraries = checkpoints.versions(*LIBRARIES, *(adapter.packages if adapter else ()))
         pictures = _pictures(config, where)
-        arguments = {**arguments, "num_classes": len(names.own)}
-        cfg = None if trained else _pretrained_cfg(config, where, request.cache)
-        built = _Built(
-            config["architecture"] if trained else architecture, arguments, cfg, config.get("global_pool"), where
+        cfg, named = (
+            (None, config["architecture"]) if trained else (_pretrained_cfg(config, where, request.cache), architecture)
         )
+        build = partial(_built, named, arguments, cfg, config.get("global_pool"), where)
         key, head = options.get("key"), OwnHead.of(options.get("head"), request.uri)
         said |= {name: options[name] for name in ("key", "head") if name in options}
         return FixedLabelModel(
@@ -92,7 +91,7 @@ class TimmClassifiers(FolderFamily):
                 fingerprint=digest({"files": files.fingerprint(**added), **said}),
                 identity={"adapter": "timm", "code": CODE_VERSION, "libraries": libraries},
                 heads={"": names},
-                load=partial(_load, files, built, pictures, adapter=adapter, key=key, head=head),
+                load=partial(_load, files, named, build, pictures, adapter=adapter, key=key, head=head),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **pictures),
             ),
             request,
@@ -301,37 +300,31 @@ def _side(config: Mapping[str, Any]) -> tuple[int, ...]:
     return (3, *(size if isinstance(size, list) else [size, size]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Built:
+def _built(
+    architecture: str, arguments: Mapping[str, Any], cfg: Mapping[str, Any] | None, pooling: Any, where: str
+) -> Any:
     """An architecture as `timm.create_model("local-dir:FOLDER")` builds it. `pooling` is what the config's top level
     notes of it: timm writes that and does not read it, so that it may not be another one. Without a `cfg`, as train.py
     builds it: with that of the architecture and its tag."""
+    import timm
+    from timm.models._input import _get_global_pool
 
-    architecture: str
-    arguments: Mapping[str, Any]
-    cfg: Mapping[str, Any] | None
-    pooling: Any
-    where: str
-
-    def __call__(self) -> Any:
-        import timm
-        from timm.models._input import _get_global_pool
-
-        cfg = None if self.cfg is None else {"architecture": self.architecture, **self.cfg}
-        model = timm.create_model(self.architecture, pretrained=False, pretrained_cfg=cfg, **self.arguments)
-        if self.pooling and self.pooling != _get_global_pool(model):
-            raise ModelError(
-                f"the config notes global_pool {str(self.pooling)[:40]!r}, and timm, which reads model_args alone, "
-                f"builds {_get_global_pool(model)!r}.",
-                where=self.where,
-                remedy='write "model_args": {"global_pool": ...}, or remove the note',
-            )
-        return model
+    own = None if cfg is None else {"architecture": architecture, **cfg}
+    model = timm.create_model(architecture, pretrained=False, pretrained_cfg=own, **arguments)
+    if pooling and pooling != _get_global_pool(model):
+        raise ModelError(
+            f"the config notes global_pool {str(pooling)[:40]!r}, and timm, which reads model_args alone, builds "
+            f"{_get_global_pool(model)!r}.",
+            where=where,
+            remedy='write "model_args": {"global_pool": ...}, or remove the note',
+        )
+    return model
 
 
 def _load(
     files: checkpoints.HashedFiles,
-    built: _Built,
+    architecture: str,
+    build: Callable[[], Any],
     pictures: Mapping[str, Any],
     device: checkpoints.Device,
     **how: Any,
@@ -339,4 +332,4 @@ def _load(
     from timm.data.transforms_factory import create_transform
 
     transform = create_transform(**{**pictures, "input_size": tuple(pictures["input_size"])}, is_training=False)
-    return loaded_into(built, files, transform, device, f"timm's {built.architecture}", **how)
+    return loaded_into(build, files, transform, device, f"timm's {architecture}", **how)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,35 +34,27 @@ Tokens = Sequence[int]
 Inputs = Mapping[str, torch.Tensor]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """What a decoder computed of pictures and prompts of one length: its keys and values, and the logits of the next
-    token (pictures, V).
+def continued(cache: Any, logits: torch.Tensor, language: Any, labels: Sequence[Tokens]) -> Floats:
+    """Summed log-probabilities of each label's tokens, (pictures, labels) float64, after what a decoder computed of
+    pictures and prompts of one length: its keys and values, and the logits of the next token (pictures, V).
 
     `language` is the model of transformers that reads the tokens that follow.
     """
-
-    cache: Any
-    logits: torch.Tensor
-    language: Any
-
-    def log_likelihoods(self, labels: Sequence[Tokens]) -> Floats:
-        """Summed log-probabilities of each label's tokens, (pictures, labels) float64."""
-        first = torch.log_softmax(self.logits.double(), dim=-1)
-        sums = first[:, [label[0] for label in labels]].cpu().numpy()
-        longer = [place for place, label in enumerate(labels) if len(label) > 1]
-        kept = [layer for layer in self.cache.layers if getattr(layer, "keys", None) is not None]
-        cached = sum(layer.keys.nbytes + layer.values.nbytes for layer in kept)
-        size = max(1, _room(self.logits.device) // max(1, cached))
-        for start in range(0, len(longer), size):
-            chosen = longer[start : start + size]
-            # padded on the right, where a causal model's earlier tokens do not look
-            ids = _padded([labels[place][:-1] for place in chosen]).repeat(len(sums), 1).to(self.logits.device)
-            cache = _repeated(self.cache, len(sums), len(chosen), self.logits.device)
-            logits = self.language(input_ids=ids, past_key_values=cache, use_cache=True).logits
-            rest = [labels[place][1:] for place in chosen] * len(sums)
-            sums[:, chosen] += _gathered(logits, rest).reshape(len(sums), -1)
-        return sums
+    first = torch.log_softmax(logits.double(), dim=-1)
+    sums = first[:, [label[0] for label in labels]].cpu().numpy()
+    longer = [place for place, label in enumerate(labels) if len(label) > 1]
+    layers = [layer for layer in cache.layers if getattr(layer, "keys", None) is not None]
+    cached = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+    size = max(1, _room(logits.device) // max(1, cached))
+    for start in range(0, len(longer), size):
+        chosen = longer[start : start + size]
+        # padded on the right, where a causal model's earlier tokens do not look
+        ids = _padded([labels[place][:-1] for place in chosen]).repeat(len(sums), 1).to(logits.device)
+        own = _repeated(cache, len(sums), len(chosen), logits.device)
+        found = language(input_ids=ids, past_key_values=own, use_cache=True).logits
+        rest = [labels[place][1:] for place in chosen] * len(sums)
+        sums[:, chosen] += _gathered(found, rest).reshape(len(sums), -1)
+    return sums
 
 
 def _room(device: torch.device) -> int:
@@ -176,7 +167,7 @@ class ContinuedPrompt:
         inner = getattr(out, "language_model_outputs", None)
         language = self.model if inner is None else self.model.language_model  # BLIP-2's takes no text without pixels
         cache = (out if inner is None else inner).past_key_values
-        return Prefix(cache, out.logits[:, -1], language).log_likelihoods(labels)
+        return continued(cache, out.logits[:, -1], language, labels)
 
     def _of_encoder(self, inputs: Inputs, labels: Sequence[Tokens]) -> Floats:
         start, ids = self.model.config.get_text_config().decoder_start_token_id, inputs["input_ids"]
