@@ -25,7 +25,7 @@ from seeing_world import florence2, gemma3, mistral3, qwen3_5, random, save_seei
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import EmbeddingCache, isolated, open_scorer
-from fairgate.models.checkpoints import Device, find_plain, scoring
+from fairgate.models.checkpoints import Device, find_plain, is_plain, scoring
 from fairgate.models.classifiers import transformers_classifier
 from fairgate.models.hf import load_towers
 from fairgate.models.input_digests import folder_tokenizer
@@ -273,6 +273,55 @@ def test_pictures_that_another_process_prepared_are_classified(beit: Path, tmp_p
     wanted = own_logits(turned, pictures)  # the same weights
     np.testing.assert_allclose(mixed.outputs(), wanted, atol=near(wanted))
     assert np.abs(wanted - own_logits(beit, pictures)).max() > 100 * near(wanted)
+
+
+def test_a_type_that_the_library_gains_later_is_judged_without_a_change(
+    tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    import transformers as t
+    from transformers.models.auto import configuration_auto, modeling_auto
+
+    monkeypatch.setitem(sys.modules, "transformers", t)  # saving a class of somebody else replaces it
+
+    class LaterConfig(t.PretrainedConfig):
+        model_type = "later"
+
+    class LaterForImageClassification(t.PreTrainedModel):
+        config_class, main_input_name = LaterConfig, "pixel_values"
+
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.mixed = torch.nn.Conv2d(3, 4, 8, stride=8)
+            self.head = torch.nn.Linear(4, config.num_labels)
+            self.post_init()
+
+        def forward(self, pixel_values: Any) -> Any:
+            logits = self.head(torch.relu(self.mixed(pixel_values)).mean(dim=(2, 3)))
+            return t.modeling_outputs.ImageClassifierOutput(logits=logits)
+
+    named = {"id2label": dict(enumerate(LABELS)), "label2id": {name: place for place, name in enumerate(LABELS)}}
+    random(lambda: LaterForImageClassification(LaterConfig(**named))).save_pretrained(tmp_path / "later")
+    processor("ViTImageProcessor").save_pretrained(tmp_path / "later")
+    with pytest.raises(ModelError, match="later"):  # this transformers does not know it
+        transformers_classifier.load(find_plain(tmp_path / "later", None, "classifier"), CPU)
+    # what a release of transformers that has the type brings
+    monkeypatch.setitem(configuration_auto.CONFIG_MAPPING._extra_content, "later", LaterConfig)
+    names = modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+    monkeypatch.setitem(names, "later", LaterForImageClassification.__name__)
+    library = sys.modules["transformers"]
+    monkeypatch.setattr(library, LaterForImageClassification.__name__, LaterForImageClassification, raising=False)
+    assert is_plain(tmp_path / "later", "ForImageClassification", "classifier")
+    loaded = transformers_classifier.load(find_plain(tmp_path / "later", None, "classifier"), CPU)
+    model: Any = LaterForImageClassification.from_pretrained(tmp_path / "later").eval()
+    images = [Image.open(io.BytesIO(blob)) for blob in pictures.blobs]
+    prepare: Any = t.AutoImageProcessor.from_pretrained(tmp_path / "later")
+    with scoring(CPU):
+        wanted = torch.cat(
+            [model(prepare(images=image, return_tensors="pt")["pixel_values"]).logits for image in images]
+        )
+        np.testing.assert_allclose(loaded.outputs([loaded.prepare(image) for image in images]), wanted, atol=1e-5)
+    assert wanted.std(dim=0).max() > 1e-3
 
 
 @pytest.mark.nightly

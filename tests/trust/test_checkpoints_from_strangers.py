@@ -208,6 +208,19 @@ def a_device(root: Path) -> str:
     return "open_clip:ViT-B-32@/dev/zero"
 
 
+def of_no_list(plant: Plant) -> Plant:
+    """The same folder of a type for which fairgate has no code, and which the library opens."""
+
+    def planted(root: Path) -> str:
+        uri, path = plant(root), root / "hf" / "config.json"
+        kind = '"model_type": "altclip", "architectures": ["AltCLIPModel"], "text_config": {}, "vision_config": {}'
+        path.write_text(path.read_text().replace('"model_type": "clip"', kind))
+        return uri
+
+    planted.__name__ = f"{plant.__name__}_of_no_list"
+    return planted
+
+
 @pytest.mark.parametrize(
     ("plant", "problem"),
     [
@@ -240,6 +253,16 @@ def a_device(root: Path) -> str:
         (a_name_that_no_file_system_has, "cannot be looked up"),
         (nobodys_home, "cannot be looked up"),
         (a_device, "a pipe, a socket or a device"),
+        (of_no_list(in_an_hf_folder), "only pickled weights (pytorch_model.bin)"),
+        (of_no_list(in_an_hf_folder_as_safetensors), "safetensors file is truncated or damaged"),
+        (of_no_list(a_million_layers), "sets 'num_hidden_layers' to 1000000"),
+        (of_no_list(a_number_of_ten_thousand_digits), "not valid JSON"),
+        (of_no_list(code_in_the_config), "code of its own ('auto_map')"),
+        (of_no_list(trust_asked_for_deep_inside), "code of its own ('trust_remote_code')"),
+        (of_no_list(code_in_the_tokenizer), "code of its own ('auto_map')"),
+        (of_no_list(code_in_the_processor), "code of its own ('auto_map')"),
+        (of_no_list(shards_outside_the_folder), "does not name safetensors shards of this folder"),
+        (of_no_list(a_link_out_of_an_hf_folder), "leads outside of it"),
     ],
 )
 def test_a_hostile_checkpoint_shuts_the_gate_and_does_nothing(toy: Toy, plant: Plant, problem: str) -> None:
