@@ -15,18 +15,7 @@ import torch
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models import embed_texts, hf, open_clip
-from fairgate.models.checkpoints import (
-    Checkpoint,
-    Device,
-    Encoder,
-    Halving,
-    find_folder,
-    model_folder,
-    read_config,
-    scoring,
-    unit_or_error,
-)
+from fairgate.models import checkpoints, embed_texts, hf, open_clip
 from fairgate.models.detection.engine import require_modest
 from fairgate.models.features import load_backbone
 from fairgate.models.generation.perceivers import Perceiver, device_of
@@ -52,7 +41,7 @@ class Towers(Perceiver):
     is made again is the same.
     """
 
-    def __init__(self, uri: str, fingerprint: str, device: Device, encoder: Encoder) -> None:
+    def __init__(self, uri: str, fingerprint: str, device: checkpoints.Device, encoder: checkpoints.Encoder) -> None:
         super().__init__(uri, fingerprint, device)
         self._encoder = encoder
 
@@ -60,12 +49,16 @@ class Towers(Perceiver):
         """(images, dim) float32, unit length. Raises ModelError for a NaN or zero vector."""
         if not images:
             raise ModelError("no image was given to embed.", where=self.uri, remedy="give at least one")
-        encode = Halving(self._encoder.encode_images, self._device.name)
+        encode = checkpoints.Halving(self._encoder.encode_images, self._device.name)
         parts = []
-        with scoring(self._device):
+        with checkpoints.scoring(self._device):
             for start in range(0, len(images), BATCH):
                 batch = [self._encoder.prepare(image.convert("RGB")) for image in images[start : start + BATCH]]
-                parts.append(unit_or_error(encode(batch), lambda row, start=start: f"{self.uri}, image {start + row}"))  # type: ignore[misc]
+                parts.append(
+                    checkpoints.unit_or_error(
+                        encode(batch), lambda row, start=start: f"{self.uri}, image {start + row}"
+                    )
+                )  # type: ignore[misc]
         self.spent["image_tower"] += len(images)
         return np.concatenate(parts)
 
@@ -79,15 +72,15 @@ class Towers(Perceiver):
         return np.stack([vectors[text] for text in texts])
 
 
-def _of_folder(address: str, base: Path) -> Checkpoint:
+def _of_folder(address: str, base: Path) -> checkpoints.Checkpoint:
     """Two towers or a DINO, hashed and not loaded. Raises ModelError."""
-    folder = model_folder(address, base)
+    folder = checkpoints.model_folder(address, base)
     config = folder / "config.json"
-    if not config.is_file() or str(read_config(config).get("model_type")) not in _IMAGES_ALONE:
+    if not config.is_file() or str(checkpoints.read_config(config).get("model_type")) not in _IMAGES_ALONE:
         return hf.checkpoint_to_use(folder)
-    found = find_folder(folder, _IMAGES_ALONE, use="embed", tokenizer=False, pickled=True)
+    found = checkpoints.find_folder(folder, _IMAGES_ALONE, use="embed", tokenizer=False, pickled=True)
 
-    def load(device: Device) -> Encoder:
+    def load(device: checkpoints.Device) -> checkpoints.Encoder:
         # the class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses
         backbone = load_backbone(found, device, "cls")
 
@@ -103,6 +96,6 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
                 remedy="use a CLIP or a SigLIP where texts are compared with images",
             )
 
-        return Encoder(1.0, 0.0, 0, prepare, backbone.outputs, refused, refused)
+        return checkpoints.Encoder(1.0, 0.0, 0, prepare, backbone.outputs, refused, refused)
 
-    return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)
+    return checkpoints.Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)

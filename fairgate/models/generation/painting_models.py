@@ -11,15 +11,7 @@ from typing import Any, ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import (
-    HashedFiles,
-    option_number,
-    read_config,
-    read_small_config,
-    require_no_code,
-    require_weights,
-    versions,
-)
+from fairgate.models import checkpoints
 from fairgate.models.contract import Capability, Generating, ImageSource, Request
 from fairgate.models.family import JudgedModel
 from fairgate.models.generation.diffusion.files import LORA, PIPELINES, lora_file, lora_scale
@@ -44,14 +36,14 @@ class PlainPipeline:
     pipeline: str
     components: Mapping[str, tuple[str, str]]
     absent: tuple[str, ...]
-    files: HashedFiles
+    files: checkpoints.HashedFiles
     lora_scale: float | None = None
     """What its LoRA is multiplied with; None without one."""
 
 
 def is_plain_pipeline(folder: Path) -> bool:
     """Whether a folder holds a pipeline of a class that fairgate does not run itself."""
-    name = (read_small_config(folder / _INDEX) or {}).get("_class_name")
+    name = (checkpoints.read_small_config(folder / _INDEX) or {}).get("_class_name")
     return isinstance(name, str) and name.isidentifier() and name not in PIPELINES
 
 
@@ -63,18 +55,20 @@ def open_plain_pipeline(folder: Path, options: Mapping[str, str], request: Reque
             where=request.uri,
             remedy="leave it out; ?size= is the side of a picture, ?lora=FILE a LoRA",
         )
-    side = int(option_number(request.uri, "size", options["size"], 8, MAX_SIDE)) if "size" in options else None
+    side = (
+        int(checkpoints.option_number(request.uri, "size", options["size"], 8, MAX_SIDE)) if "size" in options else None
+    )
     scale = lora_scale(request.uri, options)
     lora = lora_file(options["lora"], request.base) if "lora" in options else None
     if lora:
-        versions("peft")  # where it is missing, the error says how to install it
+        checkpoints.versions("peft")  # where it is missing, the error says how to install it
     return PlainPaintingModel(find_plain_pipeline(folder, lora, scale), side, request)
 
 
 def find_plain_pipeline(folder: Path, lora: Path | None = None, scale: float = 1.0) -> PlainPipeline:
     """Hash what diffusers may read of a folder, and a LoRA. Raises ModelError for a part that is code of the model's
     own, or whose weights are no safetensors."""
-    index = read_config(folder / _INDEX, closed=require_no_code)
+    index = checkpoints.read_config(folder / _INDEX, closed=checkpoints.require_no_code)
     where, name = str(folder / _INDEX), index.get("_class_name")
     parts = {part: entry for part, entry in index.items() if isinstance(entry, list) and any(entry)}
     for what, entry in [("pipeline", ["diffusers", name]), *parts.items()]:
@@ -98,7 +92,9 @@ def find_plain_pipeline(folder: Path, lora: Path | None = None, scale: float = 1
     components = {part: (str(entry[0]), str(entry[1])) for part, entry in parts.items()}
     absent = tuple(part for part, entry in index.items() if isinstance(entry, list) and not any(entry))
     paths |= {LORA: lora} if lora else {}
-    return PlainPipeline(folder, str(name), components, absent, HashedFiles.of(paths), scale if lora else None)
+    return PlainPipeline(
+        folder, str(name), components, absent, checkpoints.HashedFiles.of(paths), scale if lora else None
+    )
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -108,7 +104,7 @@ def _files_of(folder: Path) -> list[Path]:
     there = [path for path in sorted(folder.iterdir()) if path.is_file()]
     for path in there:
         if path.name.endswith("config.json"):
-            read_config(path, closed=require_no_code)
+            checkpoints.read_config(path, closed=checkpoints.require_no_code)
     whole = [path for path in there if path.name in _WEIGHTS]
     shards = [path for path in there if path.suffix == ".safetensors" and "-of-" in path.name]
     if any(path.suffix in (".bin", ".pt", ".ckpt") for path in there) and not (whole or shards):
@@ -118,7 +114,7 @@ def _files_of(folder: Path) -> list[Path]:
             remedy="save the pipeline again: pipeline.save_pretrained(FOLDER) writes safetensors",
         )
     for path in (*whole, *shards):
-        require_weights(path)
+        checkpoints.require_weights(path)
     return [*(path for path in there if path.suffix in _READ), *(whole or shards)]
 
 

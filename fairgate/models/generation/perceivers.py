@@ -16,21 +16,7 @@ from PIL.Image import Image
 from torchvision.ops import batched_nms
 
 from fairgate.ground.errors import ModelError, did_you_mean
-from fairgate.models.checkpoints import (
-    LOCAL,
-    Device,
-    TransformersFolder,
-    diverged,
-    find_device,
-    find_folder,
-    load_model,
-    loading,
-    model_folder,
-    naming,
-    not_known,
-    require_device,
-    scoring,
-)
+from fairgate.models import checkpoints
 from fairgate.models.detection.engine import DetectorEngine, grouped
 from fairgate.models.generation.roles import Box, Mask
 
@@ -49,7 +35,7 @@ class Perceiver:
     `spent` counts forward passes, by the model's kind: an image counts once, or once per question.
     """
 
-    def __init__(self, uri: str, fingerprint: str, device: Device) -> None:
+    def __init__(self, uri: str, fingerprint: str, device: checkpoints.Device) -> None:
         self.uri = uri
         self.fingerprint = fingerprint
         self.spent: Counter[str] = Counter()
@@ -58,17 +44,17 @@ class Perceiver:
     @contextmanager
     def _running(self, what: str) -> Iterator[None]:
         """No gradients, deterministic kernels; what a library raises becomes a ModelError: the model cannot `what`."""
-        with scoring(self._device), naming(self.uri, what):
+        with checkpoints.scoring(self._device), checkpoints.naming(self.uri, what):
             yield
 
     def _diverged(self) -> ModelError:
-        return diverged("the model answered with NaN or infinity.", self.uri)
+        return checkpoints.diverged("the model answered with NaN or infinity.", self.uri)
 
 
-def device_of(name: str) -> Device:
+def device_of(name: str) -> checkpoints.Device:
     """A device by name ("auto", "cpu", "cuda:1"), in float32. Raises DeviceError where it is not there."""
-    device = Device(find_device(name).name, "fp32")
-    require_device(device)
+    device = checkpoints.Device(checkpoints.find_device(name).name, "fp32")
+    checkpoints.require_device(device)
     return device
 
 
@@ -81,7 +67,7 @@ class FolderPerceiver(Perceiver):
     """What is done with such models, for messages: "detect with"."""
     reads_text: ClassVar[bool] = True
 
-    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
+    def __init__(self, uri: str, fingerprint: str, device: checkpoints.Device, model: Any, processor: Any) -> None:
         super().__init__(uri, fingerprint, device)
         self._model, self._processor = model.to(device.name), processor
 
@@ -90,20 +76,20 @@ class FolderPerceiver(Perceiver):
         """Load a model from a folder or the hub's cache. Raises ModelError or DeviceError."""
         import transformers
 
-        where, folder = device_of(device), model_folder(address, base)
-        found = find_folder(folder, tuple(cls.kinds), use=cls.use, tokenizer=cls.reads_text, pickled=True)
+        where, folder = device_of(device), checkpoints.model_folder(address, base)
+        found = checkpoints.find_folder(folder, tuple(cls.kinds), use=cls.use, tokenizer=cls.reads_text, pickled=True)
         model_class, processor_class = (getattr(transformers, name, None) for name in cls.kinds[found.kind])
         if model_class is None or processor_class is None:
-            raise not_known(found)
+            raise checkpoints.not_known(found)
         cls.require_usable(found)
-        model = load_model(model_class, found)
-        with loading(found) as path:
-            processor = processor_class.from_pretrained(path, **LOCAL)
+        model = checkpoints.load_model(model_class, found)
+        with checkpoints.loading(found) as path:
+            processor = processor_class.from_pretrained(path, **checkpoints.LOCAL)
         found.files.require_unchanged()
         return cls(uri, found.fingerprint, where, model, processor)
 
     @classmethod
-    def require_usable(cls, found: TransformersFolder) -> None:
+    def require_usable(cls, found: checkpoints.TransformersFolder) -> None:
         """Raises ModelError for a folder that is not to be loaded, by its config."""
 
 
@@ -119,7 +105,7 @@ class ViltVQA(FolderPerceiver):
     kinds: ClassVar = {"vilt": ("ViltForQuestionAnswering", "ViltProcessor")}
     use = "answer questions with"
 
-    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
+    def __init__(self, uri: str, fingerprint: str, device: checkpoints.Device, model: Any, processor: Any) -> None:
         super().__init__(uri, fingerprint, device, model, processor)
         labels = model.config.id2label
         self._answers = [str(labels[number]) for number in sorted(labels)]
@@ -184,15 +170,15 @@ class GroundingDino(Perceiver):
     """Grounding DINO (Liu et al. 2023), as the gate's family `detector:` runs it: boxes of what a text names. Paper 1
     detects "person" at 0.35 and 0.25. `spent` counts "grounding_dino", once per image."""
 
-    def __init__(self, uri: str, fingerprint: str, device: Device, engine: DetectorEngine) -> None:
+    def __init__(self, uri: str, fingerprint: str, device: checkpoints.Device, engine: DetectorEngine) -> None:
         super().__init__(uri, fingerprint, device)
         self.engine = engine
 
     @classmethod
     def open(cls, uri: str, address: str, *, device: str, base: Path) -> Self:
         """Load a model from a folder or the hub's cache. Raises ModelError or DeviceError."""
-        where, folder = device_of(device), model_folder(address, base)
-        found = find_folder(folder, ("grounding-dino",), use="find boxes with", pickled=True)
+        where, folder = device_of(device), checkpoints.model_folder(address, base)
+        found = checkpoints.find_folder(folder, ("grounding-dino",), use="find boxes with", pickled=True)
         return cls(uri, found.fingerprint, where, DetectorEngine(found, where))
 
     def detect(
@@ -246,7 +232,7 @@ class Sam(FolderPerceiver):
     reads_text = False
 
     @classmethod
-    def require_usable(cls, found: TransformersFolder) -> None:
+    def require_usable(cls, found: checkpoints.TransformersFolder) -> None:
         """Raises ModelError for a config whose grid of positions would fill the memory."""
         prompts = found.config.get("prompt_encoder_config")
         sides = [prompts.get(name, 1) if isinstance(prompts, dict) else 1 for name in ("image_size", "patch_size")]

@@ -14,14 +14,7 @@ import torch
 import transformers
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import (
-    Device,
-    HashedFiles,
-    naming,
-    naming_folder,
-    require_finite,
-    require_loaded,
-)
+from fairgate.models import checkpoints
 from fairgate.models.generation.diffusion.files import LORA
 from fairgate.models.generation.diffusion.lora import add_lora
 from fairgate.models.generation.diffusion.paint import generators_of, in_fitting_batches
@@ -34,7 +27,7 @@ class PlainPainter:
     """A loaded pipeline. Raises ModelError for parts with tensors that are missing, misshapen or NaN, and for a class
     that is no text-to-image pipeline of diffusers."""
 
-    def __init__(self, settings: Mapping[str, Any], files: HashedFiles, device: Device) -> None:
+    def __init__(self, settings: Mapping[str, Any], files: checkpoints.HashedFiles, device: checkpoints.Device) -> None:
         self.where, self._side = settings["path"], settings["side"]
         pipeline_class: Any = getattr(diffusers, settings["pipeline"], None)
         takes = _parameters(pipeline_class)
@@ -47,7 +40,10 @@ class PlainPainter:
                 remedy="install a newer one (`pip install --upgrade diffusers`), or name a text-to-image pipeline",
             )
         self._takes = takes
-        with files.closed({role: role for role in files.paths}) as folder, naming_folder(Path(self.where), folder):
+        with (
+            files.closed({role: role for role in files.paths}) as folder,
+            checkpoints.naming_folder(Path(self.where), folder),
+        ):
             parts = {
                 name: _network(folder, name, library, class_name, device, self.where)
                 for name, (library, class_name) in settings["components"].items()
@@ -80,7 +76,7 @@ class PlainPainter:
     def _paint(self, steps: int, guidance: float, prompts: Sequence[str], seeds: Sequence[int]) -> list[Any]:
         more: dict[str, Any] = {"guidance_scale": guidance, "height": self._side, "width": self._side}
         options = {name: value for name, value in more.items() if name in self._takes and value is not None}
-        with quiet(), naming(self.where, "paint"):
+        with quiet(), checkpoints.naming(self.where, "paint"):
             made = self.pipeline(
                 prompt=list(prompts),
                 num_inference_steps=steps,
@@ -121,7 +117,7 @@ def _parameters(pipeline_class: Any) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(pipeline_class.__call__).parameters if usable else {}
 
 
-def _network(folder: Path, part: str, library: str, name: str, device: Device, where: str) -> Any:
+def _network(folder: Path, part: str, library: str, name: str, device: checkpoints.Device, where: str) -> Any:
     """One part with its weights, none made up; None for a part without weights, which the pipeline loads itself."""
     model_class: Any = getattr({"diffusers": diffusers, "transformers": transformers}[library], name, None)
     bases = (diffusers.ModelMixin, transformers.PreTrainedModel)
@@ -137,6 +133,6 @@ def _network(folder: Path, part: str, library: str, name: str, device: Device, w
             output_loading_info=True,
             torch_dtype=_TYPES[device.precision],
         )
-    require_loaded(report, f"{where}/{part}", name)
-    require_finite(model.state_dict(), f"{where}/{part}")
+    checkpoints.require_loaded(report, f"{where}/{part}", name)
+    checkpoints.require_finite(model.state_dict(), f"{where}/{part}")
     return model.requires_grad_(False).eval()

@@ -10,24 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.ground.errors import ModelError, did_you_mean
-from fairgate.models.checkpoints import (
-    MAX_SIDE,
-    TOKENIZER_FILES,
-    HashedFiles,
-    converted,
-    is_hub_id,
-    judged_folder,
-    model_folder,
-    option_number,
-    read_config,
-    refuse_other_weights,
-    require_folder,
-    require_weights,
-    resolve,
-    right_uri,
-    shards_of,
-    split_options,
-)
+from fairgate.models import checkpoints
 from fairgate.models.generation.roles import ALIASES
 
 SD = ("StableDiffusionPipeline", "StableDiffusionImg2ImgPipeline", "StableDiffusionInpaintPipeline")
@@ -71,11 +54,15 @@ class PipelineAddress:
     @classmethod
     def of(cls, address: str, uri: str) -> PipelineAddress:
         """Raises ModelError for an option that there is not."""
-        model, options = split_options(uri, address, _OPTIONS)
+        model, options = checkpoints.split_options(uri, address, _OPTIONS)
         refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
         variant, lora = options.get("variant"), options.get("lora")
         side = options.get("vae_tile")
-        tile = None if side is None else int(option_number(uri, "vae_tile", side, _SMALLEST_TILE, MAX_SIDE))
+        tile = (
+            None
+            if side is None
+            else int(checkpoints.option_number(uri, "vae_tile", side, _SMALLEST_TILE, checkpoints.MAX_SIDE))
+        )
         return cls(model, refiner, vae, variant, lora, lora_scale(uri, options), tile)
 
 
@@ -114,7 +101,7 @@ class PipelineFiles:
     settings: Mapping[str, Any]
     channels: int
     vae: Path
-    files: HashedFiles
+    files: checkpoints.HashedFiles
     checked: bool = False
     """Whether the pipeline has a safety checker, which is not run."""
 
@@ -152,12 +139,12 @@ class PipelineFiles:
 
 
 def find_pipeline(
-    address: PipelineAddress, base: Path, folder_of: Callable[[str, Path], Path] = model_folder
+    address: PipelineAddress, base: Path, folder_of: Callable[[str, Path], Path] = checkpoints.model_folder
 ) -> PipelineFiles:
     """Find and hash a pipeline and the VAE that may replace its own, by the rules of `folder_of`. Raises ModelError."""
     folder = folder_of(address.config or address.model, base)
     pipeline, components, settings = _read_index(folder)
-    checked = any(read_config(folder / "model_index.json").get("safety_checker") or ())
+    checked = any(checkpoints.read_config(folder / "model_index.json").get("safety_checker") or ())
     paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
     for name in components:
         if name == "vae" and address.vae:
@@ -170,27 +157,27 @@ def find_pipeline(
         if (vae / "model_index.json").is_file():  # another pipeline's; else a folder with nothing but a VAE
             vae /= "vae"
         paths |= {f"vae/{role}": path for role, path in _component_files(vae, "vae", None).items()}
-    channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
+    channels = checkpoints.read_config(folder / "unet" / "config.json").get("in_channels", 4)
     if address.config is not None:
-        paths["single"] = _safetensors(resolve(address.model, base), "the checkpoint")
+        paths["single"] = _safetensors(checkpoints.resolve(address.model, base), "the checkpoint")
     if address.lora is not None:
         paths["lora"] = lora_file(address.lora, base)
-    hashed = HashedFiles.of(paths)
+    hashed = checkpoints.HashedFiles.of(paths)
     return PipelineFiles(address, folder, pipeline, components, settings, channels, vae, hashed, checked)
 
 
 def lora_file(named: str, base: Path) -> Path:
     """The file of a LoRA, or the one that diffusers writes into a folder or the hub has. Raises ModelError."""
-    path = judged_folder(named, base) if is_hub_id(named) else resolve(named, base)
+    path = checkpoints.judged_folder(named, base) if checkpoints.is_hub_id(named) else checkpoints.resolve(named, base)
     if path.is_dir():
-        if not is_hub_id(named):  # of those, `judged_folder` has looked at the links
-            require_folder(path)
+        if not checkpoints.is_hub_id(named):  # of those, `judged_folder` has looked at the links
+            checkpoints.require_folder(path)
         path /= LORA
     return _safetensors(path, "the LoRA")
 
 
 def _safetensors(path: Path, what: str) -> Path:
-    require_weights(path)
+    checkpoints.require_weights(path)
     if path.suffix != ".safetensors":
         raise ModelError(
             f"'{path.name}' is no safetensors file.", where=str(path), remedy=f"save {what} as safetensors"
@@ -204,11 +191,11 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
         raise ModelError(
             "the folder holds no model_index.json.",
             where=str(folder),
-            remedy=right_uri(folder, "diffusion")
-            or converted(folder, "diffusion")
+            remedy=checkpoints.right_uri(folder, "diffusion")
+            or checkpoints.converted(folder, "diffusion")
             or "name a pipeline that diffusers saved (pipeline.save_pretrained(FOLDER)), not one of its parts",
         )
-    index = read_config(path)
+    index = checkpoints.read_config(path)
     pipeline = index.pop("_class_name", None)
     if not isinstance(pipeline, str):
         raise _own_code("the pipeline's class", pipeline, path)
@@ -216,7 +203,7 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
         raise ModelError(
             f"the pipeline is a {pipeline[:80]}, which the hf: adapter does not run.",
             where=str(path),
-            remedy=right_uri(folder, "diffusion")
+            remedy=checkpoints.right_uri(folder, "diffusion")
             or did_you_mean(pipeline, PIPELINES)
             or f"classes it runs: {', '.join(PIPELINES)}",
         )
@@ -259,7 +246,7 @@ def _own_code(what: str, named: Any, path: Path) -> ModelError:
 def _component_files(folder: Path, component: str, variant: str | None, *, weights: bool = True) -> dict[str, Path]:
     """One component's files by role. Raises ModelError for a missing, pickled, truncated or untrusted one."""
     if component.startswith("tokenizer"):
-        paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in TOKENIZER_FILES}
+        paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in checkpoints.TOKENIZER_FILES}
         if not {"tokenizer.json", "vocab.json"} & set(paths):
             raise ModelError(
                 "the folder holds no tokenizer.",
@@ -267,19 +254,19 @@ def _component_files(folder: Path, component: str, variant: str | None, *, weigh
                 remedy="save the whole pipeline with save_pretrained",
             )
         for name in sorted({"tokenizer_config.json", "special_tokens_map.json"} & set(paths)):
-            read_config(paths[name])
+            checkpoints.read_config(paths[name])
         return paths
     if component == "scheduler":
-        read_config(folder / "scheduler_config.json")
+        checkpoints.read_config(folder / "scheduler_config.json")
         return {"scheduler_config.json": folder / "scheduler_config.json"}
-    config = read_config(folder / "config.json")
-    refuse_other_weights(folder, config)
+    config = checkpoints.read_config(folder / "config.json")
+    checkpoints.refuse_other_weights(folder, config)
     if component == "vae":
         _require_factor(config, folder / "config.json")
     paths = _weights(folder, _STEMS[_KNOWN[component][0]], variant) if weights else {}
     for path in paths.values():
         if path.suffix == ".safetensors":
-            require_weights(path)
+            checkpoints.require_weights(path)
     return {"config.json": folder / "config.json", **paths}
 
 
@@ -297,7 +284,10 @@ def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:
     name = f"{stem}.{variant}.safetensors" if variant else f"{stem}.safetensors"
     index = folder / f"{stem}.safetensors.index.json"
     if index.is_file() and not variant:
-        return {"index": index, **{f"weights/{number}": shard for number, shard in enumerate(shards_of(index))}}
+        return {
+            "index": index,
+            **{f"weights/{number}": shard for number, shard in enumerate(checkpoints.shards_of(index))},
+        }
     if (folder / name).is_file():
         return {"weights": folder / name}
     variants = sorted(path.name.split(".")[1] for path in folder.glob(f"{stem}.*.safetensors"))
