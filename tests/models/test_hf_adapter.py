@@ -188,7 +188,7 @@ def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path
     bias = "text_model.final_layer_norm.bias"
     cases: list[tuple[dict[str, torch.Tensor | None], str]] = [
         ({bias: None}, f"1 tensors are missing: {bias}"),
-        ({"head.weight": torch.zeros(2)}, "1 tensors are unexpected: head.weight"),
+        ({"head.weight": torch.zeros(2)}, "1 are not of this architecture: head.weight"),
         ({"text_projection.weight": torch.zeros(16, 8)}, r"\(expected \(16, 32\), found \(16, 8\)\)"),
         ({bias: torch.full((32,), float("nan"))}, f"NaN or infinite weights: {bias}"),
     ]

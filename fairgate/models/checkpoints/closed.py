@@ -189,6 +189,12 @@ def _leaves(key: str, value: Any, where: str, remedy: str) -> ModelError:
     )
 
 
+def damaged(path: Path, reason: str) -> ModelError:
+    """The error for a file of weights that is not as it was written."""
+    fault = f"the {path.suffix.removeprefix('.') or 'checkpoint'} file is truncated or damaged ({reason})."
+    return ModelError(fault, where=str(path), remedy="save or download it again, best as .safetensors")
+
+
 _SPARE_BYTES = 64 << 20  # the code in a TorchScript archive is compressed
 
 
@@ -210,9 +216,7 @@ def require_uncompressed(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise ModelError(
-            f"the checkpoint is truncated or damaged ({error}).", where=str(path), remedy="save or download it again"
-        ) from error
+        raise damaged(path, str(error)) from error
     unpacked, size = sum(entry.file_size for entry in entries), path.stat().st_size
     if unpacked > size + _SPARE_BYTES:
         raise ModelError(
@@ -241,8 +245,4 @@ def _require_one_directory(path: Path) -> None:
         agree &= all(small in (large, 0xFFFFFFFF) for small, large in zip((size, offset), wide, strict=True))
         size, offset = wide
     if not agree or offset + size != start:
-        raise ModelError(
-            "the checkpoint is truncated or damaged (the archive's list of files is not at its end).",
-            where=str(path),
-            remedy="save it again with torch.save, or better as .safetensors",
-        )
+        raise damaged(path, "the archive's list of files is not at its end")

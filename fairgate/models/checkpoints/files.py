@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from fairgate.ground.errors import FairgateError, ModelError, did_you_mean
 from fairgate.ground.hashing import digest, require_regular, sha256_file
 from fairgate.models.checkpoints.advice import converted
-from fairgate.models.checkpoints.closed import entries, is_archive, require_closed, require_uncompressed
+from fairgate.models.checkpoints.closed import damaged, entries, is_archive, require_closed, require_uncompressed
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 WEIGHTS = (".safetensors", *PICKLED)
@@ -249,11 +249,7 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
             with safe_open(path, framework="np") as handle:
                 handle.keys()
         except SafetensorError as error:  # a damaged header, or one that promises more bytes than there are
-            raise ModelError(
-                f"the safetensors file is truncated or damaged ({error}).",
-                where=str(path),
-                remedy="save or download it again",
-            ) from error
+            raise damaged(path, str(error)) from error
     elif is_archive(path):
         require_uncompressed(path)
     elif path.suffix not in PICKLED and not allow_pickle:

@@ -14,13 +14,13 @@ from fairgate.models.checkpoints.closed import require_no_code
 from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config
 from fairgate.models.checkpoints.transformers_folder import (
     AREAS,
+    CONFIGS,
     GENERATION_CONFIG,
     SHARDS,
     TransformersFolder,
     companions_in,
-    configs_of,
     refuse_other_weights,
-    require_image_config,
+    require_companion,
     weights_in,
 )
 
@@ -51,9 +51,11 @@ def find_plain(folder: Path, processor: Path | None, scheme: str) -> Transformer
     refuse_other_weights(folder, config)
     adapter = taken_adapter(folder)
     companions = companions_in(folder, adapter, processor)
-    for path in configs_of(companions):
-        read_config(path, AREAS, closed=require_no_code)  # a size that fills the memory ends that process alone
-    require_image_config(folder, companions, f"{scheme}:FOLDER?processor=FOLDER")
+    for name in set(CONFIGS) & set(companions):
+        read_config(
+            companions[name], AREAS, closed=require_no_code
+        )  # a size that fills the memory ends that process alone
+    require_companion(folder, companions, IMAGE_CONFIGS, f"{scheme}:FOLDER?processor=FOLDER")
     weights = weights_in(folder, False, scheme)
     own = {name: folder / name for name in _OF_THE_MODEL if (folder / name).is_file()}
     places = (adapter.path if adapter else None, processor)

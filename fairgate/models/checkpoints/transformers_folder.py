@@ -19,7 +19,8 @@ from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, Ha
 _WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
 GENERATION_CONFIG = "generation_config.json"
-_CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
+CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json", "special_tokens_map.json")
+VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model")
 _BY_AREA = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)
 """Qwen-VL's image processor gives the fewest and most pixels of a picture under the names of edges; 12.8 million as
@@ -96,12 +97,12 @@ def find_folder(
     companions = companions_in(folder, adapter, processor)
     limits = AREAS if config["model_type"] in _BY_AREA else {}
     elsewhere = f"{scheme}:FOLDER?processor=FOLDER" if use in JUDGING else ""
-    for path in configs_of(companions):
+    for path in (companions[name] for name in CONFIGS if name in companions):
         read_config(path, limits)  # refuses code of its own, and names that lead elsewhere
     if images:
-        require_image_config(folder, companions, elsewhere)
+        require_companion(folder, companions, IMAGE_CONFIGS, elsewhere)
     if tokenizer:
-        _require_tokenizer(folder, companions, elsewhere)
+        require_companion(folder, companions, VOCABULARIES, elsewhere)
     weights = weights_in(folder, pickled, scheme)
     if generates and (folder / GENERATION_CONFIG).is_file():
         read_config(folder / GENERATION_CONFIG)
@@ -116,7 +117,7 @@ def companions_in(folder: Path, adapter: Adapter | None, processor: Path | None)
     """Tokenizer files and image configs by name: an adapter's own, all of a kind together, else the processor's, else
     the folder's. Raises ModelError for a processor's folder with neither."""
     found = dict[str, Path]()
-    if processor and not any((processor / name).is_file() for name in (*TOKENIZER_FILES, *IMAGE_CONFIGS)):
+    if processor and not _there(processor, (*TOKENIZER_FILES, *IMAGE_CONFIGS)):
         raise ModelError(
             "the folder after processor= holds no tokenizer and does not say how images are prepared.",
             where=str(processor),
@@ -161,31 +162,16 @@ def refuse_other_weights(folder: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def configs_of(companions: Mapping[str, Path]) -> list[Path]:
-    """Those of a folder's companions that are configs."""
-    return [companions[name] for name in (*_CONFIGS, "special_tokens_map.json") if name in companions]
-
-
-def require_image_config(folder: Path, companions: Mapping[str, Path], elsewhere: str) -> None:
-    """Raises ModelError unless the companions say how images are prepared. `elsewhere` is a URI that names another
-    folder for it."""
-    if not set(IMAGE_CONFIGS) & set(companions):
+def require_companion(folder: Path, companions: Mapping[str, Path], names: Sequence[str], elsewhere: str = "") -> None:
+    """Raises ModelError unless one of the names, IMAGE_CONFIGS or VOCABULARIES, is a companion of the folder's.
+    `elsewhere` is a URI that names another folder for it."""
+    if not set(names) & set(companions):
+        lack = "holds no tokenizer" if names == VOCABULARIES else f"does not say how images are prepared ({names[0]})"
         instead = f"; or name a folder that has it: {elsewhere}" if elsewhere else ""
         raise ModelError(
-            "the folder does not say how images are prepared (preprocessor_config.json).",
-            where=str(folder),
-            remedy=f"save the model's processor into it: processor.save_pretrained(FOLDER){instead}",
-        )
-
-
-def _require_tokenizer(folder: Path, companions: Mapping[str, Path], elsewhere: str) -> None:
-    vocabularies = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model")
-    if not set(vocabularies) & set(companions):
-        instead = f"; or name a folder that has it: {elsewhere}" if elsewhere else ""
-        raise ModelError(
-            "the folder holds no tokenizer.",
+            f"the folder {lack}.",
             where=str(companions.get("tokenizer_config.json", folder / "config.json").parent),
-            remedy=f"save the model's tokenizer into it: tokenizer.save_pretrained(FOLDER){instead}",
+            remedy=f"save the model's processor or tokenizer into it: processor.save_pretrained(FOLDER){instead}",
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from fairgate.ground.errors import ModelError, did_you_mean, listed
-from fairgate.models.checkpoints.closed import is_archive
+from fairgate.models.checkpoints.closed import damaged, is_archive
 
 StateDict = dict[str, torch.Tensor]
 _SHOWN = 4
@@ -85,11 +85,7 @@ def _unpickled(path: Path, allow_pickle: bool = False, mapped: bool = False) -> 
     except Exception as error:  # of any type, for bytes that torch.save did not write
         if "TorchScript" in str(error):
             raise _would_run_code(path, "it is a TorchScript archive") from error
-        raise ModelError(
-            f"the checkpoint is truncated or damaged ({_first_line(error)}).",
-            where=str(path),
-            remedy="save or download it again",
-        ) from error
+        raise damaged(path, _first_line(error)) from error
 
 
 def _would_run_code(path: Path, reason: str) -> ModelError:
@@ -167,16 +163,10 @@ def require_finite(state: Mapping[str, torch.Tensor], where: str) -> None:
 def require_fit(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where: str, architecture: str) -> None:
     """Raises ModelError unless the names and shapes are exactly those of the model."""
     expected = model.state_dict()
-    _require_shapes(
-        [(name, own.shape, state[name].shape) for name, own in expected.items() if name in state], where, architecture
-    )
+    shapes = [(name, own.shape, state[name].shape) for name, own in expected.items() if name in state]
     missing = [name for name in expected if name not in state]
     unexpected = [name for name in state if name not in expected]
-    if missing or unexpected:
-        faults = [f"{len(missing)} tensors are missing: {listed(missing)}"] if missing else []
-        faults += [f"{len(unexpected)} are not of this architecture: {listed(unexpected)}"] if unexpected else []
-        near = did_you_mean(missing[0], unexpected) if missing else None
-        raise _misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture, unexpected)
+    _require_exact(missing, unexpected, shapes, where, architecture)
 
 
 def require_stored(model: torch.nn.Module, weights: Iterable[Path], where: str) -> None:
@@ -202,35 +192,39 @@ def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unu
     transformers and diffusers fill what is missing or misshapen with random numbers and go on. Weights whose names
     start with one of `unused` may be there.
     """
-    shapes = sorted(report.get("mismatched_keys") or ())
-    _require_shapes(
-        [(name, expected, found) for name, found, expected in shapes], where, architecture, saved_whole=True
-    )
     if report.get("error_msgs"):
         raise _misfit(str(report["error_msgs"])[:300], where, architecture, saved_whole=True)
-    names = {}
-    for kind in ("missing", "unexpected"):
-        extra = unused if kind == "unexpected" else ()
-        keys = sorted(report[f"{kind}_keys"])
-        names[kind] = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
-    for kind, found in names.items():
-        if found:
-            fault = f"{len(found)} tensors are {kind}: {listed(found)}"
-            raise _misfit(fault, where, architecture, names["unexpected"], saved_whole=True)
+    missing, unexpected = (
+        [name for name in sorted(report[f"{kind}_keys"]) if not name.endswith(_OLD_BUFFERS)]
+        for kind in ("missing", "unexpected")
+    )
+    unexpected = [name for name in unexpected if not name.startswith(unused)]
+    shapes = [(name, expected, found) for name, found, expected in sorted(report.get("mismatched_keys") or ())]
+    _require_exact(missing, unexpected, shapes, where, architecture, saved_whole=True)
 
 
-def _require_shapes(
-    named: list[tuple[str, Sequence[int], Sequence[int]]], where: str, architecture: str, *, saved_whole: bool = False
+def _require_exact(
+    missing: Sequence[str],
+    unexpected: Sequence[str],
+    shapes: Iterable[tuple[str, Sequence[int], Sequence[int]]],
+    where: str,
+    architecture: str,
+    *,
+    saved_whole: bool = False,
 ) -> None:
-    """Raises ModelError for names whose shape is not the expected one, which comes first."""
+    """Raises ModelError for names that are not the model's, and for shapes (name, expected, found) that differ."""
     odd = [
         f"{name} (expected {tuple(expected)}, found {tuple(found)})"
-        for name, expected, found in named
+        for name, expected, found in shapes
         if tuple(expected) != tuple(found)
     ]
-    if odd:
-        fault = f"{len(odd)} tensors have other shapes: {listed(odd, separator='; ')}"
-        raise _misfit(fault, where, architecture, saved_whole=saved_whole)
+    faults = [f"{len(odd)} tensors have other shapes: {listed(odd, separator='; ')}"] if odd else []
+    faults += [f"{len(missing)} tensors are missing: {listed(missing)}"] if missing else []
+    faults += [f"{len(unexpected)} are not of this architecture: {listed(unexpected)}"] if unexpected else []
+    if faults:
+        near = did_you_mean(missing[0], unexpected) if missing else None
+        fault = "; ".join(faults) + (f" ({near})" if near else "")
+        raise _misfit(fault, where, architecture, unexpected, saved_whole=saved_whole)
 
 
 def _misfit(

@@ -54,11 +54,8 @@ class Towers(Perceiver):
         with checkpoints.scoring(self._device):
             for start in range(0, len(images), BATCH):
                 batch = [self._encoder.prepare(image.convert("RGB")) for image in images[start : start + BATCH]]
-                parts.append(
-                    checkpoints.unit_or_error(
-                        encode(batch), lambda row, start=start: f"{self.uri}, image {start + row}"
-                    )
-                )  # type: ignore[misc]
+                places = [f"{self.uri}, image {start + row}" for row in range(len(batch))]
+                parts.append(checkpoints.unit_or_error(encode(batch), places.__getitem__))
         self.spent["image_tower"] += len(images)
         return np.concatenate(parts)
 

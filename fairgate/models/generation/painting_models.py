@@ -14,7 +14,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.contract import Capability, Generating, ImageSource, Request
 from fairgate.models.family import JudgedModel
-from fairgate.models.generation.diffusion.files import LORA, PIPELINES, lora_file, lora_scale
+from fairgate.models.generation.diffusion.files import LORA, PIPELINES, lora_file, lora_scale, own_code
 from fairgate.models.input_digests import preprocessing_digest, read_by_library, tokenizer_digest
 from fairgate.models.isolated import IsolatedPainter
 from fairgate.models.made_pictures import GeneratedPictures
@@ -69,7 +69,7 @@ def find_plain_pipeline(folder: Path, lora: Path | None = None, scale: float = 1
     """Hash what diffusers may read of a folder, and a LoRA. Raises ModelError for a part that is code of the model's
     own, or whose weights are no safetensors."""
     index = checkpoints.read_config(folder / _INDEX, closed=checkpoints.require_no_code)
-    where, name = str(folder / _INDEX), index.get("_class_name")
+    name = index.get("_class_name")
     parts = {part: entry for part, entry in index.items() if isinstance(entry, list) and any(entry)}
     for what, entry in [("pipeline", ["diffusers", name]), *parts.items()]:
         named = (
@@ -80,12 +80,7 @@ def find_plain_pipeline(folder: Path, lora: Path | None = None, scale: float = 1
             and entry[1].isidentifier()
         )
         if not named:
-            raise ModelError(
-                f"{what[:80]} is code of the model's own ({str(entry)[:80]}), which fairgate does not run.",
-                where=where,
-                remedy="use a checkpoint whose classes diffusers and transformers know, or judge pictures that it "
-                "painted as a dataset",
-            )
+            raise own_code(what[:80], entry, folder / _INDEX)
     paths = {_INDEX: folder / _INDEX}
     for part in parts:
         paths |= {f"{part}/{path.name}": path for path in _files_of(folder / part)}

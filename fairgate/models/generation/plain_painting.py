@@ -15,10 +15,12 @@ import transformers
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import checkpoints
+from fairgate.models.generation.diffusion.components import load_network
 from fairgate.models.generation.diffusion.files import LORA
 from fairgate.models.generation.diffusion.lora import add_lora
 from fairgate.models.generation.diffusion.paint import generators_of, in_fitting_batches
-from fairgate.models.generation.diffusion.schedule import quiet
+from fairgate.models.generation.diffusion.pipeline import too_long
+from fairgate.models.generation.diffusion.schedule import quiet, require_seeded
 
 _TYPES = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
 
@@ -58,12 +60,7 @@ class PlainPainter:
                 )
         self.pipeline = self.pipeline.to(device.name)
         self.pipeline.set_progress_bar_config(disable=True)
-        if getattr(self.pipeline.components.get("scheduler"), "config", {}).get("stochastic_sampling"):
-            raise ModelError(
-                "the scheduler adds noise that no seed decides (stochastic_sampling).",
-                where=self.where,
-                remedy="set it to false: pictures of a prompt and seed have to be the same ones in every run",
-            )
+        require_seeded(getattr(self.pipeline.components.get("scheduler"), "config", {}), self.where)
 
     def paint(self, prompts: Sequence[str], seeds: Sequence[int], steps: int, guidance: float) -> list[Any]:
         """A picture of each prompt and seed, (height, width, 3) uint8. Raises ModelError for one that is not finite or
@@ -104,11 +101,7 @@ class PlainPainter:
         ]
         lengths = [len(each(prompt, verbose=False).input_ids) for each in tokenizers]
         if tokenizers and all(length > limit for length, limit in zip(lengths, limits, strict=True)):
-            raise ModelError(
-                f"the prompt has {min(lengths)} tokens, and the model reads {max(limits)}: '{prompt[:80]}'.",
-                where=self.where,
-                remedy="shorten the prompt; what is cut off would be missing from the picture without a word",
-            )
+            raise too_long(prompt, min(lengths), max(limits), self.where)
 
 
 def _parameters(pipeline_class: Any) -> Mapping[str, inspect.Parameter]:
@@ -123,16 +116,4 @@ def _network(folder: Path, part: str, library: str, name: str, device: checkpoin
     bases = (diffusers.ModelMixin, transformers.PreTrainedModel)
     if not (isinstance(model_class, type) and issubclass(model_class, bases)):
         return None
-    opened: Any = model_class
-    with quiet(), torch.random.fork_rng(devices=[]):
-        model, report = opened.from_pretrained(
-            folder / part,
-            use_safetensors=True,
-            local_files_only=True,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            torch_dtype=_TYPES[device.precision],
-        )
-    checkpoints.require_loaded(report, f"{where}/{part}", name)
-    checkpoints.require_finite(model.state_dict(), f"{where}/{part}")
-    return model.requires_grad_(False).eval()
+    return load_network(model_class, folder / part, f"{where}/{part}", torch_dtype=_TYPES[device.precision])

@@ -160,7 +160,7 @@ def test_members_of_a_set_share_their_noise_and_sets_do_not(pipelines: Any) -> N
         ("sd1", "stop=1.9", "stop is '1.9', not a number of at least 2"),
         ("sd1", "sample=4", "an option that is unknown"),
         ("sd1", "samples=2000", "2000 samples are more than the 1000 timesteps"),
-        ("sd1", "samples=1&size=30", "pictures of 30 pixels"),
+        ("sd1", "samples=1&size=30", "a picture of 30 pixels"),
     ],
 )
 def test_what_cannot_be_a_classifier_is_refused(pipelines: Any, kind: str, options: str, says: str) -> None:

@@ -26,19 +26,19 @@ def load_component(
     if found.is_in_file(name):
         return load_part(found, name, **options)
     folder = found.folder_of(name)
-    with quiet(), found.closed(name) as shown, naming_folder(folder, shown), torch.random.fork_rng(devices=[]):
+    with found.closed(name) as shown, naming_folder(folder, shown):
         require_stored(_described(model_class, shown), shown.glob("*.safetensors"), str(folder))
-        model, report = model_class.from_pretrained(
-            shown,
-            variant=variant,
-            use_safetensors=True,
-            local_files_only=True,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            **options,
-        )
-    require_loaded(report, str(folder), model_class.__name__)
-    require_finite(model.state_dict(), str(folder))
+        return load_network(model_class, shown, str(folder), variant=variant, **options)
+
+
+def load_network(model_class: Any, folder: Path, where: str, **options: Any) -> Any:
+    """A network of diffusers or transformers from a folder. Raises ModelError for tensors that are missing, misshapen,
+    made up or NaN."""
+    loaded = {"use_safetensors": True, "local_files_only": True, "output_loading_info": True}
+    with quiet(), torch.random.fork_rng(devices=[]):
+        model, report = model_class.from_pretrained(folder, ignore_mismatched_sizes=True, **loaded, **options)
+    require_loaded(report, where, model_class.__name__)
+    require_finite(model.state_dict(), where)
     return model.requires_grad_(False).eval()
 
 

@@ -68,14 +68,10 @@ class PipelineAddress:
 
 def lora_scale(uri: str, options: Mapping[str, str]) -> float:
     """`lora_scale` of a URI's options, 1 where it is not there. Raises ModelError."""
-    text = options.get("lora_scale", "1")
-    try:
-        scale = float(text)
-    except ValueError:
-        scale = math.nan
-    if not math.isfinite(scale) or scale == 0 or ("lora_scale" in options and "lora" not in options):
+    scale = checkpoints.option_number(uri, "lora_scale", options.get("lora_scale", "1"), -1000, 1000, whole=False)
+    if scale == 0 or ("lora_scale" in options and "lora" not in options):
         raise ModelError(
-            f"lora_scale is '{text[:40]}', or there is no lora that it scales.",
+            f"lora_scale is {scale:g}, or there is no lora that it scales.",
             where=uri,
             remedy="write ?lora=FILE&lora_scale=0.8, a number other than 0; or leave it out, for 1",
         )
@@ -198,7 +194,7 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
     index = checkpoints.read_config(path)
     pipeline = index.pop("_class_name", None)
     if not isinstance(pipeline, str):
-        raise _own_code("the pipeline's class", pipeline, path)
+        raise own_code("the pipeline's class", pipeline, path)
     if pipeline not in PIPELINES:
         raise ModelError(
             f"the pipeline is a {pipeline[:80]}, which the hf: adapter does not run.",
@@ -225,7 +221,7 @@ def _component_class(component: str, entry: Any, path: Path) -> str:
     """The class of a component, by its entry in model_index.json. Raises ModelError for one that is not known."""
     library, classes = _KNOWN[component]
     if len(entry) != 2 or entry[0] != library or not isinstance(entry[1], str):
-        raise _own_code(f"component '{component}'", entry, path)
+        raise own_code(f"component '{component}'", entry, path)
     if entry[1] not in classes and not (component == "scheduler" and entry[1].endswith("Scheduler") and not classes):
         raise ModelError(
             f"component '{component}' is a {entry[1][:80]}, which the hf: adapter does not run.",
@@ -235,11 +231,13 @@ def _component_class(component: str, entry: Any, path: Path) -> str:
     return entry[1]
 
 
-def _own_code(what: str, named: Any, path: Path) -> ModelError:
+def own_code(what: str, named: Any, path: Path) -> ModelError:
+    """The error for a class that is none of a library's."""
     return ModelError(
         f"{what} is code of the model's own ({str(named)[:80]}), which fairgate does not run.",
         where=str(path),
-        remedy="use a checkpoint whose classes diffusers and transformers know",
+        remedy="use a checkpoint whose classes diffusers and transformers know, or judge pictures that it painted as a "
+        "dataset",
     )
 
 

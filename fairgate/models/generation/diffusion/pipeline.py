@@ -196,11 +196,7 @@ class StableDiffusion:
         length = min(int(tokenizer.model_max_length), int(encoder.config.max_position_embeddings))
         needed = len(tokenizer(prompt).input_ids)
         if needed > length:
-            raise ModelError(
-                f"the prompt has {needed} tokens, and the model reads {length}: '{prompt[:80]}'.",
-                where=self.where,
-                remedy="shorten the prompt; what is cut off would be missing from the picture without a word",
-            )
+            raise too_long(prompt, needed, length, self.where)
         tokens = tokenizer(prompt, padding="max_length", max_length=length, truncation=True, return_tensors="pt")
         masked = not self.is_xl and getattr(encoder.config, "use_attention_mask", False)
         return tokens.input_ids.to(self.device), tokens.attention_mask.to(self.device) if masked else None
@@ -273,6 +269,15 @@ class StableDiffusion:
         height, width = (side * self.vae_factor for side in latents.shape[-2:])
         first = torch.tensor([[height, width, 0, 0]], dtype=torch.float32, device=self.device).repeat(len(latents), 1)
         return torch.cat([first, first[:, :2] if aesthetic is None else aesthetic], dim=1)
+
+
+def too_long(prompt: str, tokens: int, limit: int, where: str) -> ModelError:
+    """The error for a prompt of more tokens than a model reads."""
+    return ModelError(
+        f"the prompt has {tokens} tokens, and the model reads {limit}: '{prompt[:80]}'.",
+        where=where,
+        remedy="shorten the prompt; what is cut off would be missing from the picture without a word",
+    )
 
 
 def _unet_or_vae(found: PipelineFiles, name: str, dtype: torch.dtype, variant: str | None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +69,18 @@ class Schedulers:
                 where=self._where,
                 remedy="name another scheduler",
             ) from error
-        if made.config.get("stochastic_sampling"):  # of a flow: diffusers draws it from the process's own generator
-            raise ModelError(
-                "the scheduler adds noise that no seed decides (stochastic_sampling).",
-                where=self._where,
-                remedy="set it to false: pictures of a prompt and seed have to be the same ones in every run",
-            )
+        require_seeded(made.config, self._where)
         return made
+
+
+def require_seeded(config: Mapping[str, Any], where: str) -> None:
+    """Raises ModelError for a scheduler of a flow for which diffusers draws from the process's own generator."""
+    if config.get("stochastic_sampling"):
+        raise ModelError(
+            "the scheduler adds noise that no seed decides (stochastic_sampling).",
+            where=where,
+            remedy="set it to false: pictures of a prompt and seed have to be the same ones in every run",
+        )
 
 
 def quiet() -> contextlib.AbstractContextManager[None]:

@@ -55,7 +55,7 @@ class DenoisingErrors:
 
     def __init__(self, model: StableDiffusion, *, samples: int, size: int | None = None) -> None:
         self.model, self.samples = model, samples
-        self.size = size or model.size
+        self.size, _ = square(model, size)
         scheduler = model.schedule(1, "ddpm").scheduler
         self._kind = str(scheduler.config.prediction_type)
         if self._kind not in ("epsilon", "v_prediction", "sample"):
@@ -74,12 +74,6 @@ class DenoisingErrors:
         self.times = timesteps(samples, trained)
         self._signal = scheduler.alphas_cumprod.to(torch.float32)[self.times]
         self._noises: OrderedDict[str, torch.Tensor] = OrderedDict()
-        if self.size < model.vae_factor or self.size % model.vae_factor:
-            raise ModelError(
-                f"pictures of {self.size} pixels make no whole latents of a VAE that divides by {model.vae_factor}.",
-                where=model.where,
-                remedy=f"write ?size= as a multiple of {model.vae_factor}, the size that it was trained at",
-            )
         latent = model.latent_channels * (self.size // model.vae_factor) ** 2
         self._rows = max(1, _DENOISED_AT_ONCE[model.device.type] // latent)
 
