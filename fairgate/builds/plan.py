@@ -61,13 +61,17 @@ def _source(name: str) -> Path | None:
 @cache
 def _imports(path: Path) -> list[str]:
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    packages: dict[str, str] = {}
+    for node in ast.walk(ast.parse(path.read_bytes())):  # level by level: imports before what they are used in
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             homes = _homes(node.module)
             named = [homes.get(alias.name, (f"{node.module}.{alias.name}",))[0] for alias in node.names]
             names += [node.module, *named]
+            packages |= {alias.asname or alias.name: each for alias, each in zip(node.names, named, strict=True)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in packages:
+            names += _homes(packages[node.value.id]).get(node.attr, ())[:1]
     return names
 
 

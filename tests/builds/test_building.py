@@ -297,6 +297,7 @@ def test_what_reads_annotations_and_pictures_and_filters_edits_is_part_of_a_reci
     assert {"fairgate.data.coco", "fairgate.ground.pixels", "fairgate.models.generation.diffusion.paint"} <= set(found)
     assert "fairgate.formulas.metrics.neighbours" in found
     assert "fairgate.models.checkpoints.files" in found  # by the stub of a lazy face, and not all that the face offers
+    assert "fairgate.models.checkpoints.addresses" in found  # which diffusion.files uses by the face's own name
     assert not {"fairgate.builds.part", "fairgate.models.scores"} & set(found)
 
 
