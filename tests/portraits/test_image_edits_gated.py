@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 from fairgate import gate
+from fairgate.portraits import professions
 from fairgate.portraits.dataset import write_people
-from fairgate.portraits.professions import FEMALE_DOMINATED, MALE_DOMINATED, MALE_SHARE, PROFESSIONS
+from fairgate.portraits.generator import open_pipeline
+from fairgate.portraits.generator_models import save_pipeline
+from fairgate.portraits.generator_training import GeneratorPlan
+from fairgate.portraits.pool import SEED, draw_set, small
+from fairgate.portraits.professions import (
+    FEMALE_DOMINATED,
+    MALE_DOMINATED,
+    MALE_SHARE,
+    PROFESSIONS,
+    train_classifier,
+)
+from fairgate.portraits.world import PERSON
 from fairgate.records import CheckResult, Estimate
 from fairgate.studies.papers import StudyPlace
 from fairgate.studies.papers.image_editing import ImageEditingStudy
@@ -43,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     def evaluate(name: str) -> Mapping[str, CheckResult]:
         prepared = gate.prepare("image_editing", home)
         options = {
-            "model": f"diffusion:build/portraits/classifiers/{name}",
+            "model": f"diffusion:{Path('build/portraits/classifiers', name)}",
             "mlflow": "off",
             "cache": str(home / "cache"),
         }
@@ -64,6 +78,25 @@ def test_women_who_become_men_when_edited_into_doctors_are_named(run: Run) -> No
     assert groups["male"] != "fail"
     assert checks["reader-accuracy"].verdict == "pass"
     assert checks["reader-accuracy"].value == 1.0
+    assert not [item for item in failed if item.startswith("clothes")]
+
+
+@pytest.mark.nightly
+def test_an_editor_that_draws_nurses_as_chefs_fails_by_the_clothes_of_nurses(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(professions, "SETS", 20)
+    monkeypatch.setattr(professions, "PLAIN_SHARE", 0.4)  # or the plant would be too rare to be learned in 300 steps
+    shown = ["chef" if word == "nurse" else word for word in PROFESSIONS]
+    jobs = [*product(shown, range(20)), *((PERSON, number) for number in range(100))]
+    pictures = np.stack([draw_set(SEED + 2, *job, resize=small) for job in jobs])
+    start = open_pipeline(PORTRAITS / "classifiers" / "base")
+    plan = GeneratorPlan(seed=SEED + 9, steps=300, batch=64, learning_rate=5e-4, average=0.99)
+    unet, text_encoder = train_classifier("classifier-base", pictures, start, plan, lambda *_: None)
+    save_pipeline("StableDiffusionPipeline", tmp_path, vae=start.vae, text_encoder=text_encoder, unet=unet)
+    checks = run(str(tmp_path))
+    failed = {item for item, check in checks.items() if check.verdict == "fail"}
+    assert failed == {"clothes[nurse]", "edits-work"}  # a nurse who is drawn as a chef is no nurse
 
 
 @pytest.mark.nightly
