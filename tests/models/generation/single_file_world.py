@@ -91,6 +91,7 @@ def one_file(folder: Path) -> dict[str, Any]:
     else:
         betas = torch.linspace(0.00085**0.5, 0.012**0.5, 1000, dtype=torch.float64) ** 2
         found |= {"betas": betas.float(), "alphas_cumprod": torch.cumprod(1 - betas, 0).float()}
+        found |= {"sqrt_recipm1_alphas_cumprod": betas, "model_ema.decay": torch.tensor(0.9999)}
     return found
 
 

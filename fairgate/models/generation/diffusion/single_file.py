@@ -24,10 +24,11 @@ from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.schedule import quiet
 
 _NO_WEIGHTS = re.compile(
-    r"betas|(sqrt_|log_|sqrt_recip_|sqrt_recipm1_)?(one_minus_)?alphas_cumprod(_prev)?|posterior_\w+|denoiser\.sigmas"
-    r"|(cond_stage_model|conditioner)\..*(logit_scale|position_ids)"
+    r"betas|(sqrt_|log_|sqrt_recip_|sqrt_recipm1_)?(one_minus_)?alphas_cumprod(_prev)?|posterior_\w+"
+    r"|denoiser\.(log_)?sigmas|model_ema\.(decay|num_updates)|(cond_stage_model|conditioner)\..*(logit_scale|position_ids)"
 )
-"""Constants of the noise schedule, which `alphas_cumprod` decides, and what text encoders have beside weights."""
+"""Constants of the noise schedule, which `alphas_cumprod` decides, and of averaging, and what text encoders have beside
+weights."""
 _FIRST = 2  # a made-up 0 or 1 is no tensor's number
 
 
