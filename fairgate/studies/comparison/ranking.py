@@ -226,12 +226,17 @@ def with_limits(
         for cut, grouping in product(cuts, data.groupings)
     ]
     limits = {
-        (model, result.over, result.k): result.model_dump(include={"lo", "hi", "interval"})
+        (model, result.over, result.k, _rounded(result.value)): result.model_dump(include={"lo", "hi", "interval"})
         for model, answers in scores.items()
         for result in decide(planned, index, suite, answers, {}, {})
         if result.verdict != "error"
     }
-    return [row.model_copy(update=limits.get((row.model, row.over, row.k), {})) for row in means]
+    return [row.model_copy(update=limits.get((row.model, row.over, row.k, _rounded(row.mean)), {})) for row in means]
+
+
+def _rounded(value: float | None) -> float | None:
+    """What two sums of the same numbers have in common."""
+    return None if value is None else round(value, 9)
 
 
 def _mean_check(probe: str, cut: RankingCut) -> Check:
