@@ -297,8 +297,14 @@ def test_what_reads_annotations_and_pictures_and_filters_edits_is_part_of_a_reci
     assert {"fairgate.data.coco", "fairgate.ground.pixels", "fairgate.models.generation.diffusion.paint"} <= set(found)
     assert "fairgate.formulas.metrics.neighbours" in found
     assert "fairgate.models.checkpoints.files" in found  # by the stub of a lazy face, and not all that the face offers
-    assert "fairgate.models.checkpoints.addresses" in found  # which diffusion.files uses by the face's own name
     assert not {"fairgate.builds.part", "fairgate.models.scores"} & set(found)
+
+
+def test_what_a_module_calls_by_the_name_of_a_lazy_face_counts_as_what_it_imports(tmp_path: Path) -> None:
+    from fairgate.builds.plan import _imports
+
+    (tmp_path / "a.py").write_text("from fairgate.models import checkpoints\nfound = checkpoints.judged_folder\n")
+    assert "fairgate.models.checkpoints.addresses" in _imports(tmp_path / "a.py")
 
 
 def test_a_definition_that_moves_to_another_module_makes_no_shard_stale(
