@@ -99,8 +99,7 @@ def generation_seed(set_id: str, member: str, seed: int) -> int:
 class PictureMaker(Protocol):
     """A loaded model that makes pictures, `rows` in a batch."""
 
-    @property
-    def rows(self) -> int: ...
+    rows: int
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> Sequence[Image.Image]:
         """A picture of each prompt and seed."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fairgate.ground.errors import ModelError, listed
-from fairgate.models.checkpoints.advice import right_uri
+from fairgate.models.checkpoints.advice import no_weights, right_uri
 from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config, require_weights
 from fairgate.models.checkpoints.peft_merge import MERGE, PeftSettings, merge_by_peft, read_peft_settings
 
@@ -97,12 +97,7 @@ def find_adapter(folder: Path) -> Adapter:
         )
     config = read_peft_settings(read_config(folder / CONFIG), str(folder / CONFIG))
     if not (folder / WEIGHTS).is_file():
-        pickled = ", only pickled weights (adapter_model.bin)" if (folder / "adapter_model.bin").is_file() else ""
-        raise ModelError(
-            f"the folder holds no {WEIGHTS}{pickled}.",
-            where=str(folder),
-            remedy="save the adapter with peft's save_pretrained, which writes safetensors",
-        )
+        raise no_weights(folder, WEIGHTS, "save the adapter with peft's save_pretrained, which writes safetensors")
     require_weights(folder / WEIGHTS)
     return Adapter(folder, config, HashedFiles.of({"config": folder / CONFIG, "weights": folder / WEIGHTS}))
 

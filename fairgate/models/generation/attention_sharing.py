@@ -102,7 +102,7 @@ class SharedAttention:
         values = torch.unflatten(_heads(attn, attn.to_v(contexts)), 0, (groups, -1))
         words = sharing.words if sharing.mode == "cross" else None
         seen = wide_product(base, values if words is None else by_words(words, values), attn.scale)
-        if words is not None and any(words.keeps_own):
+        if words is not None and words.keeps_own:
             query, key = (torch.unflatten(each, 0, (groups, -1)) for each in _project(attn, ours, contexts))
             seen = seen + own_words(words, query, key, values, attn.scale)
         seen = _joined(seen.flatten(0, 1))
@@ -177,23 +177,22 @@ class Words:
 
     `weights` (members, base tokens, tokens): the share of a base token's map that a member's token takes over. `own`
     (members, tokens): 1 for a token that the base caption has nothing for, which keeps the map of its own; else 0.
-    `keeps_own`: whether a member has such a token, known without a read from the device, which would synchronise it.
+    `keeps_own`: whether some member has such a token, known without a read from the device, which would synchronise it.
     """
 
     weights: Tensor
     own: Tensor
-    keeps_own: tuple[bool, ...]
+    keeps_own: bool
 
     @classmethod
     def of(cls, members: Sequence[Alignment], device: torch.device) -> Words:
         """Alignments of one length, the base member's first."""
         weights, own = (np.stack([getattr(one, name) for one in members]) for name in ("weights", "own"))
-        keeps_own = tuple(bool(one.own.any()) for one in members)
-        return cls(torch.from_numpy(weights).to(device), torch.from_numpy(own).to(device), keeps_own)
+        return cls(torch.from_numpy(weights).to(device), torch.from_numpy(own).to(device), bool(own.any()))
 
     def rows(self, first: int, last: int) -> Words:
         """The same for some of the members."""
-        return Words(self.weights[first:last], self.own[first:last], self.keeps_own[first:last])
+        return Words(self.weights[first:last], self.own[first:last], self.keeps_own)
 
 
 def wide_product(base: BaseMember, values: Tensor, scale: float, block_bytes: int | None = None) -> Tensor:

@@ -95,7 +95,7 @@ def test_one_pass_differs_by_rounding_alone(sd1: Any, mode: str) -> None:
     sd1.unet.set_attn_processor(attention)
     plain = sd1.predict(noise, time, told)
     sd1.unet.set_attn_processor(before)
-    words = Words(*(torch.stack(parts) for parts in zip(*maps, strict=True)), keeps_own=(False,) * members)
+    words = Words(*(torch.stack(parts) for parts in zip(*maps, strict=True)), keeps_own=False)
     with shared_attention(sd1.unet, mode) as sharing:  # type: ignore[arg-type]
         sharing.groups, sharing.free = 2, 1 if mode == "cross" else 0
         sharing.words = words

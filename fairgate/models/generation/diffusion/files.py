@@ -123,6 +123,11 @@ class PipelineFiles:
         network = not component.startswith("tokenizer") and component != "scheduler"
         return "single" in self.files.paths and network and not (component == "vae" and self.address.vae)
 
+    @property
+    def kind(self) -> str:
+        """For messages."""
+        return "SDXL's refiner" if self.is_refiner else f"a {self.pipeline} with {self.channels} UNet channels"
+
     def folder_of(self, component: str) -> Path:
         """Where a component's files are; the VAE may be another pipeline's."""
         return self.vae if component == "vae" else self.folder / component

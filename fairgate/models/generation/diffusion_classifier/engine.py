@@ -179,11 +179,7 @@ class ImageEditor:
                 where=f"{model.where}/unet/config.json",
                 remedy="write ?size=512, the side that it was trained at",
             )
-
-    @property
-    def rows(self) -> int:
-        """Pictures of one batch."""
-        return _painted_at_once(self.model, self.side)
+        self.rows = _painted_at_once(model, self.side)
 
     def __call__(self, pictures: Sequence[Image.Image], seeds: Sequence[int], prompt: str, how: Editing) -> list[Any]:
         """The edits, of their pictures' sizes. Raises ModelError where latents are not finite, or no step is left."""
@@ -254,11 +250,7 @@ class PicturePainter:
 
     def __init__(self, model: StableDiffusion, side: int | None = None) -> None:
         self.model, (self.side, _) = model, square(model, side)
-
-    @property
-    def rows(self) -> int:
-        """Pictures of one batch."""
-        return _painted_at_once(self.model, self.side)
+        self.rows = _painted_at_once(model, self.side)
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> Sequence[Any]:
         """A picture of each prompt and seed. Raises ModelError for latents that are not finite, DeviceError for too

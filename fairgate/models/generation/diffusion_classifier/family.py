@@ -83,9 +83,9 @@ class DiffusionFamily(FolderFamily):
         address = PipelineAddress(named, None, vae, variant, lora, scale, config=config)
         found = find_pipeline(address, request.base, judged_folder)
         if found.pipeline in EDIT or found.is_refiner or found.channels != 4:
-            kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
             raise ModelError(
-                f"the model is {kind}, which is no text-to-image model: its error says nothing about a prompt alone.",
+                f"the model is {found.kind}, which is no text-to-image model: its error says nothing about a prompt "
+                "alone.",
                 where=str(found.folder / "model_index.json"),
                 remedy="name a text-to-image Stable Diffusion (1.x, 2.x or XL, 4 UNet channels)",
             )
