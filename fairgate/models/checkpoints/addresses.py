@@ -36,18 +36,11 @@ def is_rooted(address: str | Path) -> bool:
 def rooted_path(address: str, base: Path) -> Path:
     """The path that `@ROOT/PATH` names on this machine; `base` is the repository, which a root is no part of.
 
-    Raises ModelError for a root that is not set, is no absolute path of a folder, or lies in the repository, for a
-    path that leaves it, by `..` or through a link, and, where the root is above the repository, for one that leads
-    into that, or holds it.
+    Raises ModelError for a root that is not set, or is no absolute path of a folder, for a path that leaves it, by `..`
+    or through a link, and for one that leads into the repository, or holds it.
     """
     name, _, rest = address.removeprefix("@").partition("/")
     root, repositories = _root(name, address), [base.resolve(), *repositories_of(base)]
-    if any(map(root.is_relative_to, repositories)):
-        raise ModelError(
-            f"the root '{name}' lies in the repository, where a branch decides what it holds.",
-            where=f"{PREFIX}{name.upper()}",
-            remedy="name the path itself, without a root, or keep the models in a folder elsewhere",
-        )
     path = root / rest
     if ".." in Path(rest).parts or rest.startswith("/") or not path.resolve().is_relative_to(root):
         raise ModelError(
@@ -58,7 +51,7 @@ def rooted_path(address: str, base: Path) -> Path:
     real = path.resolve()
     if any(real.is_relative_to(one) or one.is_relative_to(real) for one in repositories):
         raise ModelError(
-            f"the path leads from the root '{name}' to the repository, where a branch decides what there is.",
+            f"the path under the root '{name}' lies in the repository, or holds it: a branch decides what there is.",
             where=address,
             remedy="name the path in the repository itself, without a root, or keep the model in a folder elsewhere",
         )
@@ -86,9 +79,7 @@ def _root(name: str, address: str) -> Path:
         )
     if not Path(folder).is_absolute() or not Path(folder).is_dir():
         raise ModelError(
-            f"the root '{name}' is '{folder}', which is no folder."
-            if Path(folder).is_absolute()
-            else f"the root '{name}' is '{folder}', which depends on the folder that fairgate is started in.",
+            f"the root '{name}' is '{folder}', which is no folder by its absolute path.",
             where=variable,
             remedy=f"set {variable} to the absolute path of a folder",
         )
