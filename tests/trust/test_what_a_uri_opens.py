@@ -174,7 +174,7 @@ def test_a_root_above_the_repository_gives_no_file_of_it(
     (repository.parent / "shared").mkdir()
     (repository.parent / "link").symlink_to(repository / "evil")
     monkeypatch.setenv(ROOT, str(repository.parent))
-    assert "the path under the root 'models' lies in the repository, or holds it" in refusal(address, repository).problem
+    assert "under the root 'models' lies in the repository, or holds it" in refusal(address, repository).problem
     assert judged_folder("@models/shared", repository).name == "shared"
 
 

@@ -80,6 +80,7 @@ from .torch_runtime import trial_pictures as trial_pictures
 from .torch_runtime import unit_or_error as unit_or_error
 from .transformers_folder import GENERATION_CONFIG as GENERATION_CONFIG
 from .transformers_folder import LOCAL as LOCAL
+from .transformers_folder import VOCABULARIES as VOCABULARIES
 from .transformers_folder import TransformersFolder as TransformersFolder
 from .transformers_folder import find_folder as find_folder
 from .transformers_folder import load_model as load_model
@@ -88,6 +89,7 @@ from .transformers_folder import loading as loading
 from .transformers_folder import naming_folder as naming_folder
 from .transformers_folder import not_known as not_known
 from .transformers_folder import refuse_other_weights as refuse_other_weights
+from .transformers_folder import require_companion as require_companion
 from .transformers_folder import shards_of as shards_of
 from .transformers_folder import silenced as silenced
 from .weights import StateDict as StateDict

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Device, TransformersFolder
@@ -113,12 +112,7 @@ class DetectorFamily(FolderFamily):
         found = self.found(request, named, options, checkpoints.DETECTORS, use="detect with", tokenizer=False)
         where, names = str(found.path / "config.json"), None
         if found.kind in checkpoints.READ_TEXTS:
-            if not found.named(("tokenizer.json", "vocab.json", "vocab.txt")):
-                raise ModelError(
-                    "the folder holds no tokenizer.",
-                    where=str(found.path),
-                    remedy="save the model's processor into it: processor.save_pretrained(FOLDER)",
-                )
+            checkpoints.require_companion(found.path, found.files.paths, checkpoints.VOCABULARIES)
             tokenizer = folder_tokenizer(found)
         else:
             names = class_names(found.config, where)

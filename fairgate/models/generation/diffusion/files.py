@@ -250,12 +250,7 @@ def _component_files(folder: Path, component: str, variant: str | None, *, weigh
     """One component's files by role. Raises ModelError for a missing, pickled, truncated or untrusted one."""
     if component.startswith("tokenizer"):
         paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in checkpoints.TOKENIZER_FILES}
-        if not {"tokenizer.json", "vocab.json"} & set(paths):
-            raise ModelError(
-                "the folder holds no tokenizer.",
-                where=str(folder),
-                remedy="save the whole pipeline with save_pretrained",
-            )
+        checkpoints.require_companion(folder, paths, checkpoints.VOCABULARIES)
         for name in sorted({"tokenizer_config.json", "special_tokens_map.json"} & set(paths)):
             checkpoints.read_config(paths[name])
         return paths
