@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from fairgate.models import family as families
-from fairgate.models import features, open_scorer
+from fairgate.models import checkpoints, open_scorer
 
 SIDE, WARM = 224, 4
 LABELS = [f"label {number}" for number in range(20)]
@@ -84,8 +83,8 @@ def vlm_labels() -> list[str]:
 def timed(family: str, way: str, folder: Path) -> dict[str, float]:
     """Seconds of the start, and pictures a second; in this process, of the fairgate that it imports."""
     if way == "plain":
-        families.is_plain = lambda *_: True
-        features.BACKBONES = {}
+        checkpoints.is_plain = lambda *_: True
+        checkpoints.BACKBONES = {}
     uri = f"{ASKED[family][0]}{folder / family}" + ("?question=Who is it?" if family == "vlm" else "")
     blobs = photographs(WARM + ASKED[family][1])
     started = time.perf_counter()

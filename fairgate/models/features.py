@@ -159,9 +159,9 @@ def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Load
     import torch
 
     # DINO's ViT was published without the pooling layer that ViTModel would make up
-    without = {"add_pooling_layer": False} if found.kind == "vit" else {}
+    without = {"add_pooling_layer": False} if found.kind == "vit" and not found.plain else {}
     unused = ("pooler.",) if without else ()
-    name = checkpoints.BACKBONES.get(found.kind) or checkpoints.class_of_task(found, "MODEL_MAPPING")
+    name = checkpoints.class_of_task(found, "MODEL_MAPPING") if found.plain else checkpoints.BACKBONES[found.kind]
     model, processor, _ = checkpoints.load_parts(name, found, device, texts=False, unused=unused, **without)
     first = 0 if found.plain else 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 

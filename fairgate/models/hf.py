@@ -111,7 +111,7 @@ def load_towers(found: TransformersFolder, device: Device) -> Encoder:
     Raises ModelError for a plain model without them, and for one whose own logits are not a scale times the cosine of
     its features, plus a bias.
     """
-    towers = _TOWERS.get(found.kind) or _Towers(checkpoints.class_of_task(found, "MODEL_MAPPING"))
+    towers = _Towers(checkpoints.class_of_task(found, "MODEL_MAPPING")) if found.plain else _TOWERS[found.kind]
     naflex, lower = found.kind == "siglip2", _lower_cased(found)
     model, processor, tokenizer = checkpoints.load_parts(towers.model, found, device, unused=towers.unused)
     if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
