@@ -13,16 +13,8 @@ import numpy as np
 import torch
 
 from fairgate.ground.spans import span
-from fairgate.models.checkpoints import (
-    Device,
-    EightBit,
-    Embeddings,
-    Encoder,
-    Halving,
-    naming,
-    scoring,
-    unit_or_error,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Device, EightBit, Embeddings, Encoder
 from fairgate.models.contract import Request
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import Kept, KnownImages, RowParts
@@ -70,7 +62,7 @@ def numbers_of_images(
             return levels(image)
 
     def stacked(images: Sequence[Any]) -> torch.Tensor:
-        with naming(request.uri, "prepare pictures in one size"):
+        with checkpoints.naming(request.uri, "prepare pictures in one size"):
             return torch.stack(list(images))
 
     def encoded(images: Any) -> Embeddings:
@@ -79,13 +71,13 @@ def numbers_of_images(
             images = prepare.finish(images.to(device.name))
         return encode(images)
 
-    halving = Halving(encoded, device.name)
+    halving = checkpoints.Halving(encoded, device.name)
 
     def scored(images: Any) -> Embeddings:
-        with scoring(device):  # again: inference mode and autocast are a thread's own
+        with checkpoints.scoring(device):  # again: inference mode and autocast are a thread's own
             return halving(images)
 
-    with pieces as work, scoring(device):
+    with pieces as work, checkpoints.scoring(device):
         workers = processes_for(device, int((~work.has).sum())) if isinstance(prepare, EightBit) else 0
         batches: Batches
         if workers:
@@ -150,10 +142,11 @@ BATCH = 64
 
 def embed_texts(encoder: Encoder, prompts: Sequence[str], device: Device, uri: str) -> Embeddings:
     """Unit embeddings, (prompts, dim) float32. Raises ModelError for a prompt that comes out as NaN or zero."""
-    encode = Halving(lambda batch: encoder.encode_tokens(encoder.tokens(batch)), device.name)
+    encode = checkpoints.Halving(lambda batch: encoder.encode_tokens(encoder.tokens(batch)), device.name)
     parts = []
-    with scoring(device):
+    with checkpoints.scoring(device):
         for start in range(0, len(prompts), BATCH):
             batch = prompts[start : start + BATCH]
-            parts.append(unit_or_error(encode(batch), lambda row, batch=batch: f"{uri}, prompt '{batch[row]}'"))  # type: ignore[misc]
+            named = [f"{uri}, prompt '{prompt}'" for prompt in batch]
+            parts.append(checkpoints.unit_or_error(encode(batch), named.__getitem__))
     return np.concatenate(parts)

@@ -11,15 +11,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import (
-    GENERATION_CONFIG,
-    Device,
-    TransformersFolder,
-    load_parts,
-    naming_folder,
-    not_known,
-    read_config,
-)
+from fairgate.models import checkpoints
+from fairgate.models.checkpoints import Device, TransformersFolder
 from fairgate.models.vlm.judged import Average
 
 IMAGE = "{image}"
@@ -106,11 +99,11 @@ def end_ids(folder: TransformersFolder) -> list[int] | None:
 
     Raises ModelError for ids that are none, and where generation_config.json leaves out an end that config.json has.
     """
-    path = folder.files.paths.get(GENERATION_CONFIG)
+    path = folder.files.paths.get(checkpoints.GENERATION_CONFIG)
     own = _ids(folder.config, str(folder.path / "config.json"))
     text = folder.config.get("text_config")
     inner = _ids(text, str(folder.path / "config.json")) if isinstance(text, Mapping) else None
-    ids = _ids(read_config(path), str(path)) if path else None
+    ids = _ids(checkpoints.read_config(path), str(path)) if path else None
     if ids is not None and own is not None and not set(own) <= set(ids):
         raise ModelError(
             f"texts end at {own} by config.json, and at {ids} by generation_config.json, which is used in deployment.",
@@ -125,9 +118,9 @@ def end_ids(folder: TransformersFolder) -> list[int] | None:
 def unused_decoding(folder: TransformersFolder) -> str | None:
     """A sentence on what a folder sets of decoding, by which a deployed model may write other texts than are judged;
     None where it sets nothing."""
-    path = folder.files.paths.get(GENERATION_CONFIG)
+    path = folder.files.paths.get(checkpoints.GENERATION_CONFIG)
     text = folder.config.get("text_config")
-    places = (read_config(path) if path else {}, folder.config, text if isinstance(text, Mapping) else {})
+    places = (checkpoints.read_config(path) if path else {}, folder.config, text if isinstance(text, Mapping) else {})
     named = sorted({name for place in places for name in _CHOOSING if _sets(place, name)})
     if not named:
         return None
@@ -201,10 +194,10 @@ def load(folder: TransformersFolder, device: Device) -> tuple[Any, Any]:
     layout = LAYOUTS[folder.kind]
     processor_class = getattr(transformers, layout.processor, None)
     if processor_class is None:
-        raise not_known(folder)
-    model, images, tokenizer = load_parts(layout.model, folder, device, casting=True)
+        raise checkpoints.not_known(folder)
+    model, images, tokenizer = checkpoints.load_parts(layout.model, folder, device, casting=True)
     require_one_context(model.config, str(folder.path))
-    with naming_folder(folder.path):
+    with checkpoints.naming_folder(folder.path):
         options = processor_options(folder, model.config)
         _require_modest(folder.kind, options, images, str(folder.path))
         if layout.video:
@@ -305,5 +298,6 @@ def processor_options(folder: TransformersFolder, config: Any) -> dict[str, Any]
     else:
         implied = {}
     path = folder.files.paths.get("processor_config.json")
-    written = read_config(path) if path and implied else {}  # without: Qwen-VL's sizes are numbers of pixels
+    # nothing is implied of a Qwen-VL, whose sizes there are numbers of pixels
+    written = checkpoints.read_config(path) if path and implied else {}
     return {name: written.get(name, value) for name, value in implied.items()}
