@@ -91,6 +91,8 @@ def timed(family: str, way: str, folder: Path) -> dict[str, float]:
     answer(family, open_scorer(uri, Pictures(blobs[:WARM]), device="cpu", cache=None))
     start = time.perf_counter() - started
     scorer = open_scorer(uri, Pictures(blobs[WARM:]), device="cpu", cache=None)
+    if (" plain " in scorer.preparation) != (way == "plain"):
+        raise SystemExit(f"{family} is not judged by the way '{way}'")
     opened = time.perf_counter()
     answer(family, scorer)
     # the second source's model is opened again: as the first was, with what is imported already
