@@ -206,13 +206,14 @@ def _merge_layer(parent: Any, name: str, layer: Any, where: str) -> None:
     import torch
 
     base = layer.get_base_layer()
-    shown, weights = _input(base, name, where), [weight.clone() for weight in base.parameters()]
+    reason = _differs_unmerged(parent, name.rpartition(".")[2], base)
+    weights = [weight.clone() for weight in base.parameters()] if reason else []
+    shown = _input(base, name, where)
     before = layer(shown)
     layer.merge(safe_merge=True)
     if not float((before - layer(shown)).abs().max()) <= _NEAR * float(before.abs().max()):
         raise _unfit(f"'{name}' gives other numbers when it is merged", where)
-    changed = not all(map(torch.equal, weights, base.parameters()))
-    if changed and (reason := _differs_unmerged(parent, name.rpartition(".")[2], base)):
+    if reason and not all(map(torch.equal, weights, base.parameters())):
         raise _unfit(f"an adapter of '{name}' does something else before it is merged: {reason}", where)
 
 
