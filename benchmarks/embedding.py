@@ -7,7 +7,8 @@ megapixels. Everything is timed in turn, after a round that is not counted; medi
 device already. "decode" is what all cores prepare up to 8-bit levels, in processes that hand nothing over. What both
 together allow is the limit: their smaller rate on a GPU, and on a CPU, where they share the cores, the rate of one
 after the other. fairgate and the DataLoader include the start of their workers; "steady" is fairgate's rate after the
-first quarter.
+first quarter. `--processor-time`, on a CPU that others use too, counts the seconds of this process and of its workers
+instead: one process decodes then, and what waits costs nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import multiprocessing
 import os
 import platform
+import resource
 import statistics
 import tempfile
 import time
@@ -175,11 +177,17 @@ def forward_only(loaded: Loaded, batches: Sequence[torch.Tensor], device: Device
         features.float().cpu()
 
 
-def seconds(run: Callable[[], None]) -> float:
-    """Wall time; every way ends with its results in memory."""
-    started = time.perf_counter()
+def processor_time() -> float:
+    """Seconds of this process, and of those that it started and that have ended."""
+    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def seconds(run: Callable[[], None], clock: Callable[[], float]) -> float:
+    """Time of a run; every way ends with its results in memory."""
+    started = clock()
     run()
-    return time.perf_counter() - started
+    return clock() - started
 
 
 @dataclass(frozen=True)
@@ -217,14 +225,14 @@ def ways(
     }
 
 
-def rates(runs: dict[str, Way], repeats: int) -> dict[str, float]:
+def rates(runs: dict[str, Way], repeats: int, clock: Callable[[], float]) -> dict[str, float]:
     """Images a second of each way, all in turn: medians."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for way in runs.values():
         way.first()
     for _ in range(repeats):
         for name, way in runs.items():
-            taken[name].append(seconds(way.run))
+            taken[name].append(seconds(way.run, clock))
     return {name: way.images / statistics.median(taken[name]) for name, way in runs.items()}
 
 
@@ -265,6 +273,7 @@ def main() -> None:
     parser.add_argument("--libraries", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--images", type=int, nargs=2, default=(256, 32), metavar=("SMALL", "LARGE"), help="0: none")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--processor-time", action="store_true")
     parser.add_argument("--out", type=Path)
     typed = parser.parse_args()
     found, rows = find_device(typed.device), list[Row]()
@@ -281,8 +290,11 @@ def main() -> None:
                 for precision in typed.precisions or [found.precision]:
                     device = replace(found, precision=precision)
                     steady = list[float]()
-                    rate = rates(ways(loaded, files, data, device, pool, steady), typed.repeats)
-                    rate["steady"] = statistics.median(steady)
+                    runs = ways(loaded, files, data, device, pool, steady)
+                    if typed.processor_time:
+                        runs["decode"] = replace(runs["decode"], run=partial(_decoded, files))
+                    rate = rates(runs, typed.repeats, processor_time if typed.processor_time else time.perf_counter)
+                    rate["steady"] = float("nan") if typed.processor_time else statistics.median(steady)
                     rows.append(row_of((library, kind), device, images, rate))
                     print(line_of(rows[-1]), flush=True)
                     if typed.out:
