@@ -174,10 +174,27 @@ class TextColumn:
         """The texts of several rows, in order."""
         return sorted(_picked(self.names, np.flatnonzero(self.counts() > 1)).to_pylist())
 
-    def lengths(self) -> NDArray[np.int64]:
-        """Characters of each row's text, (rows,)."""
-        lengths = (len(name) for part in self._parts() for name in part)
-        return np.take(np.fromiter(lengths, dtype=np.int64, count=len(self.names)), self.codes)
+    def sizes(self) -> NDArray[np.int64]:
+        """Bytes of each row's text in UTF-8, (rows,)."""
+        ends = np.frombuffer(self.names.buffers()[1] or b"", dtype=np.int32)
+        ends = ends[self.names.offset : self.names.offset + len(self.names) + 1]
+        return np.take(np.diff(ends).astype(np.int64), self.codes)
+
+    def is_row_by_row(self, column: Any) -> bool:
+        """Whether an Arrow column has the texts of these rows, which all differ, in their order: without coding it."""
+        if len(column) != len(self) or not np.array_equal(self.codes, np.arange(len(self.names))):
+            return False
+        start = 0
+        for chunk in column.chunks:
+            texts = getattr(chunk, "dictionary", chunk)
+            if len(texts) != len(chunk) or chunk.null_count or texts.type != self.names.type:
+                return False
+            if texts is not chunk and not np.array_equal(np.from_dlpack(chunk.indices), np.arange(len(chunk))):
+                return False
+            if not texts.equals(self.names.slice(start, len(texts))):
+                return False
+            start += len(texts)
+        return True
 
     def rows_of(self, others: TextColumn) -> NDArray[np.int64]:
         """The row that has each of the other texts, (other rows,); -1 if none has it, the last one if several have."""

@@ -53,12 +53,7 @@ class SetGroups:
             column[set_code] = codes[0]
             return cls(_all_sets(n_sets), column, np.broadcast_to(1.0, n_sets), set_code, (n_sets, groups))
         flat = np.concatenate([set_code * groups + code + at for code, at in zip(codes, starts, strict=False)])
-        if n_sets * groups <= 8 * len(flat):  # a table is nearly full
-            counts = np.bincount(flat, minlength=n_sets * groups)
-            keys = np.flatnonzero(counts)
-            entry, weight = (np.cumsum(counts > 0) - 1)[flat], counts[keys]
-        else:
-            keys, entry, weight = np.unique(flat, return_inverse=True, return_counts=True)
+        keys, entry, weight = used_codes(flat, n_sets * groups)
         row, column = np.divmod(keys, groups)
         return cls(row, column, weight.astype(np.float64), entry, (n_sets, groups))
 
@@ -67,6 +62,16 @@ class SetGroups:
         repeated = np.tile(values, len(self.entry) // len(values)) if len(values) else values
         sums = np.bincount(self.entry, repeated, minlength=len(self.row)).astype(np.float64)
         return Entries(sums, self.row, self.column, self.shape, self.weight)
+
+
+def used_codes(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The codes of 0..size-1 that are used, in order; each code's place among them; and how often each is used."""
+    if size > 8 * len(codes):
+        return np.unique(codes, return_inverse=True, return_counts=True)
+    counts = np.bincount(codes, minlength=size)
+    used = np.flatnonzero(counts)
+    places = codes if len(used) == size else (np.cumsum(counts > 0) - 1)[codes]
+    return used, places, counts[used]
 
 
 @lru_cache(maxsize=1)
@@ -111,12 +116,14 @@ class Cell:
         """Names of all groups, grouping after grouping."""
         return [name for names in self.groups for name in names]
 
-    def group_images(self) -> NDArray[np.int64]:
-        """Number of images of every group."""
-        codings = zip(self.group_codes, self.groups, strict=True)
-        counts = [
-            self.once("images", codes, partial(np.bincount, codes, minlength=len(names))) for codes, names in codings
-        ]
+    def group_images(self, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Number of images of every group; of some alone, by their places in the cell."""
+        counts = []
+        for codes, size in zip(self.group_codes, map(len, self.groups), strict=True):
+            if among is None:
+                counts.append(self.once("images", codes, partial(np.bincount, codes, minlength=size)))
+            else:
+                counts.append(np.bincount(codes[among], minlength=size))
         return np.concatenate(counts)
 
     def group_sets(self) -> NDArray[np.int64]:

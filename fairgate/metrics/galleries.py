@@ -3,14 +3,16 @@ as the galleries are and under resampled sets, by the same code."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data import TextColumn
 from fairgate.ground.errors import MetricError
-from fairgate.metrics.cell import Cell, Counts, Floats
+from fairgate.metrics.cell import Cell, Counts, Floats, used_codes
 from fairgate.metrics.contract import Answers, Counted, Drawn, Measure, MetricRequest, Ties, Units
 from fairgate.metrics.limits import value_of
 from fairgate.records import Extreme
@@ -89,17 +91,17 @@ def galleries_of(r: MetricRequest, cell: Cell) -> list[Gallery]:
     def gallery(name: str, rows: NDArray[np.int64]) -> Gallery:
         sizes = [len(names) for names in cell.groups]
         crossing = np.ravel_multi_index([codes[rows] for codes in cell.group_codes], sizes)
-        shown, joint = np.unique(crossing, return_inverse=True)
+        shown, joint, _ = used_codes(crossing, math.prod(sizes))
         groupings = tuple(
             Grouping(of.astype(np.int64), len(names), r.settings.compared(names))
             for of, names in zip(np.unravel_index(shown, sizes), cell.groups, strict=True)
         )
-        return Gallery(name, rows, joint.astype(np.int64), groupings)
+        return Gallery(name, rows, joint, groupings)
 
     if r.words:
         everybody = gallery("", np.arange(len(cell.rows)))
         return [replace(everybody, name=word) for word in r.words]
-    return [gallery(name, np.flatnonzero(cell.subject == name)) for name in dict.fromkeys(cell.subject.tolist())]
+    return [gallery(name, np.flatnonzero(cell.subject == name)) for name in TextColumn.of(cell.subject).distinct()]
 
 
 def queries_of(r: MetricRequest, cell: Cell, answers: Answers) -> list[Query]:

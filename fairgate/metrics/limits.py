@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data import TextColumn
 from fairgate.formulas.statistics import Entries, Interval, Resamples, Unavailable, extreme_interval
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import (
@@ -277,7 +278,7 @@ def stacked(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn) -> Stacked
     if len(values) > 1:
         if r.words:
             return Unavailable(f"{WORDS_SHARE_SETS}; ask `by: word`")
-        subjects = dict.fromkeys(cell.subject.tolist())  # in the order of the queries
+        subjects = TextColumn.of(cell.subject).distinct()  # in the order of the queries
         sets = np.array([len(np.unique(cell.set_code[cell.subject == name])) for name in subjects], dtype=np.float64)
     return Stacked(values, draws, attribute, _names_of_parts(now), sets)
 

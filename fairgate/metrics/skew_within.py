@@ -20,7 +20,7 @@ from fairgate.metrics.cell import Cell, Floats
 from fairgate.metrics.contract import Cut, FairRankings, MetricRequest, MetricSettings, register
 from fairgate.metrics.desired_shares import MaxSkew
 from fairgate.metrics.galleries import Gallery, Grouping, Query, galleries_of, require_told_apart
-from fairgate.metrics.top_k import ranked, spec_at_k
+from fairgate.metrics.top_k import Ranking, spec_at_k
 from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
 
@@ -103,7 +103,7 @@ class MarginalMaxSkew(MaxSkew):
                 ),
             )
 
-    def rankings(self, r: MetricRequest, cell: Cell, queries: Sequence[Query]) -> list[list[Query]]:
+    def rankings(self, r: MetricRequest, cell: Cell, queries: Sequence[Query]) -> list[list[Ranking]]:
         """The images of each group of `within` one by one: the value is the worst group's mean over queries of the
         largest skew among its images."""
         names = [gallery.name for gallery in galleries_of(r, cell)]
@@ -136,14 +136,14 @@ def _blocks(r: MetricRequest, cell: Cell) -> list[_Block]:
     return [_Block(name, np.flatnonzero(fixed == name)) for name in dict.fromkeys(fixed.tolist())]
 
 
-def _ranked(r: MetricRequest, query: Query, block: _Block, name: str) -> Query:
-    """The images of one group, best first."""
+def _ranked(r: MetricRequest, query: Query, block: _Block, name: str) -> Ranking:
+    """The ranking of the images of one group."""
     here, joint = block.inside(query)
     part = replace(
         query, similarity=query.similarity[here], joint=joint, sets=query.sets[here], groupings=(block.grouping,)
     )
     require_told_apart(r, part.similarity, name, whose=f"every {block.name}")
-    return ranked(part, r.cut.k)
+    return Ranking(part)
 
 
 def _part(r: MetricRequest, gallery: Gallery, block: _Block) -> Gallery:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -48,18 +48,58 @@ spec_at_k = partial(MetricSpec, probes=RANKED, per_group="yes", rankings=True, u
 """The spec of a metric of the top k."""
 
 
-def ranked(query: Query, k: int) -> Query:
-    """A query with its images best first. Raises MetricError as the ranking metrics do."""
-    anybody = np.arange(len(query.joint)) > 0  # some groups with an image each: the order does not depend on them
-    order = formulas.ranking(query.similarity[None, :], anybody.astype(np.int64), k, groups=2)[0]
-    return replace(query, similarity=query.similarity[order], joint=query.joint[order], sets=query.sets[order])
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A query whose images are put in order, best first, as far as a top k reaches."""
 
+    query: Query
+    _order: list[NDArray[np.int64]] = field(default_factory=list, repr=False)
+    _present: list[Floats] = field(default_factory=list, repr=False)
+    _in_blocks: list[tuple[Units, Ranking]] = field(default_factory=list, repr=False)
 
-def counted(query: Query, counts: Counts, k: int) -> tuple[Floats, Floats]:
-    """Images of each joint group in the top k, and in all, of every resampled gallery of a ranked query: from set
-    multiplicities (draws, sets), twice (draws, joint groups)."""
-    shown = formulas.counts_at_k_weighted(query.joint, counts, k, groups=max(2, query.size), sets=query.sets)
-    return shown[:, : query.size], formulas.weighted_group_counts(query.joint, counts, query.size, sets=query.sets)
+    @property
+    def images(self) -> int:
+        """Number of images that are ranked."""
+        return len(self.query.joint)
+
+    def best(self, images: int) -> NDArray[np.int64]:
+        """Places of so many best images, in order. Raises MetricError as the ranking metrics do."""
+        if not self._order or len(self._order[0]) < images:
+            anybody = np.arange(self.images) > 0  # some groups with an image each: the order does not depend on them
+            scores = self.query.similarity[None, :]
+            self._order[:] = [formulas.ranking(scores, anybody.astype(np.int64), images, groups=2, best=images)[0]]
+        return self._order[0][:images]
+
+    def drawn_by(self, unit: Units) -> Ranking:
+        """The same with blocks for sets."""
+        if unit is None:
+            return self
+        if not self._in_blocks or self._in_blocks[0][0] is not unit:
+            self._in_blocks[:] = [(unit, Ranking(self.query.drawn_by(unit), self._order))]
+        return self._in_blocks[0][1]
+
+    def counted(self, counts: Counts, k: int) -> tuple[Query, Floats, Floats]:
+        """The best images that hold every resampled top k, from set multiplicities (draws, sets); images of each joint
+        group in the top k, and in all, both (draws, joint groups)."""
+        whole, reach = self.query, min(self.images, 2 * k + 50)
+        while (
+            reach < self.images
+            and (counts @ np.bincount(whole.sets[self.best(reach)], minlength=whole.n_sets)).min() < k
+        ):
+            reach = min(self.images, 2 * reach)
+        at = self.best(reach)
+        top = replace(whole, similarity=whole.similarity[at], joint=whole.joint[at], sets=whole.sets[at])
+        shown = formulas.counts_at_k_weighted(top.joint, counts, k, groups=max(2, whole.size), sets=top.sets)
+        return top, shown[:, : whole.size], self._of_galleries(counts)
+
+    def _of_galleries(self, counts: Counts) -> Floats:
+        of = self.query
+        if len(counts) == 1:
+            return formulas.weighted_group_counts(of.joint, counts, of.size, sets=of.sets)
+        if not self._present:
+            images = np.bincount(of.sets * of.size + of.joint, minlength=of.n_sets * of.size)
+            self._present.append(images.reshape(-1, of.size).astype(np.float64))
+        return np.asarray(counts @ self._present[0])
 
 
 class TopK(Metric):
@@ -81,8 +121,8 @@ class TopK(Metric):
     def resampled(
         self, r: MetricRequest, query: Query, counts: Counts, grouping: Grouping, shown: Floats, present: Floats
     ) -> Answer:
-        """The metric of a ranked query under set multiplicities (draws, sets), with which so many images per group are
-        shown in the top k, and present in the gallery, both (draws, groups)."""
+        """The metric of a query's best images, in order, under set multiplicities (draws, sets), with which so many
+        images per group are shown in the top k, and present in the gallery, both (draws, groups)."""
         return self.of_counts(r, shown, present, grouping)
 
     def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
@@ -95,9 +135,9 @@ class TopK(Metric):
             for grouping in gallery.groupings
         )
 
-    def rankings(self, r: MetricRequest, cell: Cell, queries: Sequence[Query]) -> list[list[Query]]:
-        """What each query ranks, best first: its whole gallery, or parts of it one by one."""
-        return [[ranked(query, r.cut.k)] for query in queries]
+    def rankings(self, r: MetricRequest, cell: Cell, queries: Sequence[Query]) -> list[list[Ranking]]:
+        """What each query ranks: its whole gallery, or parts of it one by one."""
+        return [[Ranking(query)] for query in queries]
 
     def places(self, r: MetricRequest, cell: Cell, groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:
         """Positions of the groups of all rankings of a query among the cell's, and how many each ranking has."""
@@ -108,13 +148,13 @@ class TopK(Metric):
         k, queries = r.cut.k, queries_of(r, cell, answers)
         rankings = self.rankings(r, cell, queries)
 
-        def drawn(of_query: Sequence[Query], counts: Counts, unit: Units) -> list[Answer]:
+        def drawn(of_query: Sequence[Ranking], counts: Counts, unit: Units) -> list[Answer]:
             drawn_answers = []
-            for query in (part.drawn_by(unit) for part in of_query):
-                shown, present = counted(query, counts, k)
+            for part in of_query:
+                top, shown, present = part.drawn_by(unit).counted(counts, k)
                 drawn_answers += [
-                    self.resampled(r, query, counts, grouping, grouping.fold(shown), grouping.fold(present))
-                    for grouping in query.groupings
+                    self.resampled(r, top, counts, grouping, grouping.fold(shown), grouping.fold(present))
+                    for grouping in top.groupings
                 ]
             return drawn_answers
 
@@ -163,13 +203,15 @@ class TopK(Metric):
             rankings[composition] = self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k))
         return rankings[composition]
 
-    def _ties(self, r: MetricRequest, rankings: Sequence[Sequence[Query]]) -> Ties:
+    def _ties(self, r: MetricRequest, rankings: Sequence[Sequence[Ranking]]) -> Ties:
         """Ties at the cut of any of a check's rankings: the ends of the value over all orders of tied images."""
         k, ends = r.cut.k, []
-        every = (query for of_query in rankings for query in of_query)
-        if not any((query.similarity[k - 1] == query.similarity[k : k + 1]).any() for query in every):
+        every = (ranking for of_query in rankings for ranking in of_query)
+        if not any(_tied(ranking, k) for ranking in every):
             return Ties(decided=False)
-        by_query = [[(query, grouping) for query in of_query for grouping in query.groupings] for of_query in rankings]
+        by_query = [
+            [(part.query, grouping) for part in of_query for grouping in part.query.groupings] for of_query in rankings
+        ]
         for of_grouping in zip(*by_query, strict=True):
             ranges = []
             for query, grouping in of_grouping:
@@ -182,11 +224,17 @@ class TopK(Metric):
         return Ties(decided=True, lowest=lowest, highest=highest)
 
 
-def _counted_once(rankings: Sequence[Sequence[Query]], k: int) -> Counted:
+def _tied(ranking: Ranking, k: int) -> bool:
+    """Whether the image after the top k has the similarity of its last one."""
+    last = ranking.query.similarity[ranking.best(min(ranking.images, k + 1))[k - 1 :]]
+    return bool((last[0] == last[1:]).any())
+
+
+def _counted_once(rankings: Sequence[Sequence[Ranking]], k: int) -> Counted:
     """What is in the top k of every ranking, and what in its gallery."""
-    once, both = np.ones((1, rankings[0][0].n_sets), dtype=np.int32), []
+    once, both = np.ones((1, rankings[0][0].query.n_sets), dtype=np.int32), []
     for of_query in rankings:
-        joint = [(query.groupings, counted(query, once, k)) for query in of_query]
+        joint = [(part.query.groupings, part.counted(once, k)[1:]) for part in of_query]
         both.append(
             [
                 np.concatenate([each.fold(of[at])[0][each.included] for groupings, of in joint for each in groupings])

@@ -241,8 +241,11 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[TextColumn, TextColumn,
             remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}, or append `?id=COLUMN`; found: "
             f"{quoted(names)}",
         )
+    paths = TextColumn.of(index.path)
+    if len(keyed_by) == 1 and keyed_by != [ID] and paths.is_row_by_row(arrow.column(keyed_by[0])):
+        return paths, paths, keyed_by
     cells = [_texts(arrow.column(name), name) for name in keyed_by]
-    if len(cells) == 1 and (nameless := np.flatnonzero(cells[0].lengths() == 0)).size:
+    if len(cells) == 1 and (nameless := np.flatnonzero(cells[0].sizes() == 0)).size:
         problem = f"column '{keyed_by[0]}' names no image in {nameless.size:,} of {len(cells[0]):,} rows, first in row "
         problem += f"{1 + nameless[0]:,}."
         raise ScoresError(problem, remedy="name the image in every row")
@@ -250,8 +253,9 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[TextColumn, TextColumn,
     if keyed_by == [ID]:
         names, found_names = _by_any_name(found.tolist(), index)
         return TextColumn.of(names), TextColumn.of(found_names), keyed_by
-    wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
-    return TextColumn.joined([TextColumn.of(column) for column in wanted], "/"), found, keyed_by
+    if len(keyed_by) == 1:
+        return paths, found, keyed_by
+    return TextColumn.joined([TextColumn.of(index.set_id), TextColumn.of(index.member)], "/"), found, keyed_by
 
 
 def _by_any_name(found: list[str], index: ImageIndex) -> tuple[list[str], list[str]]:
@@ -285,8 +289,8 @@ def _texts(column: Any, name: str) -> TextColumn:
     if is_number(column.type):  # image 17 of a table without leading zeros
         return TextColumn.of(["" if value is None else str(value) for value in column.to_pylist()])
     found = TextColumn.of_arrow(column)
-    if found.lengths().max(initial=0) > LONGEST_NAME:
-        problem = f"column '{name}' names an image with more than {LONGEST_NAME:,} characters."
+    if found.sizes().max(initial=0) > LONGEST_NAME:
+        problem = f"column '{name}' names an image with more than {LONGEST_NAME:,} bytes."
         raise ScoresError(problem, remedy="name images as the dataset names them")
     return found
 
@@ -330,6 +334,8 @@ def _same_file_names(foreign: list[str], keys: list[str]) -> str:
 def _rows_of(keys: TextColumn, found: TextColumn, keyed_by: list[str], whole: bool) -> Rows:
     """Row of the table for each image, -1 where it has none. Raises ScoresError as `places_of_images`, and for an image
     with several rows."""
+    if found is keys:  # row by row
+        return np.arange(len(keys))
     places = places_of_images(keys, found, keyed_by, whole)
     if doubled := found.repeated():
         by = " and ".join(f"`{name}`" for name in keyed_by)

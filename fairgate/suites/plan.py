@@ -3,13 +3,11 @@ checks that no model can meet: of groups that no image shows, or with bounds tha
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
+from fairgate.data import TextColumn, TextRows
 from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import SuiteError, listed, suggestion
 from fairgate.ground.yaml_source import Loc, Source
@@ -243,16 +241,11 @@ def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) 
     cells = cells_of(index)
     for ranked in (check for check in planned if check.groupings):
         cell = cells.of(ranked.subject, ranked.groupings)
-        galleries = [("", np.arange(len(cell.rows)))]
+        galleries = [("", cell.group_images())]
         if ranked.metric.spec.rankings and not ranked.words:
-            galleries = [(gallery.name, gallery.rows) for gallery in galleries_of(ranked.request(), cell)]
-        for name, rows in galleries:
-            absent = [
-                group
-                for codes, groups in zip(cell.group_codes, cell.groups, strict=True)
-                for group, count in zip(groups, np.bincount(codes[rows], minlength=len(groups)), strict=True)
-                if count == 0
-            ]
+            galleries = [(each.name, cell.group_images(each.rows)) for each in galleries_of(ranked.request(), cell)]
+        for name, images in galleries:
+            absent = [group for group, count in zip(cell.group_names(), images, strict=True) if count == 0]
             if absent:
                 shown = listed(absent, NAMED)
                 of = f" of '{name}'" if name else ""
@@ -261,6 +254,12 @@ def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) 
                     where=ranked.where,
                     remedy="cross fewer attributes in `over`, or add images of the group to the dataset",
                 )
+
+
+def _images_of(names: TextRows) -> dict[str, int]:
+    column = TextColumn.of(names)
+    counts = zip(column.names.to_pylist(), column.counts().tolist(), strict=True)
+    return {name: count for name, count in counts if count}
 
 
 def fair_rankers(planned: Sequence[PlannedCheck], index: GroupedRows, min_sets: int = 0) -> dict[str, NullSkew]:
@@ -275,7 +274,7 @@ def fair_rankers(planned: Sequence[PlannedCheck], index: GroupedRows, min_sets: 
         cell = cells.of(ranked.subject, ranked.groupings)
         sizes: dict[str, int] = {}
         if ranked.metric.counts_groups:
-            sizes = dict.fromkeys(ranked.words, len(cell.rows)) or Counter(cell.subject.tolist())
+            sizes = dict.fromkeys(ranked.words, len(cell.rows)) or _images_of(cell.subject)
         for name, images in sizes.items():
             if (ranked.check.k or 0) > images:
                 raise SuiteError(

@@ -12,7 +12,7 @@ from typing import get_args
 import numpy as np
 
 from fairgate import probes
-from fairgate.data import Index
+from fairgate.data import Index, TextColumn
 from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, listed
 from fairgate.ground.hashing import digest
 from fairgate.models import FAMILIES, Capability, Capable, ImageSource, Model, indistinct, require_capability, schemes
@@ -59,7 +59,7 @@ def run_probes(
         )
     scores, repeats = dict[str, probes.ProbeScores](), getattr(model, "repeats", None)
     with FAMILIES.blaming(model.uri.partition(":")[0]):
-        require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
+        require_distinct(model, suite, TextColumn.of(index.subject).distinct())
         for name, probe in suite.probes.items():
             several, asked, rows = probe.views > 1, model, index
             if several:

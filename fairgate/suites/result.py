@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 import numpy as np
 
+from fairgate.data import TextColumn
 from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import FairgateError, harmless
 from fairgate.metrics import Crossing, GroupedRows
-from fairgate.probes import LISTED_AGAIN, ProbeScores
+from fairgate.probes import LISTED_AGAIN, ProbeScores, text_codes
 from fairgate.records import CheckResult, GroupResult, MemberResult, Misclassification, Waiver, WorstSet, status_of
 from fairgate.suites.compare import Assessed
 from fairgate.suites.plan import PlannedCheck
@@ -206,15 +206,17 @@ def wrong_answers(
     if scores.predicted is None or scores.correct is None:
         return
     codes, names = index.codes(grouping)
-    for subject in dict.fromkeys(index.subject.tolist()):
-        rows = np.flatnonzero((index.subject == subject) & scores.judged)
-        totals = np.bincount(codes[rows], minlength=len(names))
-        wrong = rows[~scores.correct[rows]].tolist()
-        taken = Counter((int(codes[row]), str(scores.predicted[row])) for row in wrong)
-        for (code, label), count in sorted(taken.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0][1])):
-            yield Misclassification(
-                probe=probe, subject=subject, group=names[code], predicted=label, count=count, total=int(totals[code])
-            )
+    labels, predicted = text_codes(scores.predicted)
+    for subject in TextColumn.of(index.subject).distinct():
+        judged = (index.subject == subject) & scores.judged
+        totals = np.bincount(codes[judged], minlength=len(names))
+        wrong = judged & ~scores.correct
+        cells = codes[wrong] * len(labels) + predicted[wrong]
+        taken = np.bincount(cells, minlength=len(names) * len(labels)).reshape(len(names), len(labels))
+        for group, total, counts in zip(names, totals.tolist(), taken, strict=True):
+            for label in np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].tolist():
+                found = {"predicted": str(labels[label]), "count": int(counts[label]), "total": total}
+                yield Misclassification(probe=probe, subject=subject, group=group, **found)
 
 
 def confusions(

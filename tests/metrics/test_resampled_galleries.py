@@ -16,7 +16,7 @@ from fairgate.metrics import Cell
 from fairgate.metrics.associations import association_of
 from fairgate.metrics.galleries import Grouping, Query
 from fairgate.metrics.registry import measure
-from fairgate.metrics.top_k import counted, ranked
+from fairgate.metrics.top_k import Ranking
 from fairgate.probes import ProbeScores
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Check
@@ -45,10 +45,9 @@ def repeated(one: Query, counts: Any) -> tuple[Any, Any]:
 @given(seed=st.integers(0, 10_000), k=st.integers(1, SETS * 4))
 def test_the_top_k_of_a_draw_is_that_of_the_repeated_gallery(seed: int, k: int) -> None:
     one = query(seed)
-    best_first = ranked(one, k)
     counts = set_counts(SETS, 20, np.random.default_rng(seed))
-    shown, present = counted(best_first, counts, k)
-    ndkl = ndkl_at_k_weighted(best_first.joint, counts, k, groups=GROUPS, present=present, sets=best_first.sets)
+    top, shown, present = Ranking(one).counted(counts, k)
+    ndkl = ndkl_at_k_weighted(top.joint, counts, k, groups=GROUPS, present=present, sets=top.sets)
     for draw, count in enumerate(counts):
         similarity, labels = repeated(one, count)
         assert shown[draw].tolist() == np.bincount(labels[:k], minlength=GROUPS).tolist()
@@ -77,9 +76,9 @@ def test_a_resampled_gallery_smaller_than_k_is_an_error() -> None:
     one = query(1)
     small = np.zeros((1, SETS), dtype=np.int32)
     small[0, 0] = 2
-    assert counted(ranked(one, 8), small, 8)[0].sum() == 8
+    assert Ranking(one).counted(small, 8)[1].sum() == 8
     with pytest.raises(MetricError, match="top 9 was asked of a resampled gallery with 8 images"):
-        counted(ranked(one, 9), small, 9)
+        Ranking(one).counted(small, 9)
 
 
 def planned(metric: str, k: int) -> PlannedCheck:

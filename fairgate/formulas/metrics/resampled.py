@@ -22,14 +22,15 @@ _BLOCK = 1 << 18
 """Entries that are counted at once: the processor's cache holds them."""
 
 
-def ranking(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> IntArray:
-    """Positions of all rankable images, best first -> (queries, rankable): what the weighted metrics start from.
+def ranking(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int, best: int | None = None) -> IntArray:
+    """Positions of all rankable images, or of so many, best first -> (queries, rankable): what the weighted metrics
+    start from.
 
     Undefined images are left out; raises MetricError as the metrics of `retrieval` do.
     """
     table, _ = _ranking.gallery(scores, labels, k, groups)
     rankable = np.flatnonzero(np.asarray(labels) >= 0)
-    return rankable[_ranking.top_k(table, table.shape[1])]
+    return rankable[_ranking.top_k(table, best or table.shape[1])]
 
 
 def weighted_group_counts(
