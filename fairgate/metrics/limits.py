@@ -73,8 +73,9 @@ def resampled_means(sums: Entries, draws: int, sets: Resamples) -> Floats:
             return np.asarray(totals / images)
         now = sums.sums(sums.value) / sums.sums(sums.weight)
         centred = sums.value - sums.weight * now[sums.column]
-        (off,) = sets.sums(sums, [centred], draws)
-        return np.asarray(now + off * sets.spread(sums, centred) / images)
+        table = sets.by_unit(sums, centred)
+        (off,) = sets.drawn([table], draws)
+        return np.asarray(now + off * sets.spread(table, sums.sums(centred**2)) / images)
 
 
 def measure_means(cell: Cell, values: Floats, badness: Floats | Callable[[], Floats], extreme: Extreme) -> Measure:

@@ -13,7 +13,7 @@ the share of sets that could still differ, times the largest difference in the f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,12 @@ SKEWED = 2.0
 
 _SILENT = 0.005
 """A group that so many resamples lack is too small to judge: they could say anything of it."""
+
+_ALIKE = 1e-4
+"""Of a mean, the spread up to which rounding can put the mean outside the numbers: sums of 10^8 numbers err by less."""
+
+_FIRST = 1000
+"""Numbers that are looked at before all are"""
 
 _ROUND_OFF, _ROUND_OFF_IN_BLOCKS = 1e-12, 1e-5
 """Of a mean square, the part that is rounding: of sums in double and in single precision."""
@@ -74,32 +80,35 @@ def mean_evidence(
     Groups too small to show alpha are not judged.
     """
     entries = Entries.of(difference)
-    n, samples = entries.sets(), entries.samples()
+    n, answered = entries.sets(), farthest is None and are_answers(entries.value)
     freedom = (n - 1).astype(np.float64)
-    mean, error = _mean_and_error(entries, samples)
-    departing, largest = departures(samples)
-    answered = farthest is None and are_answers(samples)
+    mean, deviation = _mean_and_deviation(entries)
+    square = deviation**2
+    squares = entries.sums(square)
+    error = np.sqrt(squares / (n - 1) / n)
+    turned = _turned(entries) if answered else []
+    departing = np.array([total - max(lost, won, total - lost - won) for lost, won, total in turned])
+    departing = departing if answered else _departing(entries)
     exact = answered or farthest is not None
     sparse = (departing < (SPARSE_ANSWERS if exact else SPARSE)) & (exact | (departing < n - 1))
     judged = ~is_mute(n, alpha) | ((mean == 0) & (error == 0))
     dense = np.flatnonzero(~sparse & judged)
     drawn, silent = np.empty((draws, 0)), np.empty(0)
     if dense.size:
-        some = np.isin(np.arange(n.size), dense)
-        drawn, silent = _drawn(entries, some, mean, error, draws, rng)
+        drawn, silent = _drawn(entries, dense, deviation, square, squares, error, draws, rng)
     known = silent <= _SILENT
     judged[dense] = known
     dense, drawn = dense[known], drawn[:, known]
     drawn = np.asfortranarray(normal_score(drawn, freedom[dense]))  # it is read by columns
     lacking, not_drawn = np.isnan(drawn), sparse & judged
-    thin: _Answers | _Bounded | _Hidden = _Hidden(mean, departing, n, largest)
+    thin: _Answers | _Bounded | _Hidden
     if exact:
-        thin = _Answers([_turned(sample) for sample in samples]) if farthest is None else _Bounded(samples, farthest)
+        thin = _Answers(turned) if farthest is None else _Bounded(entries.samples(), farthest)
+    else:
+        thin = _Hidden(mean, departing, n, departures(entries.samples())[1] if not_drawn.any() else 0.0)
     alone = isinstance(thin, _Answers) and np.bincount(entries.row).max() <= 1
     rival = thin.rival if isinstance(thin, _Answers) and alone else None
-    skewness, deviation = np.zeros(n.size), entries.value - mean[entries.column]
-    square = deviation**2
-    third, second = entries.sums(square * deviation) / n, entries.sums(square) / n
+    skewness, third, second = np.zeros(n.size), entries.sums(square * deviation) / n, squares / n
     skewness[dense] = third[dense] / second[dense] ** 1.5
 
     def side(direction: float) -> Side:
@@ -203,18 +212,20 @@ class _Bounded:
         return far
 
 
-def _turned(sample: FloatArray) -> tuple[int, int, int]:
-    return int((sample < 0).sum()), int((sample > 0).sum()), sample.size
+def _turned(entries: Entries) -> list[tuple[int, int, int]]:
+    """Per group, the answers that are lower, those that are higher, and all."""
+    other, groups = np.flatnonzero(entries.value), entries.shape[1]
+    lower, column = entries.value[other] < 0, entries.column[other]
+    lost, won = (np.bincount(column[which], minlength=groups).tolist() for which in (lower, ~lower))
+    return list(zip(lost, won, entries.sets().tolist(), strict=True))
 
 
-def are_answers(samples: Iterable[FloatArray]) -> bool:
+def are_answers(difference: FloatArray) -> bool:
     """Whether differences are those of answers, one per set: -1, 0 and 1, and not all the same."""
-    lowest, highest = math.inf, -math.inf
-    for sample in samples:
-        if not ((sample == 0) | (np.abs(sample) == 1)).all():
+    for some in (difference[:_FIRST], difference):  # most others are told by the first ones
+        if not ((some == 0) | (np.abs(some) == 1)).all():
             return False
-        lowest, highest = min(lowest, sample.min()), max(highest, sample.max())
-    return bool(lowest < highest)
+    return bool(difference.min() < difference.max())
 
 
 def signs(n: NDArray[np.int64] | FloatArray) -> FloatArray:
@@ -235,13 +246,32 @@ def hidden(departing: NDArray[np.int64], n: NDArray[np.int64], level: float | Fl
     return share
 
 
-def _mean_and_error(entries: Entries, samples: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard error per group over the sets that hold it; exactly the value and 0 where all sets agree."""
+def _mean_and_deviation(entries: Entries) -> tuple[FloatArray, FloatArray]:
+    """Mean of every group over the sets that hold it, (groups,), and each number's deviation, (entries,); exactly the
+    value and 0 where all sets agree."""
     n = entries.sets()
-    lowest, highest = ([end(sample) for sample in samples] for end in (np.min, np.max))
-    mean = np.clip(entries.sums(entries.value) / n, lowest, highest)
-    square = (entries.value - mean[entries.column]) ** 2
-    return mean, np.sqrt(entries.sums(square) / (n - 1) / n)
+    mean = entries.sums(entries.value) / n
+    deviation = entries.value - mean[entries.column]
+    near = np.flatnonzero(entries.sums(deviation**2) <= n * (_ALIKE * mean) ** 2)  # a rounded mean may be outside
+    if near.size:
+        places = entries.places()
+        for group in near:
+            sample = entries.value[places[group]]
+            mean[group] = np.clip(mean[group], sample.min(), sample.max())
+        deviation = entries.value - mean[entries.column]
+    return mean, deviation
+
+
+def _departing(entries: Entries) -> NDArray[np.int64]:
+    """Per group, the sets that depart from its commonest number; all of its sets where they are many: of twice as many
+    sets as may depart from it and one more, most would have it."""
+    departing = entries.sets()
+    for group, places in enumerate(entries.places()):
+        _, counts = np.unique(entries.value[places[: 2 * SPARSE_ANSWERS + 1]], return_counts=True)
+        if len(places) <= 2 * SPARSE_ANSWERS or counts.max() > SPARSE_ANSWERS:
+            _, counts = np.unique(entries.value[places], return_counts=True)
+            departing[group] -= counts.max()
+    return departing
 
 
 def departures(samples: Iterable[FloatArray]) -> tuple[NDArray[np.int64], float]:
@@ -255,25 +285,34 @@ def departures(samples: Iterable[FloatArray]) -> tuple[NDArray[np.int64], float]
 
 
 def _drawn(
-    every: Entries, some: NDArray[np.bool_], mean: FloatArray, error: FloatArray, draws: int, rng: Source
+    entries: Entries,
+    some: NDArray[np.intp],
+    deviation: FloatArray,
+    square: FloatArray,
+    squares: FloatArray,
+    error: FloatArray,
+    draws: int,
+    rng: Source,
 ) -> tuple[FloatArray, FloatArray]:
     """The t of `some` groups in each resample of the sets (draws, groups), NaN where it has no two sets of the group;
-    and the share of such resamples (groups,).
+    and the share of such resamples (groups,). Deviations from the group's mean and their squares are of entries,
+    (entries,), sums of squares and standard errors of groups.
 
     In float64: multiplicities are exact in float32 too, but tied draws (right-or-wrong answers) would come apart, and
     the product is the smaller part of the time. A spread that rounding alone makes is none.
     """
-    sets = rng if isinstance(rng, Resamples) else Resamples(every.shape[0], draws, rng)
-    entries, mean, error = every.among(some), mean[some], error[some]
-    centred = (entries.value - mean[entries.column]) / error[entries.column]
-    complete = len(entries.value) == math.prod(entries.shape) and sets.unit is None
-    moved, squares = sets.sums(entries, [centred, centred**2], draws)
-    n = np.float64(entries.shape[0]) if complete else sets.tally(every, draws)[:, some]
+    sets = rng if isinstance(rng, Resamples) else Resamples(entries.shape[0], draws, rng)
+    complete = sets.unit is None and bool((entries.sets()[some] == entries.shape[0]).all())
+    of_units = sets.by_unit(entries, deviation)[:, some]
+    centred = of_units / error[some]
+    both = [centred, centred**2 if sets.unit is None else sets.by_unit(entries, square)[:, some] / error[some] ** 2]
+    moved, squared = sets.drawn(both, draws)
+    n = np.float64(entries.shape[0]) if complete else sets.tally(entries, draws)[:, some]
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved, squares = moved / n, squares / n
-        variance = squares - moved**2
-        variance[variance <= squares * (_ROUND_OFF if sets.unit is None else _ROUND_OFF_IN_BLOCKS)] = 0.0
-        t = moved * sets.spread(entries, centred) / np.sqrt(variance / (n - 1))
+        moved, squared = moved / n, squared / n
+        variance = squared - moved**2
+        variance[variance <= squared * (_ROUND_OFF if sets.unit is None else _ROUND_OFF_IN_BLOCKS)] = 0.0
+        t = moved * sets.spread(of_units, squares[some]) / np.sqrt(variance / (n - 1))
     silent = ~np.isfinite(t)
     t[silent] = np.nan
     return t, silent.mean(axis=0)

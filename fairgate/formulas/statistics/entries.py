@@ -61,12 +61,27 @@ class Entries:
         """Sets with a number of every group, (groups,)."""
         return np.bincount(self.column, minlength=self.shape[1]).astype(np.int64)
 
+    def places(self) -> list[NDArray[np.intp]]:
+        """Where every group's numbers are, (sets of the group,) each, in order; remembered of the latest `column`."""
+        if not _LATEST or _LATEST[0][0] is not self.column:
+            column = self.column.astype(np.uint16) if self.shape[1] < 2**16 else self.column  # sorted in linear time
+            order = np.argsort(column, kind="stable")
+            _LATEST[:] = [(self.column, np.split(order, np.cumsum(self.sets())[:-1]))]
+        return _LATEST[0][1]
+
     def samples(self) -> list[FloatArray]:
         """Every group's numbers, (sets of the group,) each, in their order."""
-        column = self.column.astype(np.uint16) if self.shape[1] < 2**16 else self.column  # sorted in linear time
-        order = np.argsort(column, kind="stable")
-        return np.split(self.value[order], np.cumsum(self.sets())[:-1])
+        return [self.value[places] for places in self.places()]
 
     def keys(self) -> NDArray[np.int64]:
         """The place of every number in a table, (entries,)."""
         return self.row * self.shape[1] + self.column
+
+    def is_placed_as(self, other: Entries) -> bool:
+        """Whether the numbers are of the same sets and groups, in the same order, as those of another."""
+        if self.shape == other.shape and self.row is other.row and self.column is other.column:
+            return True
+        return np.array_equal(self.keys(), other.keys())
+
+
+_LATEST: list[tuple[NDArray[np.int64], list[NDArray[np.intp]]]] = []

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,13 +112,13 @@ def compare_means(
 ) -> PairedComparison:
     """The comparison of `paired_test`, before its family is decided, of tables or lists of numbers; of values that are
     means over views, `farthest` is the largest size of a difference."""
-    difference, now = differences(candidate, baseline, design.sign)
+    difference = differences(candidate, baseline, design.sign)
     farthest = farthest if difference.value.any() else None  # the same values give exactly 0
-    evidence, own = (
-        mean_evidence(values, alpha=design.alpha, draws=draws, rng=rng, farthest=farthest) if wanted else None
-        for values, wanted in ((difference, True), (now, gap and design.harm != "either"))
-    )
-    assert evidence is not None
+    find = partial(mean_evidence, alpha=design.alpha, draws=draws, rng=rng, farthest=farthest)
+    evidence, own = find(difference), None
+    if gap and design.harm != "either":
+        now = Entries.of(candidate)
+        own = find(replace(now, value=design.sign * now.value))
     return PairedComparison(design, evidence, "max-t bootstrap", draws, own)
 
 
@@ -187,9 +188,8 @@ def _wider(score: FloatArray) -> FloatArray:
     return wider
 
 
-def differences(candidate: ArrayLike | Entries, baseline: ArrayLike | Entries, sign: float) -> tuple[Entries, Entries]:
-    """Candidate minus baseline, and the candidate, of the groups of sets, both times the sign; after the checks that
-    make the pairs pairs."""
+def differences(candidate: ArrayLike | Entries, baseline: ArrayLike | Entries, sign: float) -> Entries:
+    """Candidate minus baseline of the groups of sets, times the sign; after the checks that make the pairs pairs."""
     shape, other = (each.shape if isinstance(each, Entries) else np.shape(each) for each in (candidate, baseline))
     if shape != other or len(shape) not in (1, 2) or 0 in shape:
         raise StatisticsError(
@@ -198,9 +198,8 @@ def differences(candidate: ArrayLike | Entries, baseline: ArrayLike | Entries, s
             remedy="pass (sets,) or (sets, groups) over the sets that both runs scored, in the same order",
         )
     new, old = Entries.of(candidate), Entries.of(baseline)
-    own, theirs = new.keys(), old.keys()
-    apart = own[:0] if np.array_equal(own, theirs) else np.setxor1d(own, theirs)  # sorts
-    broken = [own[np.isinf(new.value)], theirs[np.isinf(old.value)]]
+    apart = np.empty(0, dtype=np.int64) if new.is_placed_as(old) else np.setxor1d(new.keys(), old.keys())  # sorts
+    broken = [side.having(infinite).keys() for side in (new, old) if (infinite := np.isinf(side.value)).any()]
     if first := [int(each.min()) for each in (apart, *broken) if each.size]:
         raise StatisticsError(
             "the two runs do not lack the same groups in the same sets, or hold infinite values.",
@@ -214,7 +213,7 @@ def differences(candidate: ArrayLike | Entries, baseline: ArrayLike | Entries, s
             where="paired test",
             remedy="leave out groups below the suite's min_sets, and report them as not tested",
         )
-    return replace(new, value=sign * (new.value - old.value)), replace(new, value=sign * new.value)
+    return replace(new, value=sign * (new.value - old.value))
 
 
 def decided(comparisons: Sequence[PairedComparison], *, steps: bool = True) -> list[PairedResult]:

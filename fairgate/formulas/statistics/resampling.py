@@ -77,6 +77,10 @@ class Resamples:
     """(sets,), the block of every set; None if sets are drawn"""
     _table: NDArray[np.float32] | NDArray[np.uint16] = field(init=False, repr=False, compare=False)
     _tallies: list[_Tally] = field(default_factory=list, init=False, repr=False, compare=False)
+    _places: list[tuple[NDArray[np.int64], NDArray[np.int64], int, NDArray[np.int64]]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """Rows, columns and groups of the latest entries, and the place of each in a table by what is drawn and group"""
 
     def __post_init__(self, rng: np.random.Generator) -> None:
         unit = blocks_of(self.n_sets, rng, BLOCKS) if self.n_sets > MOST else None
@@ -111,14 +115,17 @@ class Resamples:
 
     def sums(self, entries: Entries, numbers: Sequence[FloatArray], draws: int) -> list[FloatArray]:
         """Resampled sums by group, (draws, groups) each, of several numbers (entries,) of the same sets and groups."""
-        table = self._units(entries.shape[0], draws)
-        columns = np.concatenate([self._of_units(entries, each) for each in numbers], axis=1)
+        return self.drawn([self.by_unit(entries, each) for each in numbers], draws)
+
+    def drawn(self, tables: Sequence[FloatArray], draws: int) -> list[FloatArray]:
+        """Resampled sums, (draws, groups) each, of tables by what is drawn and group, as `by_unit` makes them."""
+        table, columns = self._units(self.n_sets, draws), np.concatenate(tables, axis=1)
         if self.unit is not None:  # no sums tie that single precision would part
             drawn = (table @ columns.astype(np.float32)).astype(np.float64)
         else:
             thin = without_zeros(columns)
             drawn = np.concatenate([table[rows].astype(np.float64) @ thin for rows in spans(table.shape[1], draws)])
-        return np.split(drawn, len(numbers), axis=1)
+        return np.split(drawn, len(tables), axis=1)
 
     def tally(self, entries: Entries, draws: int, *, images: bool = False) -> FloatArray:
         """Resampled sets of every group, or their images (the weights), (draws, groups); the latest are remembered."""
@@ -134,20 +141,25 @@ class Resamples:
         self._tallies[:] = [tally, *self._tallies[: _KEPT - 1]]
         return counts
 
-    def spread(self, entries: Entries, centred: FloatArray) -> FloatArray | float:
-        """What resampled sums by group of centred numbers (entries,) are multiplied by, (groups,), to vary as those of
-        resampled sets would."""
+    def spread(self, table: FloatArray, squares: FloatArray) -> FloatArray | float:
+        """What resampled sums by group are multiplied by, (groups,), to vary as those of resampled sets would: sums of
+        centred numbers by what is drawn and group, `table`, of which the sets' `squares` have such sums (groups,)."""
         if self.unit is None:
             return 1.0
-        of_blocks = (self._of_units(entries, centred) ** 2).sum(axis=0)
-        of_sets = entries.sums(centred**2)
-        return np.asarray(np.sqrt(np.divide(of_sets, of_blocks, out=np.ones(len(of_blocks)), where=of_blocks > 0)))
+        of_blocks = (table**2).sum(axis=0)
+        return np.asarray(np.sqrt(np.divide(squares, of_blocks, out=np.ones(len(of_blocks)), where=of_blocks > 0)))
 
-    def _of_units(self, entries: Entries, numbers: FloatArray) -> FloatArray:
+    def by_unit(self, entries: Entries, numbers: FloatArray) -> FloatArray:
         """Sums of numbers (entries,) by what is drawn and group, (sets or blocks, groups)."""
         groups, units = entries.shape[1], self._table.shape[1]
-        row = entries.row if self.unit is None else self.unit[entries.row]
-        table = np.bincount(row * groups + entries.column, numbers, minlength=units * groups)
+        if entries.shape[0] != self.n_sets:
+            self._units(entries.shape[0], 1)  # raises
+        known = self._places[0] if self._places else None
+        if known is None or known[0] is not entries.row or known[1] is not entries.column or known[2] != groups:
+            row = entries.row if self.unit is None else self.unit[entries.row]
+            known = entries.row, entries.column, groups, row * groups + entries.column
+            self._places[:] = [known]
+        table = np.bincount(known[3], numbers, minlength=units * groups)
         return table.astype(np.float64, copy=False).reshape(units, groups)
 
 

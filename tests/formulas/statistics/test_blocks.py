@@ -83,7 +83,9 @@ def test_sums_of_blocks_vary_as_those_of_sets_do() -> None:
     centred = values.value - (values.sums(values.value) / values.sets())[values.column]
     (drawn,) = sets.sums(values, [centred], 4000)
     wanted = np.sqrt(values.sums(centred**2))
-    assert (drawn * sets.spread(values, centred)).std(axis=0) / wanted == pytest.approx(1, abs=5 / np.sqrt(2 * 4000))
+    assert (drawn * sets.spread(sets.by_unit(values, centred), values.sums(centred**2))).std(
+        axis=0
+    ) / wanted == pytest.approx(1, abs=5 / np.sqrt(2 * 4000))
     assert drawn.mean(axis=0) / wanted == pytest.approx(0, abs=5 / np.sqrt(4000))
 
 

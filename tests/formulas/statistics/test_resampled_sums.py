@@ -99,10 +99,14 @@ def test_a_tally_is_not_taken_for_that_of_other_sets_groups_or_images() -> None:
 def test_sums_of_blocks_are_spread_as_those_of_their_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = Entries.of(np.nan_to_num(TABLE))
     numbers = np.where(entries.column == 1, 0.0, entries.value - 0.3)
-    assert Resamples(5, 2, stream(0, "spread")).spread(entries, numbers) == 1.0
+    assert (few := Resamples(5, 2, stream(0, "spread"))).spread(
+        few.by_unit(entries, numbers), entries.sums(numbers**2)
+    ) == 1.0
     in_blocks_of_two(monkeypatch)
     shared = Resamples(5, 2, stream(0, "spread"))
     table = numbers.reshape(5, 3)[:, [0, 2]]
     blocks = np.stack([table[shared.unit == block].sum(axis=0) for block in range(3)])
     first, last = np.sqrt((table**2).sum(axis=0) / (blocks**2).sum(axis=0))
-    np.testing.assert_allclose(shared.spread(entries, numbers), [first, 1.0, last])  # nothing to spread in the second
+    np.testing.assert_allclose(
+        shared.spread(shared.by_unit(entries, numbers), entries.sums(numbers**2)), [first, 1.0, last]
+    )  # nothing to spread in the second
