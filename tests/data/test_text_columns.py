@@ -54,7 +54,7 @@ def test_rows_are_found_by_their_texts() -> None:
     column = TextColumn.of(["a", "b", "c"])
     assert column.rows_of(TextColumn.of(["c", "x", "a", "c"])).tolist() == [2, -1, 0, 2]
     assert column.rows_of(TextColumn.of(["a", "b", "c"])).tolist() == [0, 1, 2]
-    assert column.lengths().tolist() == [1, 1, 1]
+    assert column.sizes().tolist() == [len(text.encode()) for text in column]
 
 
 def test_texts_are_joined_row_by_row_and_renamed() -> None:
@@ -71,3 +71,29 @@ def test_a_text_without_a_place_is_no_place() -> None:
 def test_a_text_that_a_log_would_act_on_is_found() -> None:
     assert TextColumn.of(["a", "b\x1b[2J", "c"]).first_harmful() == "b\x1b[2J"
     assert TextColumn.of(["a", "b", "c"]).first_harmful() is None
+
+
+def test_an_arrow_column_is_that_of_the_rows_only_if_all_texts_differ_and_are_in_their_order() -> None:
+    texts = ["é", "b", "a", "", "zz"]
+    rows, plain = TextColumn.of(texts), pa.array(texts, pa.string())
+    coded = plain.dictionary_encode()
+    for same in (
+        [plain],
+        [plain[:2], plain[2:]],
+        [coded],
+        [plain[:2].dictionary_encode(), plain[2:].dictionary_encode()],
+    ):
+        assert rows.is_row_by_row(pa.chunked_array(same))
+    turned = pa.DictionaryArray.from_arrays(coded.indices.take(pa.array([1, 0, 2, 3, 4])), coded.dictionary)
+    others = [
+        plain[:4],
+        plain.take(pa.array([1, 0, 2, 3, 4])),
+        pa.array([*texts[:4], None], pa.string()),
+        turned,
+        coded[:4],
+    ]
+    for other in others:
+        assert not rows.is_row_by_row(pa.chunked_array([other]))
+    assert not TextColumn.of(WORDS).is_row_by_row(
+        pa.chunked_array([pa.array(WORDS, pa.string())])
+    )  # "b" is there twice

@@ -14,6 +14,7 @@ from fairgate.formulas.statistics import set_counts
 from fairgate.ground.errors import MetricError
 from fairgate.metrics import Cell
 from fairgate.metrics.associations import association_of
+from fairgate.metrics.cell import used_codes
 from fairgate.metrics.galleries import Grouping, Query
 from fairgate.metrics.registry import measure
 from fairgate.metrics.top_k import Ranking
@@ -106,3 +107,26 @@ def test_ties_are_read_off_the_ranking_that_was_measured(monkeypatch: pytest.Mon
             labels = whole.group_codes[0]
             expected = skew_tie_range(answers[0].value[None], labels, SETS, groups=2, extreme="max")
             assert (ties.lowest, ties.highest) == (expected.lowest[0], expected.highest[0])
+
+
+def test_a_draw_that_lacks_the_best_sets_is_ranked_further() -> None:
+    one, k = query(2, members=60), 8
+    counts = np.ones((2, SETS), dtype=np.int32)
+    best = np.argsort(-one.similarity, kind="stable")
+    counts[1, one.sets[best[: SETS * 55]]] = 0  # all sets but those that are seen last
+    counts[1, one.sets[best[-1]]] = 1
+    top, shown, present = Ranking(one).counted(counts, k)
+    assert len(top.joint) > 2 * k + 50
+    for draw, count in enumerate(counts):
+        _, labels = repeated(one, count)
+        assert shown[draw].tolist() == np.bincount(labels[:k], minlength=GROUPS).tolist()
+        assert present[draw].tolist() == np.bincount(labels, minlength=GROUPS).tolist()
+
+
+@settings(deadline=None, max_examples=50)
+@given(codes=st.lists(st.integers(0, 30), min_size=1, max_size=40), size=st.sampled_from([31, 10_000]))
+def test_codes_that_are_used_are_numbered_as_unique_numbers_them(codes: list[int], size: int) -> None:
+    for own, wanted in zip(
+        used_codes(np.array(codes), size), np.unique(codes, return_inverse=True, return_counts=True), strict=True
+    ):
+        assert own.tolist() == wanted.tolist()

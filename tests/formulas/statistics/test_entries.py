@@ -74,3 +74,13 @@ def test_samples_of_more_groups_than_two_bytes_count_stand_apart() -> None:
     entries = Entries(np.array([0.3, 0.1, 0.2]), np.zeros(3, int), np.array([groups - 1, 0, 1]), (1, groups))
     samples = entries.samples()
     assert (samples[0].tolist(), samples[1].tolist(), samples[-1].tolist()) == ([0.1], [0.2], [0.3])
+
+
+def test_samples_are_those_of_the_latest_groups() -> None:
+    first = Entries.of(np.array([[0.1, 0.2], [0.3, 0.4]]))
+    other = Entries(first.value, first.row, first.column[::-1].copy(), first.shape)
+    for entries in (first, other, first):
+        wanted = [entries.value[entries.column == group].tolist() for group in (0, 1)]
+        assert [sample.tolist() for sample in entries.samples()] == wanted
+    assert first.is_placed_as(Entries.of(np.array([[1.0, 2.0], [3.0, 4.0]])))
+    assert not first.is_placed_as(other)
