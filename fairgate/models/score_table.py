@@ -73,7 +73,6 @@ class ScoreTable:
 
         if absent is None:
             self._require_whole()
-
         self._require_column(attribute, "of labels for", f"append `?{attribute}=COLUMN`; its columns: ")
         column = self._arrow.column(attribute)
         if pa.types.is_integer(column.type):
@@ -85,10 +84,9 @@ class ScoreTable:
                 remedy="write the label's name in every row, as the dataset names it",
             )
         labels = TextColumn.of_arrow(column)
-        lacking = self.rows < 0
-        found = TextColumn.of(
-            np.where(lacking, absent or "", labels[self.rows]) if lacking.any() else labels.take(self.rows)
-        )
+        found, lacking = labels.take(self.rows), self.rows < 0
+        if lacking.any():
+            found = TextColumn.of(np.where(lacking, absent or "", found))
         if odd := first_harmful(found.distinct()):
             raise ScoresError(
                 f"column '{attribute}' holds a label with control characters, or a very long one: '{odd}'.",
@@ -121,7 +119,6 @@ class ScoreTable:
             raise ScoresError(problem, where=str(self.path), remedy=remedy)
 
     def _numbers(self, prompt: str) -> Floats:
-
         column = self._arrow.column(prompt)
         if not is_number(column.type):
             given = [value for value in column.to_pylist() if value is not None]
@@ -253,9 +250,8 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[TextColumn, TextColumn,
     if keyed_by == [ID]:
         names, found_names = _by_any_name(found.tolist(), index)
         return TextColumn.of(names), TextColumn.of(found_names), keyed_by
-    if len(keyed_by) == 1:
-        return paths, found, keyed_by
-    return TextColumn.joined([TextColumn.of(index.set_id), TextColumn.of(index.member)], "/"), found, keyed_by
+    wanted = [paths] if len(keyed_by) == 1 else [TextColumn.of(index.set_id), TextColumn.of(index.member)]
+    return TextColumn.joined(wanted, "/"), found, keyed_by
 
 
 def _by_any_name(found: list[str], index: ImageIndex) -> tuple[list[str], list[str]]:
