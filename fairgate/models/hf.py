@@ -93,7 +93,7 @@ def _checkpoint(found: TransformersFolder) -> Checkpoint:
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None
     tokenizer = folder_tokenizer(found, length=length, **({"lower": True} if lower else {}))
     pictures = preprocessing_digest(found.named(checkpoints.IMAGE_CONFIGS), adapter="hf", **image_class(found.config))
-    load = isolated_towers if found.plain else load_towers
+    load = partial(isolated_towers, load_towers) if found.plain else load_towers
     return Checkpoint(found.fingerprint, identity, partial(load, found), tokenizer, pictures)
 
 

@@ -110,7 +110,7 @@ def test_a_gate_of_which_everything_is_waived_measured_nothing_and_is_no_pass(to
         ("{check: gasp, until: 2030-01-01, reason: r}", "names the check 'gasp'", "did you mean 'gaps'"),
         ("{check: gaps, subject: docter, until: 2030-01-01, reason: r}", "names 'docter'", "did you mean 'doctor'"),
         ("{check: useful, subject: chef, until: 2030-01-01, reason: r}", "names 'chef'", "leave `subject` out"),
-        ("{check: gaps, until: soon, reason: r}", "waivers.0.until", "schema"),
+        ("{check: gaps, until: soon, reason: r}", "waivers.0.until", "Last day of the waiver"),
         ("{check: gaps, until: 2030-01-01, reason: TEXT}", "'gaps' has no reason", "in place of TEXT"),
         ("{check: gaps, until: 2030-01-01}", "reason", "add the key 'reason'"),
         ("{check: gaps, until: 2030-01-01, reason: r}, {check: gaps, until: 2031-01-01, reason: r}", "twice", "schema"),

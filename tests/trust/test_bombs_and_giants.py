@@ -59,7 +59,7 @@ def test_a_score_table_of_millions_of_rows_in_a_kilobyte_is_refused(toy: Toy) ->
 def test_a_name_of_a_megabyte_in_every_row_is_refused(toy: Toy) -> None:
     write(toy.root / "t.parquet", {"file": repeated("x" * (1 << 20), 3000)})
     reason = shut(toy, check(toy, "--model", "scores:t.parquet?values=logit"))
-    assert "names an image with more than 4,096 characters" in reason
+    assert "names an image with more than 4,096 bytes" in reason
 
 
 def test_a_column_that_unpacks_to_hundreds_of_megabytes_is_refused(toy: Toy) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from fairgate.models.onnx.session import OnnxSession
 
 pytestmark = pytest.mark.usefixtures("sessions_here")
 SECRET = np.array([[7, 8, 9]], dtype=np.float32)
-OWN_PROCESS, HOST = OnnxSession, "fairgate.models.onnx"
+OWN_PROCESS = OnnxSession
 MEMORY = "*/_ORT_MEM_ADDR_/*"
 """The name by which onnxruntime means an address in its own memory."""
 
@@ -187,15 +188,15 @@ def test_the_process_of_the_model_reads_no_other_file_either(
     stranger: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from fairgate.models.isolated.child import IsolatedModel
-    from fairgate.models.onnx import session
+    from fairgate.models.onnx import host, session
 
     monkeypatch.setattr(session, "OnnxSession", OWN_PROCESS)
     path = save_onnx(stranger / "m.onnx")
     assert outputs(stranger, pictures).shape == (1, 3)
     # what an exploited parser could try: a file of the repository that is not the model's
-    named = {"paths": {"model": str(stranger / "secret.bin")}, "hashes": {"model": sha256_bytes(SECRET.tobytes())}}
+    other = partial(host.opened, {"model": stranger / "secret.bin"}, {"model": sha256_bytes(SECRET.tobytes())})
     with pytest.raises(ModelError, match="Permission denied"):
-        IsolatedModel(str(path), named, [path], HOST)
+        IsolatedModel(str(path), other, [path])
     save_onnx(path, in_a_branch("secret.bin"))
     assert "onnxruntime does not load the model" in refusal(stranger, pictures).problem
 

@@ -261,9 +261,9 @@ def isolated(load: Callable[..., Loaded], found: TransformersFolder, device: Dev
     return Loaded(*_of(_opened("pictures", found, device, load, *more)))
 
 
-def isolated_towers(found: TransformersFolder, device: Device) -> Encoder:
-    """A plain folder's two towers."""
-    model = _opened("towers", found, device)
+def isolated_towers(load: Callable[..., Encoder], found: TransformersFolder, device: Device) -> Encoder:
+    """A plain folder's two towers, as `load` returns them."""
+    model = _opened("towers", found, device, load)
     prepare, outputs = _of(model)
 
     def encode_tokens(tokens: Mapping[str, Any]) -> Embeddings:

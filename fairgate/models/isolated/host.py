@@ -27,10 +27,8 @@ def _of_pictures(found: TransformersFolder, device: Device, load: Callable[..., 
     return {}, _about_pictures(model.prepare, model.outputs)
 
 
-def _towers(found: TransformersFolder, device: Device) -> Opened:
-    from fairgate.models.hf import load_towers
-
-    encoder = load_towers(found, device)
+def _towers(found: TransformersFolder, device: Device, load: Callable[..., Any]) -> Opened:
+    encoder = load(found, device)
     facts = {"scale": encoder.scale, "bias": encoder.bias, "vocabulary": encoder.vocabulary}
     return facts, {
         "tokens": encoder.tokens,
