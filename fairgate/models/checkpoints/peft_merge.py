@@ -132,15 +132,18 @@ def _not_tried(expression: str, where: str) -> ModelError:
     )
 
 
-def _matches(expression: str, names: Collection[str], where: str) -> list[str]:
-    """The names that an expression chooses."""
+def _matching(expression: str, names: Collection[str], where: str) -> str:
+    """An expression for exactly the names that another one chooses, which never takes long. A list would not do: peft
+    takes each of its names for the end of longer ones, too."""
     import regex  # a dependency of transformers; unlike re, it can be given a time
 
     until = time.monotonic() + _SECONDS
     try:
-        return [
-            each for each in names if regex.fullmatch(expression, each, timeout=max(until - time.monotonic(), 1e-3))
-        ]
+        return "|".join(
+            re.escape(each)
+            for each in names
+            if regex.fullmatch(expression, each, timeout=max(until - time.monotonic(), 1e-3))
+        )
     except (regex.error, TimeoutError) as error:
         raise _not_tried(expression, where) from error
 
@@ -186,7 +189,7 @@ def _adapted(model: Any, config: PeftSettings, tensors: Mapping[str, Any], where
     names = [name for name, _ in model.named_modules()]
     config_class: Any = PEFT_TYPE_TO_CONFIG_MAPPING[PeftType(config.peft_type)]
     known = {field.name for field in fields(config_class)}
-    chosen = {name: _matches(each, names, where) for name, each in config.expressions.items()}
+    chosen = {name: _matching(each, names, where) for name, each in config.expressions.items()}
     settings = {name: value for name, value in config.settings.items() if name in known or value}
     adapted: Any = PeftModel(model, config_class(inference_mode=True, **settings, **chosen, **config.seeds)).eval()
     for place in get_peft_model_state_dict(adapted, save_embedding_layers=False).values():

@@ -84,3 +84,30 @@ def test_a_network_that_asks_for_the_type_or_the_shape_of_a_weight_alone_is_merg
     dense = T5DenseActDense(T5Config(d_model=4, d_ff=8))
     before = dense.wo.weight.clone()
     assert torch.allclose(merge(dense, "wo"), before + 1.0)
+
+
+def two_towers() -> Any:
+    """Layers of a text and a picture tower, named as open_clip names them."""
+    return torch.nn.ModuleDict(
+        {"fc": torch.nn.Linear(2, 2), "visual": torch.nn.ModuleDict({"fc": torch.nn.Linear(2, 2)})}
+    )
+
+
+@pytest.mark.parametrize("chosen", ["target_modules", "exclude_modules"])
+def test_an_expression_chooses_whole_names_as_in_peft_and_no_name_that_ends_so(chosen: str) -> None:
+    model = two_towers()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    settings = {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["fc"], chosen: "fc"}
+    own, other = ("fc", "visual.fc") if chosen == "target_modules" else ("visual.fc", "fc")
+
+    def update(name: str) -> dict[str, torch.Tensor]:
+        layer = f"base_model.model.{name}"
+        return {f"{layer}.lora_A.weight": torch.ones(1, 2), f"{layer}.lora_B.weight": torch.ones(2, 1)}
+
+    with pytest.raises(ModelError, match="leaves out, or makes up"):
+        merge_by_peft(model.eval(), read_peft_settings(settings, "adapter"), update(own) | update(other), "adapter")
+    model = two_towers()
+    model.load_state_dict(before)
+    merge_by_peft(model.eval(), read_peft_settings(settings, "adapter"), update(own), "adapter")
+    changed = {name for name, weight in model.state_dict().items() if not torch.equal(weight, before[name])}
+    assert changed == {f"{own}.weight"}
