@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import textwrap
@@ -73,22 +72,20 @@ def test_tables_of_scores_need_no_torch(tmp_path: Path, pictures: Pictures) -> N
     subprocess.run([sys.executable, "-c", program, str(Path(__file__).parent), str(tmp_path)], check=True, timeout=60)
 
 
-def test_what_open_clip_says_of_an_architecture_is_read_again_without_it(tmp_path: Path) -> None:
+def test_what_open_clip_says_of_an_architecture_is_read_again_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import open_clip
 
-    program = (
-        "import json, sys; from pathlib import Path; from fairgate.models import EmbeddingCache; "
-        "from fairgate.models.open_clip_parts import architecture_facts as facts; "
-        "found = facts('ViT-B-32', EmbeddingCache(Path(sys.argv[1]))); print(json.dumps(found), 'torch' in sys.modules)"
-    )
-    told = []
-    for _ in range(2):
-        command = [sys.executable, "-c", program, str(tmp_path)]
-        run = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
-        told.append(run.stdout.strip().rsplit(" ", 1))
-    assert [imported for _, imported in told] == ["True", "False"]
-    assert told[0][0] == told[1][0]
-    assert json.loads(told[1][0])[0] == open_clip.get_model_config("ViT-B-32")
+    from fairgate.models import EmbeddingCache, open_clip_parts
+
+    own, reads = open_clip_parts._facts("ViT-B-32"), list[str]()
+    monkeypatch.setattr(open_clip_parts, "_facts", lambda name: reads.append(name) or own)
+    monkeypatch.delitem(sys.modules, "open_clip")
+    told = [open_clip_parts.architecture_facts("ViT-B-32", EmbeddingCache(tmp_path)) for _ in range(2)]
+    assert reads == ["ViT-B-32"]
+    assert told[0] == told[1]
+    assert told[1][0] == open_clip.get_model_config("ViT-B-32")
 
 
 def test_every_probe_and_family_is_known_without_torch() -> None:
