@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import typer
-from documents import PAGES, fences, name_of, prose
+import yaml
+from documents import PAGES, ROOT, fences, name_of, prose
 
 from fairgate.interfaces.cli.main import app
 
@@ -20,8 +21,10 @@ WRITING = [page for page in PAGES if page.name not in ("CHANGELOG.md", "commands
 
 
 def commands_of(page: Path) -> list[str]:
-    """Command lines of blocks, continued ones joined, and commands in the text."""
-    lines = [line for _, block in fences(page) for line in block.replace("\\\n", " ").splitlines()]
+    """Command lines of fenced and indented blocks, continued ones joined, and commands in the text."""
+    indented = "\n".join(line for line in prose(page).splitlines() if line.startswith("    "))
+    blocks = [*(block for _, block in fences(page)), indented]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     found = [match[1] for line in lines if (match := re.match(r"\s*(?:\$ )?(fairgate \S.*)", line))]
     return [*found, *re.findall(r"(?<!`)`(fairgate [^`]+)`", prose(page))]
 
@@ -31,6 +34,15 @@ def test_commands_and_their_options_are_there(page: Path) -> None:
     for line in commands_of(page):
         fault = _fault(line)
         assert fault is None, f"{line}: {fault}"
+
+
+def test_every_build_of_a_page_is_in_the_file_of_builds_that_its_command_names() -> None:
+    made = re.compile(r"fairgate build (?!(?:run|preflight|status)\b)([a-z][\w-]*)(?:[^#]* --params (\S+))?")
+    builds = {match.groups() for page in WRITING for line in commands_of(page) if (match := made.match(line))}
+    assert len(builds) >= 8
+    for file in {file for _, file in builds}:
+        text = (ROOT / (file or "params.yaml")).read_text(encoding="utf-8")
+        assert {name for name, own in builds if own == file} <= set(yaml.safe_load(text)["builds"])
 
 
 def test_a_wrong_command_or_option_is_noticed() -> None:
