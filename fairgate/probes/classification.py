@@ -71,7 +71,7 @@ class ZeroShotProbe(Probe):
             )
         for labels in self._lists():
             if self.positive not in labels:
-                raise ValueError(f"the positive label '{self.positive}' is not among the labels {labels}")
+                raise ValueError(f"the positive label '{self.positive}' is not among the labels: {listed(labels)}")
         return self
 
     @field_validator("labels")
