@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from fairgate.ground.errors import SuiteError, suggestion
@@ -20,7 +20,8 @@ def suite_error(error: ValidationError, source: Source) -> SuiteError:
     """The first of pydantic's errors; an unknown key comes before the missing key that it may be meant for."""
     first = min(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
     loc = _known_loc(first["loc"], source)
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    places = {_known_loc(fault["loc"], source) for fault in error.errors(include_url=False)}  # of a union, one for all
+    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     place = ".".join(str(part) for part in loc) or "the suite"
     if first["type"] == "extra_forbidden":
         key, parent = str(loc[-1]), loc[:-1]
@@ -77,12 +78,22 @@ def _meaning(loc: Loc, source: Source) -> str | None:
     return f"`{loc[place]}`: {meaning}" if meaning else None
 
 
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The keys of a value, or of each entry of a list or mapping; None if it has none of its own."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_section, get_args(annotation))), None)
+
+
 def _known_keys(parent: Loc, source: Source) -> dict[str, str | None]:
     """Keys that may be written at a place, each with its meaning."""
     model: type[Any] = _SECTIONS.get(str(parent[0]), Suite) if parent else Suite
     if parent[:1] == ("probes",):
         probe = source.data["probes"].get(parent[1], {}) if len(parent) > 1 else {}
         model = PROBES.get(str(probe.get("kind"))) or PROBES["zero_shot_classification"]
+        for part in parent[2:]:
+            field = model.model_fields.get(str(part))
+            model = (field and _section(field.annotation)) or model
     own: Mapping[str, FieldInfo] = {}
     if model is Check and len(parent) > 1:
         metric = source.data["checks"][parent[1]].get("metric")

@@ -188,9 +188,10 @@ def _settings_are_possible(check: Check, refuse: Refuse) -> None:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise refuse(
-            f"gives {check.metric} a `{key}` that it cannot take: {fault_words(first)}.", f"set `{key}`", key
-        ) from error
+        problem = f"gives {check.metric} a `{key}` that it cannot take: {fault_words(first)}."
+        if first["type"] == "missing":
+            problem = f"lacks the `{key}` that {check.metric} needs."
+        raise refuse(problem, f"set `{key}`", key) from error
     if refusal is not None:
         raise refuse(*refusal)
 

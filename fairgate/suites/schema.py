@@ -74,7 +74,7 @@ class Groups(SuiteSection):
 
     attributes: Literal["each"] | Annotated[list[str], Field(min_length=1)] = Field(
         default="each",
-        description="Attributes of the dataset that `over: each` and `over: crossed` use; `each` is all.",
+        description="Attributes of the dataset that `over: each` and `over: crossed` use: a list, or `each` for all.",
     )
     min_sets: int = Field(
         default=30,

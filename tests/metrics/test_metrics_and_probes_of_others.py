@@ -134,7 +134,7 @@ def test_the_schema_of_suites_and_the_fixture_offer_them(toy: Toy) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem", "remedy"),
     [
-        ("below: 0.7, at_least", "at_least", "gives sound_sets a `below` that it cannot take", "set `below`"),
+        ("below: 0.7, at_least", "at_least", "lacks the `below` that sound_sets needs", "set `below`"),
         ("below: 0.7, at_least", "below: 7.0, at_least", "gives sound_sets a `below`", "set `below`"),
         ("below: 0.7, at_least", "below: 0.999, at_least", "calls nearly all low", "lower `below`"),
         (
