@@ -196,7 +196,7 @@ def named_texts(given: Sequence[str], option: str, example: str) -> dict[str, st
     for typed in given:
         name, equals, text = typed.partition("=")
         if not (name and equals and text):
-            raise SettingsError(f"'{typed}' is no NAME=TEXT.", where=option, remedy=f"{option} {example}")
+            raise SettingsError(f"'{typed}' is no NAME=TEXT.", where=option, remedy=f'{option} "{example}"')
         texts[name] = text
     return texts
 

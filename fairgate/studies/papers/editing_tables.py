@@ -148,10 +148,11 @@ def drift_table(edits: FoundEdits) -> StudyTable:
     return StudyTable(
         name="drift",
         title="Edits that show what no prompt asks for, less originals that do, as shares",
-        source="no table of the paper: the metric attribute_drift, not corrected for the reader's error",
+        source="not in the paper: the metric attribute_drift",
         columns=["watched", "group", "words", *_strength_columns(edits, "gained")],
         rows=rows,
-        note="Above 0, edits add it. A reader that is wrong about edits alone shows a drift where there is none.",
+        note="Above 0, edits add it. Not corrected for the reader's error: a reader that is wrong about edits alone "
+        "shows a drift that is not there.",
     )
 
 

@@ -219,7 +219,8 @@ class ImageEditingStudy(Study):
         if self.refined is not None:
             require_told_apart(reader, "words", words, f"--reader {self.reader}")
         for name, each in self.watched.items():
-            require_told_apart(reader, f"prompts of {name}", each.labels, f"--reader {self.reader}")
+            prompts = {text: text for text in each.labels.values()}
+            require_told_apart(reader, f"prompts of {name}", prompts, f"--reader {self.reader}")
         return reader
 
     def _refined_parts(self, place: StudyPlace, template: str, chosen: ChosenImages) -> list[_RefinedPart]:
