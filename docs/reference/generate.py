@@ -331,8 +331,8 @@ def _fixture() -> list[str]:
 def _scores() -> list[str]:
     paths = ", ".join(f"`{name}`" for name in PATH_COLUMNS)
     return [
-        "`scores:FILE?values=cosine`, `logit` or `probability` is a model whose answers somebody computed before. FILE "
-        "is a CSV in UTF-8, Parquet or JSON Lines with one row per image of the dataset, in any order:",
+        "`scores:FILE?values=cosine`, `logit`, `probability` or `frequency` is a model whose answers somebody computed "
+        "before. FILE is a CSV in UTF-8, Parquet or JSON Lines with one row per image of the dataset, in any order:",
         _table(
             ("column", "value"),
             [
@@ -348,11 +348,14 @@ def _scores() -> list[str]:
                 ("`values=cosine`", "cosines, −1 to 1; classifications need `logit_scale` too"),
                 ("`values=logit`", "logits; 100 times the cosine is a CLIP's logit"),
                 ("`values=probability`", "probabilities, 0 to 1, renormalised over the labels that compete"),
+                ("`values=frequency`", "shares of sampled answers, 0 to 1, which have no label temperature"),
                 ("`logit_scale=100`", "what cosines are multiplied by to make logits"),
                 ("`NAME=COLUMN`", "what the file calls a column: `id=question_id`, `a photo of a nurse=p_nurse`"),
             ],
         ),
-        "Images that are missing, doubled or not of the dataset are errors, and so are empty, NaN and infinite scores. "
+        "Images that are missing or not of the dataset are errors, and so are empty, NaN and infinite scores, and two "
+        "rows of an image that differ; equal ones count once. A study of some images (`--where`) needs no rows of the "
+        "others. "
         f"Limits: {MAX_COLUMNS:,} columns, {MAX_CSV_BYTES >> 30} GiB of CSV, {LONGEST_NAME:,} characters in a name.",
     ]
 
