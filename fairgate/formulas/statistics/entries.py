@@ -63,11 +63,13 @@ class Entries:
 
     def places(self) -> list[NDArray[np.intp]]:
         """Where every group's numbers are, (sets of the group,) each, in order; remembered of the latest `column`."""
-        if not _LATEST or _LATEST[0][0] is not self.column:
+        known = _LATEST[0] if _LATEST else None  # read once: another thread may put its own there
+        if known is None or known[0] is not self.column or len(known[1]) != self.shape[1]:
             column = self.column.astype(np.uint16) if self.shape[1] < 2**16 else self.column  # sorted in linear time
             order = np.argsort(column, kind="stable")
-            _LATEST[:] = [(self.column, np.split(order, np.cumsum(self.sets())[:-1]))]
-        return _LATEST[0][1]
+            known = self.column, np.split(order, np.cumsum(self.sets())[:-1])
+            _LATEST[:] = [known]
+        return known[1]
 
     def samples(self) -> list[FloatArray]:
         """Every group's numbers, (sets of the group,) each, in their order."""

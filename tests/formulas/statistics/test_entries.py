@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import pytest
 
 from fairgate.formulas.statistics import Entries
+from fairgate.formulas.statistics import entries as entries_module
 
 NAN = float("nan")
 TABLE = np.array([[0.1, NAN, 0.3], [NAN, 0.5, 0.6], [0.7, 0.8, NAN]])
@@ -84,3 +89,19 @@ def test_samples_are_those_of_the_latest_groups() -> None:
         assert [sample.tolist() for sample in entries.samples()] == wanted
     assert first.is_placed_as(Entries.of(np.array([[1.0, 2.0], [3.0, 4.0]])))
     assert not first.is_placed_as(other)
+
+
+def test_places_are_those_of_its_own_groups_whatever_was_asked_before_or_by_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries, other = Entries.of(TABLE), Entries.of([[0.1], [0.2]])
+
+    class Raced(list[Any]):
+        def __setitem__(self, at: Any, value: Any) -> None:
+            super().__setitem__(at, [(other.column, ["another's"])])
+
+    own = [[0, 4], [2, 5], [1, 3]]
+    assert [each.tolist() for each in entries.places()] == own
+    assert [each.tolist() for each in replace(entries, shape=(3, 4)).places()] == [*own, []]
+    monkeypatch.setattr(entries_module, "_LATEST", Raced())
+    assert [each.tolist() for each in entries.places()] == own
