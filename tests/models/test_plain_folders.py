@@ -473,7 +473,7 @@ def test_where_a_shared_prompt_gives_other_numbers_each_label_has_a_forward_pass
     model: Any = open_scorer(uri, pictures, device="cpu", cache=cache, seed=0x01234567)
     np.testing.assert_allclose(model.log_likelihoods(["doctor", "line cook"]), likelihoods, atol=1e-4)
     assert "a forward pass for each picture and label" in model.note
-    assert "tried on what the base commit 01234567 draws" in model.note
+    assert "tried on noise and words that the base commit 01234567 draws" in model.note
     again: Any = open_scorer(uri, pictures, device="cpu", cache=cache)
     assert again.note == model.note, "also of a run that has its numbers from the cache"
 

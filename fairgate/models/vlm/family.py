@@ -56,7 +56,7 @@ _AT_ONCE = 8  # pictures that a CPU answers about at once
 _AT_ONCE_CUDA = 32  # the same of a GPU: a step of decoding takes about as long for one
 _SAVED_EVERY = 256  # texts
 _ALONE = "a forward pass for each picture and label, since a prompt that several share gives other numbers, or none"
-_SHARED = "labels share a pass over their prompt, which gives the numbers of a pass each"
+_SHARED = "labels share a pass over their prompt, which gives the same numbers as a pass for each"
 
 
 @register
@@ -121,7 +121,7 @@ class SeeingModel(LabelLikelihoods):
             seed = self._request.seed
             engine = IsolatedSeeing(self._found, self.asking.prompt, self._device, seed)
             drawn = f"the base commit {seed:08x}" if seed else "a fixed seed"
-            note = f"{_SHARED if engine.shares else _ALONE} (tried on what {drawn} draws)"
+            note = f"{_SHARED if engine.shares else _ALONE} (tried on noise and words that {drawn} draws)"
             self._add_note(note)
             if self._request.cache:  # also of a run that has its numbers from the cache
                 self._request.cache.write(f"tried/{self._key()}", {}, {"tried": note})
