@@ -236,6 +236,8 @@ _LATEST: list[Cells] = []
 
 def cells_of(index: GroupedRows) -> Cells:
     """The cells of a dataset, coded once for everything that a run counts in it; those of the latest are remembered."""
-    if not _LATEST or _LATEST[0].index is not index:
-        _LATEST[:] = [Cells(index)]
-    return _LATEST[0]
+    known = _LATEST[0] if _LATEST else None  # read once: another thread may put its own there
+    if known is None or known.index is not index:
+        known = Cells(index)
+        _LATEST[:] = [known]
+    return known

@@ -32,7 +32,8 @@ _NEAR = 1e-4
 """How far a merged layer may be from the one that is not, relative to its largest output: products of float32."""
 _NOT_READ = frozenset(
     {
-        *("peft_type", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "megatron_core"),
+        *("peft_type", "peft_version", "base_model_name_or_path", "revision", "inference_mode"),
+        *("megatron_core", "megatron_config"),
         *("qalora_group_size", "task_type", "auto_mapping", "init_lora_weights", "eva_config"),
     }
 )
