@@ -198,13 +198,14 @@ def image_table(edits: FoundEdits) -> StudyTable:
             missing += change.size - known.size
             cells.append(Estimate(value=float(known.mean()) if known.size else None, n=images,
                                   why=None if known.size else "no picture has an angle"))  # fmt: skip
-        rows.append([*cells, float(missing)])
+        rows.append([*cells, missing])
     return StudyTable(
         name="skin-by-image",
         title="Mean change of ITA, each edit less its own image, degrees",
-        source="no table of the paper: the metric lightening, with edits that lost more than half of their skin",
+        source="not in the paper: the metric lightening",
         columns=["group", "words", *_strength_columns(edits, "ITA change"), "edits without an angle"],
         rows=rows,
+        note="Edits that lost more than half of their skin count here, and not in lightening.",
     )
 
 
