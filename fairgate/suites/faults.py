@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -18,9 +19,10 @@ from fairgate.suites.schema import Approved, Check, DecisionRule, Groups, Suite,
 
 def suite_error(error: ValidationError, source: Source) -> SuiteError:
     """The first of pydantic's errors; an unknown key comes before the missing key that it may be meant for."""
-    first = min(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
+    faults = error.errors(include_url=False)
+    first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
     loc = _known_loc(first["loc"], source)
-    places = {_known_loc(fault["loc"], source) for fault in error.errors(include_url=False)}  # of a union, one for all
+    places = {_known_loc(fault["loc"], source) for fault in faults}  # of a union, one for all
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     place = ".".join(str(part) for part in loc) or "the suite"
     if first["type"] == "extra_forbidden":
@@ -35,7 +37,7 @@ def suite_error(error: ValidationError, source: Source) -> SuiteError:
         return SuiteError(
             f"'{place}' is missing{more}.", where=source.where(loc), remedy=f"add the key '{loc[-1] if loc else ''}'"
         )
-    message = fault_words(first)
+    message = _expected([fault for fault in faults if _known_loc(fault["loc"], source) == loc])
     remedy = _meaning(loc, source) or "`fairgate suite schema` prints each key with its meaning"
     if first["type"] == "string_type" and isinstance(first["input"], int | float):
         remedy = "put it in quotes: without them, YAML reads a number, or true or false"
@@ -48,6 +50,13 @@ def suite_error(error: ValidationError, source: Source) -> SuiteError:
         message = f"'{kind}' is no kind of probe; known kinds: {', '.join(PROBES)}"
         remedy = suggestion(kind, PROBES, "a package that adds the kind may not be installed")
     return SuiteError(f"{place}: {message}{more}.", where=source.where(loc), remedy=remedy)
+
+
+def _expected(faults: Sequence[Any]) -> str:
+    """What is expected in one place; of a union, all of it: `'each' or a list is expected`."""
+    words = list(dict.fromkeys(map(fault_words, faults)))
+    kinds = [each.removesuffix(" is expected") for each in words if re.fullmatch("[^,]+ is expected", each)]
+    return f"{' or '.join(kinds)} is expected" if len(kinds) == len(words) else words[0]
 
 
 def _known_loc(loc: tuple[Any, ...], source: Source) -> Loc:

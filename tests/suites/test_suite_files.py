@@ -58,7 +58,12 @@ def test_a_repository_without_suites_names_the_command_that_writes_one(tmp_path:
         ("checks:", "cheks:", "unknown key 'cheks'", "did you mean 'checks'"),
         ("decision: {draws: 1000}", "decision: {drawz: 1000}", "unknown key 'drawz'", "did you mean 'draws'"),
         ("decision: {draws: 1000}", "groups: {min_set: 5}", "unknown key 'min_set'", "did you mean 'min_sets'"),
-        ("decision: {draws: 1000}", "groups: {attributes: all}", "'each' is expected\\.$", "a list, or `each` for all"),
+        (
+            "decision: {draws: 1000}",
+            "groups: {attributes: all}",
+            "'each' or a list is expected\\.$",
+            "a list, or `each` for all",
+        ),
         ("probes:", "probes:\n  e: {kind: image_editing, reader: {modle: x}}", "'modle' in probes.e.reader", "'model'"),
         ('prompts: ["', 'promts: ["', "unknown key 'promts'", "did you mean 'prompts'"),
         ("    template:", "    tempalte:", "unknown key 'tempalte'", "did you mean 'template'"),
