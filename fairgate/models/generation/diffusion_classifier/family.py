@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import diverged, is_hub_id, judged_folder, naming, resolve, split_options, versions
+from fairgate.models.checkpoints import diverged, judged_folder, naming, resolve, split_options, versions
 from fairgate.models.contract import (
     Capability,
     Editing,
@@ -75,7 +75,7 @@ class DiffusionFamily(FolderFamily):
         named, options = split_options(request.uri, request.address, _OPTIONS)
         if "config" in options:
             split_options(request.uri, request.address, _OF_A_FILE)
-        elif not is_hub_id(named) and (file := resolve(named, request.base)).is_file():
+        elif named.endswith(".safetensors") and (file := resolve(named, request.base)).is_file():
             raise ModelError(
                 "the path is a file, and a model's folder is expected.",
                 where=str(file),
