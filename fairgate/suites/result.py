@@ -215,8 +215,8 @@ def wrong_answers(
         taken = np.bincount(cells, minlength=len(names) * len(labels)).reshape(len(names), len(labels))
         for group, total, counts in zip(names, totals.tolist(), taken, strict=True):
             for label in np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].tolist():
-                found = {"predicted": str(labels[label]), "count": int(counts[label]), "total": total}
-                yield Misclassification(probe=probe, subject=subject, group=group, **found)
+                counted = {"predicted": str(labels[label]), "count": int(counts[label]), "total": total}
+                yield Misclassification(probe=probe, subject=subject, group=group, **counted)
 
 
 def confusions(
