@@ -32,7 +32,6 @@ FAMILIES = REGISTERED.with_modules(
         "fairface": "fairgate.models.classifiers.fairface_classifier",
         "features": "fairgate.models.features",
         "diffusion": "fairgate.models.generation.diffusion_classifier.family",
-        "matching": "fairgate.models.matching",
         "onnx": "fairgate.models.onnx.family",
         "openai": "fairgate.models.served.family",
         "timm": "fairgate.models.classifiers.timm_classifier",

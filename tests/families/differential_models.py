@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from family_rows import LABELS, ROWS
 from model_world import PROMPTS, TINY
 from PIL import Image
@@ -97,25 +96,6 @@ def _features(root: Path, images: Images) -> Numbers:
     with torch.no_grad():
         read = model(**prepare(images=list(images), return_tensors="pt")).last_hidden_state[:, 0]
         return torch.log_softmax((read @ head["weight"].T + head["bias"]).double(), dim=1).numpy()
-
-
-def _matching(root: Path, images: Images) -> Numbers:
-    import torch
-    import transformers as t
-
-    folder = root / "matching-blip"
-    model: Any = t.BlipForImageTextRetrieval.from_pretrained(folder, dtype=torch.float32).eval()
-    prepare: Any = t.AutoImageProcessor.from_pretrained(folder)
-    words: Any = t.AutoTokenizer.from_pretrained(folder)
-    pixels = prepare(images=list(images), return_tensors="pt")["pixel_values"]
-    columns = []
-    with torch.no_grad():
-        for prompt in PROMPTS:
-            read = words([prompt] * len(images), return_tensors="pt")
-            given = {"input_ids": read["input_ids"], "attention_mask": read["attention_mask"]}
-            score = model(pixel_values=pixels, **given, use_itm_head=True).itm_score
-            columns.append((score[:, 1] - score[:, 0]).numpy())
-    return np.stack(columns, axis=1)
 
 
 def _timm(folder: str) -> Callable[[Path, Images], Numbers]:
@@ -286,13 +266,6 @@ LAYOUTS: dict[str, Layout] = {
         _SAFE,
         _features,
         lambda model: model.log_probabilities(LABELS),
-    ),
-    "matching blip": Layout(
-        save_row("matching-itm", "blip"),
-        "matching-blip",
-        _SAFE,
-        _matching,
-        lambda model: model.log_likelihoods(PROMPTS),
     ),
     "fairface": Layout(save_row("fairface", ""), "", "fairface.safetensors", _fairface, _outputs, depth=72, **_ALONE),
 }

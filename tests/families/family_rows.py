@@ -187,15 +187,6 @@ def _seeing(option: str) -> Save:
     return save
 
 
-def _matching(head: str) -> Save:
-    def save(kind: str, root: Path) -> str:
-        from matching_world import save_matcher
-
-        return f"matching:{_folder(root, f'matching-{kind}', lambda path: save_matcher(kind, path))}?head={head}"
-
-    return save
-
-
 def _captions(kind: str, root: Path) -> str:
     from language_world import save_language
 
@@ -314,7 +305,6 @@ def _detections(_: str, root: Path) -> str:
     return "detections:boxes.csv"
 
 
-_MATCHING = "BlipForImageTextRetrieval"
 _CLASSIFYING, _DETECTING = "AutoModelForImageClassification", "AutoModelForObjectDetection"
 _SEEING = "AutoModelForImageTextToText"
 ONE = ("",)
@@ -333,8 +323,6 @@ ROWS: dict[str, Row] = {
     "diffusion": Row("diffusion", _diffusion, ("sd1", "sd2", "sdxl")),
     "vlm-question": Row("vlm `?question=`", _seeing("question=Who is it?"), _SEEN),
     "vlm-chat": Row("vlm `?chat=`", _seeing(f"chat={CHAT}"), _SEEN),
-    "matching-itm": Row("matching `?head=itm`", _matching("itm"), ("blip", "blip-2")),
-    "matching-itc": Row("matching `?head=itc`", _matching("itc"), ("blip", "blip-2")),
     "captions": Row("captions", _captions, ("llama", "t5")),
     "classifier": Row(
         "classifier",
@@ -369,8 +357,6 @@ ROWS: dict[str, Row] = {
     "peft-classifier": Row("peft on classifier", _peft(_classifier, _CLASSIFYING), ("vit", "swin")),
     "peft-open_clip": Row("peft on open_clip", _peft(_open_clip, _of_open_clip), ONE),
     "peft-timm": Row("peft on timm", _peft(_timm, _of_timm), ("test_vit",)),
-    "peft-matching-itm": Row("peft on matching `?head=itm`", _peft(_matching("itm"), _MATCHING), ("blip",)),
-    "peft-matching-itc": Row("peft on matching `?head=itc`", _peft(_matching("itc"), _MATCHING), ("blip",)),
     "peft-features": Row("peft on features", _peft(_features, "AutoModel"), ("dinov2", "vit")),
     "peft-detector": Row("peft on detector", _peft(_detector, _DETECTING), ("yolos", "detr")),
     "peft-detector-text": Row(
@@ -406,4 +392,4 @@ def nested(key: str, root: Path) -> dict[str, str]:
     return {"peft:DIR?base=": lora, "debiased:FILE?model=": projected}
 
 
-_TWO_TOWERS = ("open_clip", "hf", "peft-hf", "matching-itc")
+_TWO_TOWERS = ("open_clip", "hf", "peft-hf")

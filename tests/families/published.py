@@ -252,7 +252,6 @@ _KNOWN = {
     "a LoRA of peft on openai/clip-vit-base-patch32": "peft on hf clip",
     "a LoRA of peft on google/vit-base-patch16-224": "peft on classifier vit",
     "facebook/dinov2-base with a linear head": "features dinov2",
-    "Salesforce/blip-itm-base-coco": "matching blip",
     "res34_fair_align_multi_7 of FairFace": "fairface",
     "hustvl/yolos-tiny": "detector yolos",
     "facebook/detr-resnet-50, revision no_timm": "detector detr",
@@ -306,6 +305,7 @@ _OTHER_TASKS = {
     "facebook/vit-mae-base": ("classifier", "vit_mae", "ViTMAEForPreTraining"),
     "laion/clap-htsat-unfused": ("hf", "clap", "ClapModel"),
     "microsoft/trocr-small-printed": ("classifier", "vision-encoder-decoder", "VisionEncoderDecoderModel"),
+    "Salesforce/blip-itm-base-coco": ("hf", "blip", "BlipForImageTextRetrieval"),
     "dandelin/vilt-b32-finetuned-vqa": ("vlm", "vilt", "ViltForQuestionAnswering"),
     "deepmind/vision-perceiver-learned": ("classifier", "perceiver", "PerceiverForImageClassificationLearned"),
 }

@@ -18,7 +18,6 @@ NAMED = {
     "diffusion-flux": "a pipeline of diffusers: name it diffusion:FOLDER",
     "vlm-question": "a language model that sees: name it vlm:FOLDER?question=TEXT",
     "features": "a model of images alone, without a head: name it features:FOLDER?head=FILE",
-    "matching-itm": "a model that matches pictures and texts: name it matching:FOLDER?head=itm",
 }
 FILES = {"torchvision", "onnx", "fairface", "scores", "embeddings", "labels", "answers", "detections", "numbers"}
 

@@ -30,7 +30,6 @@ LIBRARIES = {
         "hf siglip",
         "classifier convnext",
         "features dinov2",
-        "matching blip",
     ],
 }
 EXAMPLES = int(os.environ.get("FAIRGATE_EXAMPLES", "100"))

@@ -11,7 +11,6 @@ from typing import Any
 from world import TESTS, World
 
 KINDS = {
-    "matcher": {"blip": "matching:{}?head=itm", "blip-2": "matching:{}?head=itc"},
     "vlm": {"llava": "vlm:{}?question=Who?", "qwen2_5_vl": "vlm:{}?chat={{image}} {{question}}"}
     | dict.fromkeys(("llava_next", "llava_onevision", "idefics3"), "vlm:{}?question=Who?"),
 }
@@ -28,11 +27,10 @@ def folders(world: World, family: str) -> dict[str, Path]:
     home = world.root / f"{family}s"
     if not home.exists():
         sys.path.insert(0, str(TESTS / "models"))
-        from matching_world import save_matcher
         from vlm_world import save_vlm
 
         for kind in KINDS[family]:
-            (save_matcher if family == "matcher" else save_vlm)(kind, home / kind)
+            save_vlm(kind, home / kind)
     return {kind: home / kind for kind in KINDS[family]}
 
 
@@ -70,9 +68,7 @@ def use(family: str) -> Callable[[World, bytes], None]:
                 (folder / name).write_text(json.dumps(files[name]), encoding="utf-8", errors="surrogatepass")
         uri = KINDS[family][kind].format(folder)
         model: Any = open_scorer(uri, world.source, device="cpu", cache=None)
-        if "similarity" in model.capabilities:
-            model.similarity([["a doctor"], ["a nurse"]])
-        elif "answer" in model.capabilities:
+        if "answer" in model.capabilities:
             model.answer(["a doctor"] * len(world.source), 2)
         else:
             model.log_probabilities(["doctor", "nurse"])

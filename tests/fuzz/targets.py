@@ -257,7 +257,6 @@ TARGETS = (
     Target("label-names", trees(classifier_inputs.label_files, as_json), classifier_inputs.use_labels),
     Target("heads", bytes_of(classifier_inputs.heads), classifier_inputs.use_head),
     Target("label-columns", odd_columns(classifier_inputs.tables), classifier_inputs.use_table),
-    Target("matcher-config", trees(judged_folders.seeds("matcher"), as_json), judged_folders.use("matcher")),
     Target("vlm-config", trees(judged_folders.seeds("vlm"), as_json), judged_folders.use("vlm")),
     Target("flux-config", trees(judged_folders.flux_seeds, as_json), judged_folders.use_flux),
     Target("perceiver-config", trees(perceiver_folders.seeds, as_json), perceiver_folders.use),

@@ -23,7 +23,6 @@ URIS = [
     "hf:{id}",
     "classifier:{id}",
     "timm:{id}",
-    "matching:{id}?head=itm",
     "detector:{id}",
     "features:{id}?head=head.safetensors",
     "vlm:{id}?question=Who?",

@@ -13,7 +13,6 @@ import pytest
 from classifier_world import save_classifier
 from detector_world import save_detector
 from hf_world import save_folder
-from matching_world import save_matcher
 from model_world import PROMPTS, Pictures
 from nightly import some
 from vlm_world import save_vlm
@@ -31,7 +30,6 @@ def said(model: Any) -> Any:
 
 FAMILIES: dict[str, tuple[Callable[[Path], object], str, Answers]] = {
     "hf": (lambda path: save_folder("clip", path), "hf:{}", said),
-    "matching": (lambda path: save_matcher("blip", path), "matching:{}?head=itm", said),
     "classifier": (
         lambda path: save_classifier("vit", path),
         "classifier:{}",

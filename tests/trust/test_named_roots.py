@@ -18,7 +18,6 @@ from fairgate.reports import read_results
 HELD = SUITE.replace("model: scores:tuned.csv", "model: scores:@tables/new/tuned.csv")
 VARIABLE = "FAIRGATE_ROOT_TABLES"
 URIS = {
-    "matching": ["matching:{path}?head=itm"],
     "open_clip": ["open_clip:ViT-B-32@{path}", "open_clip:local-dir:{path}"],
     "diffusion": ["diffusion:{path}", "diffusion:{path}?samples=10"],
     "vlm": ["vlm:{path}?question=Who is it?"],

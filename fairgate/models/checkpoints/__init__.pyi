@@ -20,7 +20,6 @@ from .advice import BACKBONES as BACKBONES
 from .advice import CLASSIFIERS as CLASSIFIERS
 from .advice import DETECTORS as DETECTORS
 from .advice import LANGUAGE_MODELS as LANGUAGE_MODELS
-from .advice import MATCHERS as MATCHERS
 from .advice import OPEN_CLIP as OPEN_CLIP
 from .advice import READ_TEXTS as READ_TEXTS
 from .advice import Home as Home

@@ -51,7 +51,7 @@ _TIMM = Home("a model of timm", "timm:FOLDER")
 OPEN_CLIP = Home("a model of open_clip", "open_clip:local-dir:FOLDER")
 _DIFFUSION = Home("a pipeline of diffusers", "diffusion:FOLDER")
 _LORA = Home("a LoRA of diffusers without its base model", "diffusion:BASE?lora=FOLDER")
-_MATCHING = Home("a model that matches pictures and texts", "matching:FOLDER?head=itm")
+_MATCHING = Home("a model that matches pictures and texts", "scores:FILE", loads=False)
 _ANSWERING = Home("a model that answers in words", "answers:FILE", loads=False)
 
 LANGUAGE_MODELS: Mapping[str, str] = {
@@ -64,7 +64,6 @@ LANGUAGE_MODELS: Mapping[str, str] = {
     "gemma": "GemmaForCausalLM",
 }
 """Classes of transformers by `model_type` of config.json, here and below; of DETECTORS the types alone."""
-MATCHERS: Mapping[str, str] = {"blip": "BlipForImageTextRetrieval", "blip-2": "Blip2ForImageTextRetrieval"}
 READ_TEXTS = ("grounding-dino", "owlvit", "owlv2")
 """Types of detectors of which a text is looked for, and not one of the model's own classes."""
 DETECTORS = (
@@ -104,7 +103,6 @@ TYPES: Mapping[str, tuple[Home, Collection[str]]] = {
         ),
     ),
     "captions": (_READING, LANGUAGE_MODELS),
-    "matching": (_MATCHING, MATCHERS),
     "detector": (_DETECTOR, DETECTORS),
     "features": (_FEATURES, BACKBONES),
     "classifier": (_CLASSIFIER, CLASSIFIERS),
@@ -114,7 +112,7 @@ TYPES: Mapping[str, tuple[Home, Collection[str]]] = {
 _CLASSES: Mapping[str, Home] = {
     "ForImageClassification": _CLASSIFIER,
     "ForObjectDetection": _DETECTOR,
-    **dict.fromkeys(MATCHERS.values(), _MATCHING),
+    **dict.fromkeys(("BlipForImageTextRetrieval", "Blip2ForImageTextRetrieval"), _MATCHING),
     **dict.fromkeys(("BlipForConditionalGeneration", "BlipForQuestionAnswering"), _ANSWERING),
     **dict.fromkeys(("CLIPModel", "SiglipModel", "Siglip2Model", "ChineseCLIPModel", "AlignModel"), _TOWERS),
     **dict.fromkeys(("FlavaModel", "FlavaForPreTraining"), _TOWERS),

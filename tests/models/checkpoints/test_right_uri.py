@@ -29,11 +29,11 @@ FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a BLIP that matches": (
         {"config.json": {"model_type": "blip", "architectures": ["BlipForImageTextRetrieval"]}},
-        "this is a model that matches pictures and texts: name it matching:FOLDER?head=itm",
+        "a model that matches pictures and texts, which no family runs: judge a table of its answers, scores:FILE",
     ),
     "a BLIP-2 that matches": (
         {"config.json": {"model_type": "blip-2", "architectures": ["Blip2ForImageTextRetrieval"]}},
-        "this is a model that matches pictures and texts: name it matching:FOLDER?head=itm",
+        "a model that matches pictures and texts, which no family runs: judge a table of its answers, scores:FILE",
     ),
     "a LLaVA": (
         {"config.json": {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}},
@@ -83,10 +83,8 @@ SCHEMES = [
     "features",
     "detector",
     "peft",
-    "matching",
 ]
 ASKING = {
-    "matching": "?head=itm",
     "peft": "?base=hf:a",
     "vlm": "?question=Who?",
     "captions": "?question=Who?&captioner=vlm:a?question=b",
