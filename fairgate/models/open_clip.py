@@ -94,24 +94,25 @@ def checkpoint(
         )
     config, published = architecture_facts(architecture, cache)
     checkpoints.require_closed(config, architecture)
-    path = checkpoints.resolve(weights, base)
-    if _is_file(weights):
-        options = checkpoints.split_options(uri, address, ("preprocess",))[1] if query else {}
-        pictures = published_pictures(architecture, published, options.get("preprocess"), uri)
-        return _of_file(allow_pickle, architecture, config, path, base, pictures=pictures)
-    if query:
+    path, is_tag = checkpoints.resolve(weights, base), not _is_file(weights)
+    if is_tag and query:
         raise ModelError(f"a tag has its own preprocessing, and '?{query[:80]}' is for a file.", where=uri)
-    if os.path.lexists(path):
+    if is_tag and os.path.lexists(path):
         raise ModelError(
             f"'{weights}' is a published tag's name, and a file or folder here.",
             where=str(path),
             remedy=f"write open_clip:{architecture}@./{weights} for the file; to judge the published checkpoint, give "
             "the file another name: a branch may not put its own in that one's place",
         )
-    from fairgate.models.open_clip_network import download
+    options = checkpoints.split_options(uri, address, ("preprocess",))[1] if query else {}
+    pictures = published_pictures(architecture, published, weights if is_tag else options.get("preprocess"), uri)
+    if is_tag:
+        from fairgate.models.open_clip_network import download
 
-    checkpoints.require_outside(base)
-    return _of_file(allow_pickle, architecture, config, download(architecture, weights), base, tag=weights)
+        checkpoints.require_outside(base)
+        path = download(architecture, weights)
+    files = {"weights": path, **_texts_of(config.get("text_cfg", {}), base, download=is_tag)}
+    return _checkpoint(architecture, config, pictures, files, allow_pickle)
 
 
 def _is_file(weights: str) -> bool:
@@ -119,37 +120,16 @@ def _is_file(weights: str) -> bool:
     return "/" in weights or Path(weights).suffix in checkpoints.WEIGHTS
 
 
-def _of_file(
-    allow_pickle: bool,
-    architecture: str,
-    config: dict[str, Any],
-    path: Path,
-    base: Path,
-    *,
-    tag: str | None = None,
-    pictures: Mapping[str, Any] | None = None,
-) -> Checkpoint:
-    """A weights file for an architecture that open_clip names; pictures are prepared as for the `tag`, or as `pictures`
-    differ from open_clip's defaults."""
-    checkpoints.require_weights(path, allow_pickle)
-    text = config.get("text_cfg", {})
-    files = {"weights": path}
+def _texts_of(text: Mapping[str, Any], base: Path, *, download: bool) -> dict[str, Path]:
+    """Files of the hub that an architecture takes its text tower or tokenizer from."""
+    files = {}
     if name := text.get("hf_model_name"):
-        found = checkpoints.named_files(name, ["config.json"], base, download=tag is not None)
+        found = checkpoints.named_files(name, ["config.json"], base, download=download)
         files[TEXT_CONFIG] = found["config.json"]
     if name := text.get(_NAMED):
-        wanted = [*checkpoints.TOKENIZER_FILES, "config.json"]
-        found = checkpoints.named_files(name, wanted, base, download=tag is not None)
-        files |= {f"{TOKENIZER}{file}": one for file, one in found.items()}
-    _require_closed_configs(files)
-    overlay = dict(pictures or {})
-    hashed, adapter = HashedFiles.of(files), checkpoints.taken_weights(path)
-    parts = Parts(architecture, config, overlay, hashed, architecture, tag, allow_pickle, adapter)
-    if tag is not None:
-        from fairgate.models.open_clip_network import pretrained_settings
-
-        overlay = pretrained_settings(architecture, tag)
-    return _checkpoint(parts, overlay)
+        found = checkpoints.named_files(name, [*checkpoints.TOKENIZER_FILES, "config.json"], base, download=download)
+        files |= {f"{TOKENIZER}{file}": path for file, path in found.items()}
+    return files
 
 
 def _of_hub(uri: str, address: str, base: Path) -> Path:
@@ -175,42 +155,39 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
             remedy=checkpoints.right_uri(folder, "open_clip") or "use open_clip:ARCH@FILE for bare weights",
         )
     whole = checkpoints.read_config(folder / CONFIG)
-    config = whole.get("model_cfg")
-    towers = [config.get(key) for key in ("vision_cfg", "text_cfg")] if isinstance(config, dict) else []
-    if not isinstance(config, dict) or "embed_dim" not in config or not all(isinstance(one, dict) for one in towers):
+    config: Any = whole.get("model_cfg")
+    pictures = whole.get("preprocess_cfg") or {}
+    parts = [config.get(key) for key in ("vision_cfg", "text_cfg")] if isinstance(config, dict) else [None]
+    if not all(isinstance(part, dict) for part in (config, pictures, *parts)) or "embed_dim" not in config:
         raise ModelError(
-            "the config lacks 'model_cfg' with 'embed_dim', 'vision_cfg' and 'text_cfg'.",
+            "the config lacks 'model_cfg' with 'embed_dim', 'vision_cfg' and 'text_cfg', or its 'preprocess_cfg' is no "
+            "object.",
             where=str(folder / CONFIG),
             remedy="save it with open_clip's push_to_hf_hub.save_for_hf",
         )
     checkpoints.require_closed_towers(config, str(folder / CONFIG))
-    weights = _weights_in(folder)
-    checkpoints.require_weights(weights, allow_pickle)
-    files = {"weights": weights, CONFIG: folder / CONFIG, **_texts_in(folder, config["text_cfg"])}
+    files = {"weights": _weights_in(folder), CONFIG: folder / CONFIG, **_texts_in(folder, config["text_cfg"])}
+    return _checkpoint(f"local-dir:{folder}", config, pictures, files, allow_pickle)
+
+
+def _checkpoint(
+    shown: str, config: dict[str, Any], pictures: Mapping[str, Any], files: Mapping[str, Path], allow_pickle: bool
+) -> Checkpoint:
+    """The model, hashed and not loaded. `pictures` is how they are prepared, where that is not open_clip's default."""
+    checkpoints.require_weights(files["weights"], allow_pickle)
     _require_closed_configs(files)
-    hashed = HashedFiles.of(files)
-    pictures = whole.get("preprocess_cfg") or {}
-    if not isinstance(pictures, dict):
-        raise ModelError(
-            "'preprocess_cfg' is no JSON object.", where=str(folder / CONFIG), remedy="write it again, or leave it out"
-        )
-    adapter = checkpoints.taken_weights(folder)
-    parts = Parts(f"local-dir:{folder}", config, pictures, hashed, None, None, allow_pickle, adapter)
-    return _checkpoint(parts, pictures)
-
-
-def _checkpoint(parts: Parts, pictures: Mapping[str, Any]) -> Checkpoint:
-    """The model, not loaded. `pictures` is what is known of its preprocessing besides open_clip's defaults."""
-    named = {"config": digest(parts.model)} if parts.architecture else {}
-    named |= {"adapter": parts.adapter.files.fingerprint()} if parts.adapter else {}
-    of_file = f"architecture {digest(dict(parts.preprocessing))}" if parts.preprocessing else "architecture"
-    settings = parts.tag or (of_file if parts.architecture else "config")
+    described = CONFIG in files  # by the folder's own config, else by one that open_clip ships
+    adapter = checkpoints.taken_weights(files[CONFIG].parent if described else files["weights"])
+    parts = Parts(shown, config, pictures, HashedFiles.of(files), allow_pickle, adapter)
+    named = {} if described else {"config": digest(config)}
+    named |= {"adapter": adapter.files.fingerprint()} if adapter else {}
+    of_file = f"architecture {digest(dict(pictures))}" if pictures else "architecture"
     return Checkpoint(
         parts.files.fingerprint(**named),
-        {**_identity(parts), "preprocessing": settings},
+        {**_identity(parts), "preprocessing": "config" if described else of_file},
         partial(_load, parts),
-        _tokenizer(parts.model, parts.files),
-        _pictures(parts.model, pictures),
+        _tokenizer(config, parts.files),
+        _pictures(config, pictures),
     )
 
 

@@ -14,9 +14,9 @@ import torch
 from open_clip.convert import convert_state_dict
 from open_clip.model import convert_to_custom_text_state_dict
 from open_clip.pretrained import download_pretrained, get_pretrained_cfg
-from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
+from open_clip.transform import PreprocessCfg, image_transform_v2
 
-from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.errors import ModelError
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Device, Encoder, StateDict
 from fairgate.models.open_clip_parts import Parts
@@ -29,21 +29,17 @@ def load(parts: Parts, device: Device) -> Encoder:
     """
     weights = parts.files.paths["weights"]
     state = checkpoints.read_state_dict(weights, allow_pickle=parts.allow_pickle)
-    shown = f"the architecture {parts.shown}"
-    if parts.architecture is None:  # a stranger's config: its shapes are held against the file's first
-        draft, _ = _build(parts, device="meta")
-        checkpoints.require_fit(_as_open_clip(state, draft, str(weights)), draft, str(weights), shown)
     checkpoints.require_finite(state, str(weights))
+    draft, _ = _build(parts, device="meta")  # the shapes of a stranger's config, before memory is taken for them
+    fitted = _as_open_clip(state, draft, str(weights))
+    checkpoints.require_fit(fitted, draft, str(weights), f"the architecture {parts.shown}")
     model, tokenizer = _build(parts)
-    fitted = _as_open_clip(state, model, str(weights))
-    checkpoints.require_fit(fitted, model, str(weights), shown)
     model.load_state_dict(fitted)
     model.eval()
     if parts.adapter:
         checkpoints.merge_adapter(model, parts.adapter)
     model.to(device.name)
-    overlay = pretrained_settings(parts.architecture, parts.tag) if parts.architecture and parts.tag else {}
-    settings = merge_preprocess_dict(model.visual.preprocess_cfg, overlay)
+    settings = model.visual.preprocess_cfg
     transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
     seen = {name: value for name, value in parts.model.items() if name != "text_cfg"}
     tower = getattr(model, "text", model)
@@ -101,17 +97,11 @@ def _as_open_clip(state: StateDict, model: torch.nn.Module, where: str) -> State
     return state
 
 
-def pretrained_settings(architecture: str, tag: str) -> dict[str, Any]:
-    """What open_clip knows of a pretrained tag. Raises ModelError for an unknown tag, or one of another activation."""
+def download(architecture: str, tag: str) -> Path:
+    """The weights file of a pretrained tag, from the local cache of the hub or the network. Raises ModelError, also for
+    a tag of another activation, of which open_clip only warns."""
     settings: dict[str, Any] = get_pretrained_cfg(architecture, tag)
     where = f"open_clip:{architecture}@{tag}"
-    if not settings:
-        tags = open_clip.list_pretrained_tags_by_model(architecture)
-        raise ModelError(
-            f"'{tag}' is neither a file nor a pretrained tag of {architecture}.",
-            where=where,
-            remedy=did_you_mean(tag, tags) or f"name a checkpoint file, or a tag: {', '.join(tags) or 'it has none'}",
-        )
     if bool(settings.get("quick_gelu")) != bool(open_clip.get_model_config(architecture).get("quick_gelu")):
         other = "QuickGELU" if settings.get("quick_gelu") else "GELU"
         twin = f"{architecture}-quickgelu" if settings.get("quick_gelu") else architecture.removesuffix("-quickgelu")
@@ -120,37 +110,27 @@ def pretrained_settings(architecture: str, tag: str) -> dict[str, Any]:
             where=where,
             remedy=f"use open_clip:{twin}@{tag}",
         )
-    return settings
-
-
-def download(architecture: str, tag: str) -> Path:
-    """The weights file of a pretrained tag, from the local cache of the hub or the network. Raises ModelError."""
-    settings = pretrained_settings(architecture, tag)
     try:
         return Path(download_pretrained(settings))
     except (OSError, RuntimeError, ValueError) as error:  # no network, no such file, a damaged download
         raise ModelError(
             f"the weights of the tag '{tag}' could not be downloaded ({type(error).__name__}).",
-            where=f"open_clip:{architecture}@{tag}",
+            where=where,
             remedy="check the network, or download the file elsewhere and use open_clip:ARCH@FILE",
         ) from error
 
 
 @contextlib.contextmanager
 def _without_advice() -> Iterator[None]:
-    """Mute what open_clip logs on the root logger: it warns that weights are not loaded, which is intended here.
+    """Mute warnings: open_clip logs that weights are not loaded, which is intended here.
 
     The handler prevents `logging.warning` from installing one of its own, which would stay for the whole process.
     """
-    root, handler = logging.getLogger(), logging.NullHandler()
-
-    def from_elsewhere(record: logging.LogRecord) -> bool:
-        return Path(record.pathname).parent != Path(open_clip.__file__).parent
-
-    root.addFilter(from_elsewhere)
+    root, handler, before = logging.getLogger(), logging.NullHandler(), logging.root.manager.disable
     root.addHandler(handler)
+    logging.disable(logging.WARNING)
     try:
         yield
     finally:
+        logging.disable(before)
         root.removeHandler(handler)
-        root.removeFilter(from_elsewhere)

@@ -28,16 +28,13 @@ class Parts:
     """What a model is built from: open_clip's config of both towers and the preprocessing, and hashed files by role.
 
     Roles: `weights`, `text/config.json` (of a text tower of transformers), `tokenizer/NAME`, or a file's plain name.
-    `architecture` is the one that open_clip names, None for a folder's own; `tag` the pretrained one, whose
-    preprocessing applies.
+    `shown` names the architecture in messages.
     """
 
     shown: str
     model: Mapping[str, Any]
     preprocessing: Mapping[str, Any]
     files: HashedFiles
-    architecture: str | None
-    tag: str | None
     allow_pickle: bool
     adapter: Adapter | None = None
 

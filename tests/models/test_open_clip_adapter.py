@@ -168,7 +168,7 @@ def test_scores_of_two_models_do_not_meet_in_one_cache(
     [
         ("open_clip:ViT-B-33@weights.safetensors", "no architecture 'ViT-B-33'", "did you mean 'ViT-B-32'"),
         ("open_clip:ViT-B-32", "does not say which weights", "open_clip:ARCH@FILE"),
-        ("open_clip:ViT-B-32@laion2b_s34b_b79", "neither a file nor a pretrained tag", "laion2b_s34b_b79k"),
+        ("open_clip:ViT-B-32@laion2b_s34b_b79", "open_clip has no weights 'laion2b_s34b_b79'", "laion2b_s34b_b79k"),
         ("open_clip:ViT-B-32@openai", "trained with QuickGELU", "ViT-B-32-quickgelu@openai"),
         ("open_clip:ViT-B-32@tuned.safetensor", "the file does not exist", "did you mean 'tuned.safetensors'"),
     ],
@@ -205,11 +205,11 @@ def test_a_tag_is_scored_with_its_own_preprocessing(
     import fairgate.models.open_clip_network as adapter
 
     save_file(tiny_model.state_dict(), tmp_path / "hub.safetensors")
+    file = open_scorer(f"open_clip:{tiny_arch}@{tmp_path}/hub.safetensors", pictures, device="cpu", cache=cache)
     settings = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0), "resize_mode": "squash", "hf_hub": "x/"}
-    monkeypatch.setattr(adapter, "get_pretrained_cfg", lambda *_: settings)
+    monkeypatch.setitem(open_clip.pretrained._PRETRAINED, tiny_arch, {"tag": settings})
     monkeypatch.setattr(adapter, "download_pretrained", lambda _: str(tmp_path / "hub.safetensors"))
     tag = open_scorer(f"open_clip:{tiny_arch}@tag", pictures, device="cpu", cache=cache)
-    file = open_scorer(f"open_clip:{tiny_arch}@{tmp_path}/hub.safetensors", pictures, device="cpu", cache=cache)
     assert tag.fingerprint == file.fingerprint
     assert not np.allclose(tag.logits(PROMPTS), file.logits(PROMPTS))
     transform = open_clip.image_transform(32, is_train=False, mean=(0, 0, 0), std=(1, 1, 1), resize_mode="squash")
