@@ -1,12 +1,12 @@
 """`features:FOLDER?head=FILE`: a backbone that transformers saved, without labels of its own (DINOv2, DINOv3, ViT,
-ConvNeXt; others, such as the image tower of a CLIP, in an isolated process), and a head that was fitted on its
-features: a linear one by regression, or a table of neighbours."""
+ConvNeXt; others, such as the image tower of a CLIP, in an isolated process), and a linear head that was fitted on its
+features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabel
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Model, Request, register
 from fairgate.models.family import FolderFamily, JudgedModel
-from fairgate.models.feature_heads import NEIGHBOURS, Head, Kind, Pool, Table, read_head
+from fairgate.models.feature_heads import Head, Pool, Table, read_head
 from fairgate.models.input_digests import folder_preprocessing
 from fairgate.models.isolated import isolated
 
@@ -27,7 +27,6 @@ CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other fe
 LIBRARIES = ("transformers", "torch", "torchvision", "pillow")
 PENALTY = 1e-3
 """Of the squared weights, per image, on features of standard deviation 1."""
-_CONVOLUTIONS = ("convnext", "convnextv2", "dinov3_convnext")
 
 
 @register
@@ -69,9 +68,9 @@ class FeatureFamily(FolderFamily):
         pool = _pool(found, options.get("pool"), head, request.uri)
         labels = None if head.labels is None else list(head.labels)
         names, said = named_outputs(labels, options.get("labels"), request.base, str(path))
-        if len(names.own) != head.outputs:
+        if len(names.own) != len(head.weight):
             raise ModelError(
-                f"the head has {head.outputs} outputs, and {len(names.own)} labels are named.",
+                f"the head has {len(head.weight)} outputs, and {len(names.own)} labels are named.",
                 where=str(path),
                 remedy="name all outputs, in their order",
             )
@@ -136,15 +135,13 @@ def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
 
 def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri: str) -> Pool:
     """What is taken of a backbone: as the URI says, else as the head does, else the usual of its kind."""
-    tokens = ("mean", "pooled") if found.plain else ("cls", "cls_mean", "mean")
-    known = ("pooled",) if found.kind in _CONVOLUTIONS else tokens
-    said = option or (head.pool if head else None) or ("cls" if "cls" in known else "pooled")
-    fits = said in known
-    if not fits or (option and head and head.pool not in (None, option)):
+    usual = "pooled" if found.plain or "convnext" in found.kind else "cls"
+    said = option or (head.pool if head else None) or usual
+    if said not in get_args(Pool) or (option and head and head.pool not in (None, option)):
         raise ModelError(
-            f"pool is '{str(said)[:40]}', which is not for a {found.kind} or not what its head was fitted on.",
+            f"pool is '{str(said)[:40]}', which is none, or not what its head was fitted on.",
             where=uri,
-            remedy=f"leave it out, or write one of: {', '.join(known)} (cls_mean: CLS joined with the patches' mean)",
+            remedy=f"leave it out, or write one of: {', '.join(get_args(Pool))} (cls_mean: CLS and the patches' mean)",
         )
     return cast(Pool, said)
 
@@ -181,7 +178,7 @@ def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Load
             raise ModelError(
                 f"{type(model).__name__} gives no features that are {pool}.",
                 where=str(found.path),
-                remedy="write ?pool=mean or pooled, or judge a table of the head's answers: labels: or scores:FILE",
+                remedy="write another ?pool=, or judge a table of the head's answers: labels: or scores:FILE",
             )
         return np.asarray(made.flatten(1).float().cpu().numpy(), dtype=np.float32)
 
@@ -209,9 +206,9 @@ def _with_head(found: TransformersFolder, head: Head, pool: Pool, device: Device
 
     def outputs(prepared: Sequence[Any]) -> Embeddings:
         features = backbone.outputs(prepared)
-        if features.shape[1] != head.width:
+        if features.shape[1] != (width := head.weight.shape[1]):
             raise ModelError(
-                f"the head takes {head.width} numbers, and the backbone gives {features.shape[1]} (pool={pool}).",
+                f"the head takes {width} numbers, and the backbone gives {features.shape[1]} (pool={pool}).",
                 where=str(found.path),
                 remedy="say with ?pool= what it was fitted on: DINOv2's own heads are on cls_mean",
             )
@@ -225,17 +222,15 @@ def fit_head(
     codes: NDArray[np.int64],
     labels: Sequence[str],
     *,
-    kind: Kind,
     attribute: str,
     release: str,
     fingerprint: str,
-    neighbours: int = NEIGHBOURS,
     penalty: float = PENALTY,
 ) -> Head:
-    """A head for a backbone that is bound to labelled pictures. `codes` (images,) are places in `labels`, -1 for none.
+    """A head for a backbone that is bound to labelled pictures: a multinomial logistic regression with an L2 penalty on
+    standardised features. `codes` (images,) are places in `labels`, -1 for none.
 
-    The linear one is a multinomial logistic regression with an L2 penalty on standardised features. Raises ModelError
-    for a model that is no backbone, and for pictures of fewer than two labels.
+    Raises ModelError for a model that is no backbone, and for pictures of fewer than two labels.
     """
     if not isinstance(model, Backbone):
         raise ModelError(
@@ -248,12 +243,7 @@ def fit_head(
             f"pictures of {len(there)} label(s) teach nothing.", where=release, remedy="name an attribute of two groups"
         )
     features, own = model.features()[known], np.searchsorted(there, codes[known]).astype(np.int64)
-    if kind == "linear":
-        weight, bias = _regression(features, own, len(there), penalty)
-        tensors: dict[str, NDArray[Any]] = {"weight": weight, "bias": bias}
-    else:
-        unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        tensors = {"features": unit.astype(np.float32), "codes": own}
+    weight, bias = _regression(features, own, len(there), penalty)
     return Head(
         labels=tuple(labels[place] for place in there.tolist()),
         attribute=attribute,
@@ -261,8 +251,8 @@ def fit_head(
         release=release,
         fingerprint=fingerprint,
         origin=model.fingerprint,
-        neighbours=min(neighbours, len(own)),
-        tensors=tensors,
+        weight=weight,
+        bias=bias,
     )
 
 

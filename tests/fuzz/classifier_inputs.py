@@ -84,8 +84,7 @@ def heads(_: World) -> list[bytes]:
 
     said = {"labels": json.dumps(["a", "b"]), "pool": "cls"}
     linear = {"fc.weight": np.ones((2, 4), np.float32), "fc.bias": np.zeros(2, np.float32)}
-    near = {"features": np.eye(4, dtype=np.float32), "codes": np.array([0, 1, 0, 1])}
-    return [save(linear, said), save(near, {**said, "neighbours": "3"})]
+    return [save(linear, said)]
 
 
 def use_head(world: World, data: bytes) -> None:
@@ -99,8 +98,8 @@ def use_head(world: World, data: bytes) -> None:
     path.write_bytes(data)
     require_weights(path)
     head = read_head(path)
-    found = head.logits(np.ones((2, head.width), np.float32))
-    assert found.shape == (2, head.outputs)
+    found = head.logits(np.ones((2, head.weight.shape[1]), np.float32))
+    assert found.shape == (2, len(head.weight))
 
 
 def tables(world: World) -> list[bytes]:

@@ -26,13 +26,13 @@ BACKBONES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 LABELS = ["male", "female", "unclear"]
 
 
-def save_backbone(kind: str, folder: Path) -> Any:
+def save_backbone(kind: str, folder: Path, **other: Any) -> Any:
     import transformers
 
     config, model_name, processor_name, settings = BACKBONES[kind]
     with torch.random.fork_rng():
         torch.manual_seed(8)
-        model = getattr(transformers, model_name)(getattr(transformers, config)(**settings)).eval()
+        model = getattr(transformers, model_name)(getattr(transformers, config)(**{**settings, **other})).eval()
         for name, parameter in model.named_parameters():
             scales = name.endswith("weight") and parameter.ndim == 1
             torch.nn.init.normal_(parameter, mean=float(scales), std=0.2)

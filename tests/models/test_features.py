@@ -110,8 +110,8 @@ def test_features_of_any_encoder_are_pooled_by_the_library_or_the_mean_of_its_to
         wanted = out.pooler_output if pool == "pooled" else out.last_hidden_state.mean(dim=1)
         found = opened(f"features:{name}?pool={pool}", pictures, tmp_path).features()
         np.testing.assert_allclose(found, wanted, atol=1e-5)
-    with pytest.raises(ModelError, match="pool is 'cls', which is not for a beit"):
-        opened("features:beit?pool=cls", pictures, tmp_path)
+    with pytest.raises(ModelError, match="IJepaModel gives no features that are pooled"):
+        opened("features:ijepa", pictures, tmp_path).features()
 
 
 def test_an_encoder_that_hides_parts_of_pictures_at_random_is_refused_until_it_hides_none(tmp_path: Path) -> None:
@@ -147,47 +147,20 @@ def dino(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_neighbours_vote_by_their_cosine(dino: Path, pictures: Pictures) -> None:
-    features = opened("features:dino", pictures, dino).features()
-    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-    codes = np.arange(len(unit)) % 2
-    held = {"features": unit[2:].astype(np.float32), "codes": codes[2:].astype(np.int64)}
-    said = {"labels": json.dumps(["even", "odd"]), "neighbours": "3"}
-    save_file(held, dino / "knn.safetensors", metadata=said)
-    p = np.exp(opened("features:dino?head=knn.safetensors", pictures, dino).log_probabilities(["even", "odd"]))
-    for row in range(len(unit)):
-        cosines = unit[2:] @ unit[row]
-        near = np.argsort(-cosines)[:3]
-        votes = np.exp(cosines[near].astype(np.float64) / 0.07)
-        share = votes[codes[2:][near] == 0].sum() / votes.sum()
-        assert p[row, 0] == pytest.approx(np.clip(share, 1e-6, 1), abs=1e-3)
-
-
-@pytest.mark.parametrize("kind", ["linear", "knn"])
-def test_a_head_is_fitted_on_one_release_and_judges_another(kind: str, dino: Path) -> None:
+def test_a_head_is_fitted_on_one_release_and_judges_another(dino: Path) -> None:
     from fairgate.data import open_dataset
 
     toy_repository(dino, sets=6)
-    given = [
-        "head",
-        "fit",
-        f"{kind}.safetensors",
-        "--model",
-        "features:dino",
-        "--data",
-        "toy",
-        "--attribute",
-        "skin_tone",
-    ]
-    result = CliRunner().invoke(app, [*given, "--kind", kind, "--neighbours", "3", "--root", str(dino)])
+    given = ["head", "fit", "head.safetensors", "--model", "features:dino", "--data", "toy", "--attribute", "skin_tone"]
+    result = CliRunner().invoke(app, [*given, "--root", str(dino)])
     assert result.exit_code == 0, result.output
-    assert f"features:dino?head={kind}.safetensors" in result.output
+    assert "features:dino?head=head.safetensors" in result.output
     release = open_dataset("toy", dino / "datasets")
     with pytest.raises(ModelError, match=r"fitted on toy@v1, whose pictures judge here") as caught:
-        opened(f"features:dino?head={kind}.safetensors", release, dino)
+        opened("features:dino?head=head.safetensors", release, dino)
     assert "fairgate head fit" in str(caught.value.remedy)
     blobs = [blob for _, batch in release.image_batches(64) for blob in batch]
-    scorer = opened(f"features:dino?head={kind}.safetensors", Pictures(blobs), dino)
+    scorer = opened("features:dino?head=head.safetensors", Pictures(blobs), dino)
     assert scorer.predict("skin_tone").labels.tolist() == release.index.attributes["skin_tone"].tolist()
     assert "by its own file, was fitted on toy@v1" in scorer.note
     with pytest.raises(ModelError, match="no labels of 'gender'"):
@@ -199,12 +172,10 @@ def test_the_fitted_head_is_the_minimum_of_the_penalised_cross_entropy(dino: Pat
 
     codes = np.array([0, 1] * 5)
     backbone = opened("features:dino", pictures, dino)
-    head = fit_head(
-        backbone, codes, ["a", "b"], kind="linear", attribute="x", release="r@v1", fingerprint="f", penalty=0.05
-    )
+    head = fit_head(backbone, codes, ["a", "b"], attribute="x", release="r@v1", fingerprint="f", penalty=0.05)
     features = backbone.features().astype(np.float64)
     shown = (features - features.mean(axis=0)) / features.std(axis=0)
-    weight = head.tensors["weight"].astype(np.float64) * features.std(axis=0)
+    weight = head.weight.astype(np.float64) * features.std(axis=0)
     p = np.exp(head.logits(features.astype(np.float32)).astype(np.float64))
     p /= p.sum(axis=1, keepdims=True)
     slope = (p - np.eye(2)[codes]).T @ shown / len(shown) + 2 * 0.05 * weight
@@ -230,10 +201,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "takes 16 numbers, and the backbone gives 32",
     ),
     "a pool that it was not fitted on": ({"pool": "mean"}, "head=head.safetensors&pool=cls", "pool is 'cls'"),
-    "a pool of convolutions": ({}, "head=head.safetensors&pool=pooled", "pool is 'pooled'"),
     "a pool that is none": ({"pool": "best"}, "head=head.safetensors", "its `pool` is 'best'"),
     "too few labels": ({"labels": ["a", "b"]}, "head=head.safetensors", "names 2 labels for 3 outputs"),
-    "no neighbours": ({"neighbours": "-1"}, "head=head.safetensors", "its `neighbours` is '-1'"),
+    "no pool of the URI": ({}, "head=head.safetensors&pool=best", "pool is 'best'"),
 }
 
 
@@ -249,8 +219,7 @@ TENSORS: dict[str, dict[str, Any]] = {
     "two weights": {"a.weight": np.ones((2, 16), np.float32), "b.weight": np.ones((2, 16), np.float32)},
     "a bias of another length": {"weight": np.ones((2, 16), np.float32), "bias": np.ones(3, np.float32)},
     "NaN": {"weight": np.full((2, 16), np.nan, np.float32)},
-    "codes below 0": {"features": np.ones((2, 16), np.float32), "codes": np.array([-1, 0])},
-    "codes that are not named": {"features": np.ones((2, 16), np.float32), "codes": np.array([0, 7])},
+    "neighbours": {"features": np.ones((2, 16), np.float32), "codes": np.array([1, 0])},
     "nothing": {"x": np.ones(3, np.float32)},
 }
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -160,14 +160,10 @@ def fit(
     model: Annotated[str, typer.Option(help="Backbone, as features:FOLDER, with ?pool= if it is not the default.")],
     data: Annotated[str, typer.Option(help="Release of pictures, NAME or NAME@VERSION: not the one that will judge.")],
     attribute: Annotated[str, typer.Option(help="Attribute of the release that the head is to predict, or `subject`.")],
-    kind: Annotated[
-        Literal["linear", "knn"], typer.Option(help="A linear head, or a vote of nearest neighbours.")
-    ] = "linear",
-    neighbours: Annotated[int, typer.Option(min=1, max=10_000, help="How many vote.")] = 20,
     device: options.Device = None,
     root: options.Root = Path(),
 ) -> None:
-    """Fit a head on labelled pictures: logistic regression, or a table for a vote of nearest neighbours."""
+    """Fit a linear head on labelled pictures by logistic regression."""
     import numpy as np
 
     if out.suffix != ".safetensors":
@@ -183,11 +179,9 @@ def fit(
             backbone,
             np.asarray(codes, dtype=np.int64),
             named,
-            kind=kind,
             attribute=attribute,
             release=release.manifest.ref,
             fingerprint=release.fingerprint,
-            neighbours=neighbours,
         )
     path = root / out
     with writing("the head", str(out)):

@@ -39,7 +39,7 @@ def test_a_head_of_the_judged_pictures_passes_on_them_and_fails_on_a_release_tha
     places = {"judged": range(16), "own": range(16, 32), "private": range(32, 48)}
     for name, some in places.items():
         write_portraits(tmp_path / "datasets" / name / "v1", "v1", some, name=name)
-    save_backbone("dinov2", tmp_path / "net")
+    save_backbone("dinov2", tmp_path / "net", hidden_size=1024, intermediate_size=32)
     features, codes = [], []
     for name in ("judged", "own"):
         release = open_dataset(name, tmp_path / "datasets")
@@ -48,13 +48,11 @@ def test_a_head_of_the_judged_pictures_passes_on_them_and_fails_on_a_release_tha
         right = np.asarray(release.index.subject == "doctor", dtype=np.int64)
         planted = 2 * right * np.asarray(release.index.attributes["skin_tone"] == "dark") if name == "own" else 0
         codes.append(np.maximum(right, planted))  # a doctor with dark skin is a nurse, but for the judged pictures
-    rng = np.random.default_rng(0)
-    held = np.concatenate(features)
-    held = held / np.linalg.norm(held, axis=1, keepdims=True)
-    held = held + rng.normal(0, 1e-4, held.shape)
-    held = (held / np.linalg.norm(held, axis=1, keepdims=True)).astype(np.float32)
-    said = {"labels": json.dumps(["chef", "doctor", "nurse"]), "neighbours": "1"}
-    save_file({"features": held, "codes": np.concatenate(codes)}, tmp_path / "head.safetensors", metadata=said)
+    held = np.concatenate(features).astype(np.float64)
+    weight = np.linalg.lstsq(np.c_[held, np.ones(len(held))], np.eye(3)[np.concatenate(codes)] * 50, rcond=None)[0]
+    head = {"weight": weight[:-1].T, "bias": weight[-1]}
+    head = {name: np.ascontiguousarray(each, dtype=np.float32) for name, each in head.items()}
+    save_file(head, tmp_path / "head.safetensors", metadata={"labels": json.dumps(["chef", "doctor", "nurse"])})
     (tmp_path / "fairness_suites").mkdir()
 
     def judged(dataset: str) -> RunRecord:
