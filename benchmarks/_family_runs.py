@@ -67,7 +67,7 @@ def answer(family: str, scorer: Any) -> Any:
     """What the family is asked about all pictures of its source."""
     return {
         "classifier": lambda: scorer.log_probabilities(LABELS),
-        "features": lambda: scorer.features(),  # noqa: PLW0108 - others have none
+        "features": getattr(scorer, "outputs", None) or getattr(scorer, "features", None),  # of a checkout before
         "hf": lambda: scorer.logits(["a photo of a doctor", "a photo of a nurse"]),
         "detector": lambda: scorer.detect(LABELS[0]),
         "vlm": lambda: scorer.log_likelihoods(vlm_labels()),

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ModelError, clean
+from fairgate.ground.hashing import sha256_file
 from fairgate.ground.validation_words import fault_words
 from fairgate.models.checkpoints import MAX_SIDE
 from fairgate.models.contract import ImageSource
@@ -31,7 +32,8 @@ _Note = Annotated[str, AfterValidator(lambda text: clean(text, _LONGEST))]
 class Head(BaseModel):
     """`labels` are the names of its outputs, None where its file has none; `attribute` what they are of, empty where it
     does not say; `pool` what it takes of a backbone. `release` and `fingerprint` name what it was fitted on, which is a
-    claim of whoever wrote the file; `origin` is the fingerprint of the backbone."""
+    claim of whoever wrote the file; `origin` is the fingerprint of the backbone, and
+    `content` the digest of the file that was read."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,6 +43,7 @@ class Head(BaseModel):
     release: _Note = ""
     fingerprint: _Note = ""
     origin: _Note = ""
+    content: str = Field(default="", exclude=True)
     weight: Any = Field(default=None, repr=False, exclude=True)
     bias: Any = Field(default=None, repr=False, exclude=True)
 
@@ -78,9 +81,10 @@ def read_head(path: Path) -> Head:
         raise ModelError("a head is a .safetensors file.", where=str(path), remedy="save `weight` and `bias` as one")
     with safe_open(path, framework="np") as handle:
         said = dict(handle.metadata() or {})
+    content = sha256_file(path)
     weight, bias = _layer(load_file(path), path)
     try:
-        found = Head.model_validate({**said, "weight": weight, "bias": bias})
+        found = Head.model_validate({**said, "content": content, "weight": weight, "bias": bias})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise _no_head(path, f"its `{first['loc'][0]}` is {first['input']!r:.60}: {fault_words(first)}") from error

@@ -4,7 +4,7 @@ features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast, get_args
 
@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
-from fairgate.ground.hashing import digest, sha256_file
+from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Device, Embeddings, TransformersFolder
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Model, Request, register
-from fairgate.models.family import FolderFamily, JudgedModel
+from fairgate.models.family import FolderFamily
 from fairgate.models.feature_heads import Head, Pool, Table, read_head
 from fairgate.models.input_digests import folder_preprocessing
 from fairgate.models.isolated import isolated
@@ -38,8 +38,9 @@ class FeatureFamily(FolderFamily):
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
     files = ("head", "labels")
 
-    def open(self, request: Request) -> FixedLabelModel | Backbone:
-        """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
+    def open(self, request: Request) -> FixedLabelModel:
+        """Find and hash folder and head; without a head, a backbone for one to be fitted on, which answers no probe.
+        Raises ModelError."""
         address, options = checkpoints.split_options(
             request.uri, request.address, ("head", "labels", "pool", "processor")
         )
@@ -51,42 +52,49 @@ class FeatureFamily(FolderFamily):
             found = checkpoints.find_folder(
                 folder, tuple(checkpoints.BACKBONES), scheme=self.scheme, processor=processor, tokenizer=False
             )
-        if "head" not in options:
-            return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)
-        path = checkpoints.resolve(options["head"], request.base)
-        checkpoints.require_weights(path)
-        hashed = sha256_file(path)
-        head = read_head(path)
-        head.require_other(request.source, request.uri)
-        if head.origin and head.origin != found.fingerprint:
-            raise ModelError(
-                f"the head was fitted on the features of another backbone ({head.origin[:12]}, and this is "
-                f"{found.fingerprint[:12]}).",
-                where=str(path),
-                remedy="name that backbone, or fit a head on this one: `fairgate head fit`",
-            )
+        head = _head_of(options, found, request)
         pool = _pool(found, options.get("pool"), head, request.uri)
-        labels = None if head.labels is None else list(head.labels)
-        names, said = named_outputs(labels, options.get("labels"), request.base, str(path))
-        if len(names.own) != len(head.weight):
-            raise ModelError(
-                f"the head has {len(head.weight)} outputs, and {len(names.own)} labels are named.",
-                where=str(path),
-                remedy="name all outputs, in their order",
-            )
+        fingerprint, heads = found.fingerprint, {}
+        if head:
+            labels, where = None if head.labels is None else list(head.labels), options["head"]
+            names, said = named_outputs(labels, options.get("labels"), request.base, where)
+            if len(names.own) != len(head.weight):
+                raise ModelError(
+                    f"the head has {len(head.weight)} outputs, and {len(names.own)} labels are named.",
+                    where=where,
+                    remedy="name all outputs, in their order",
+                )
+            fingerprint = digest({"files": fingerprint, "head": head.content, "pool": pool, **said})
+            heads = {head.attribute: names}
+        code, libraries = checkpoints.code_of(found, CODE_VERSION), checkpoints.versions(*LIBRARIES, *found.packages)
         files = FixedLabelFiles(
-            fingerprint=digest({"files": found.fingerprint, "head": hashed, "pool": pool, **said}),
-            identity={
-                "adapter": "features",
-                "code": checkpoints.code_of(found, CODE_VERSION),
-                "libraries": checkpoints.versions(*LIBRARIES, *found.packages),
-            },
-            heads={head.attribute: names},
-            load=partial(_with_head, found, head, pool),
+            fingerprint=fingerprint,
+            identity={"adapter": "features", "code": code, "libraries": libraries, "pool": pool},
+            heads=heads,
+            load=partial(_load, found, head, pool),
             preprocessing=folder_preprocessing(found, "features", pool=pool),
         )
-        notes = filter(None, [head.note, checkpoints.plain_note(found)])
+        notes = filter(None, [head.note if head else None, checkpoints.plain_note(found)])
         return FixedLabelModel(files, request, "; ".join(notes) or None)
+
+
+def _head_of(options: Mapping[str, str], found: TransformersFolder, request: Request) -> Head | None:
+    """The head that an option names. Raises ModelError for one of another backbone, and for one that was fitted on what
+    it would judge."""
+    if "head" not in options:
+        return None
+    path = checkpoints.resolve(options["head"], request.base)
+    checkpoints.require_weights(path)
+    head = read_head(path)
+    head.require_other(request.source, request.uri)
+    if head.origin and head.origin != found.fingerprint:
+        raise ModelError(
+            f"the head was fitted on the features of another backbone ({head.origin[:12]}, and this is "
+            f"{found.fingerprint[:12]}).",
+            where=str(path),
+            remedy="name that backbone, or fit a head on this one: `fairgate head fit`",
+        )
+    return head
 
 
 def _is_encoder(config: Mapping[str, Any]) -> bool:
@@ -96,41 +104,6 @@ def _is_encoder(config: Mapping[str, Any]) -> bool:
     # timm's own folder is better known; a mask goes with the patches of a SigLIP 2
     others = ("timm_wrapper", "siglip2")
     return isinstance(kind, str) and kind not in (*checkpoints.BACKBONES, *others) and named.endswith("Model")
-
-
-class Backbone(JudgedModel[Loaded]):
-    """A backbone without a head, over labelled pictures: what a head is fitted on. It answers no probe."""
-
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
-    tokenizer: ClassVar[str | None] = None
-
-    def __init__(self, found: TransformersFolder, pool: Pool, request: Request) -> None:
-        super().__init__(request)
-        self.fingerprint, self.pool, self._found = found.fingerprint, pool, found
-        self.preparation = f"features/{checkpoints.code_of(found, CODE_VERSION)}"
-        self.preprocessing = folder_preprocessing(found, "features", pool=pool)
-
-    def _load(self) -> Loaded:
-        return _opened(self._found, self._device, self.pool)
-
-    def features(self) -> Embeddings:
-        """Of every image, (images, width) float32. Raises ModelError for one that is not finite."""
-        from fairgate.models.embeddings import numbers_of_images
-
-        loaded = self._engine()
-        libraries = checkpoints.versions(*LIBRARIES, *self._found.packages)
-        named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": libraries}
-        code = checkpoints.code_of(self._found, CODE_VERSION)
-        more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": code}
-        parts = f"features/{digest({**named, **more})}"
-        return numbers_of_images(lambda: (loaded.prepare, loaded.outputs), _finite, self._request, self._device, parts)
-
-
-def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
-    bad = np.flatnonzero(~np.isfinite(raw).all(axis=1))
-    if bad.size:
-        raise checkpoints.diverged("the model returned a feature that is NaN or infinite.", where(int(bad[0])))
-    return raw
 
 
 def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri: str) -> Pool:
@@ -144,10 +117,6 @@ def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri:
             remedy=f"leave it out, or write one of: {', '.join(get_args(Pool))} (cls_mean: CLS and the patches' mean)",
         )
     return cast(Pool, said)
-
-
-def _opened(found: TransformersFolder, device: Device, pool: Pool) -> Loaded:
-    return isolated(load_backbone, found, device, pool) if found.plain else load_backbone(found, device, pool)
 
 
 def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Loaded:
@@ -201,8 +170,11 @@ def _require_repeatable(prepare: Any, features: Any, found: TransformersFolder, 
         )
 
 
-def _with_head(found: TransformersFolder, head: Head, pool: Pool, device: Device) -> Loaded:
-    backbone = _opened(found, device, pool)
+def _load(found: TransformersFolder, head: Head | None, pool: Pool, device: Device) -> Loaded:
+    opened = partial(isolated, load_backbone) if found.plain else load_backbone
+    backbone: Loaded = opened(found, device, pool)
+    if head is None:
+        return backbone
 
     def outputs(prepared: Sequence[Any]) -> Embeddings:
         features = backbone.outputs(prepared)
@@ -218,7 +190,7 @@ def _with_head(found: TransformersFolder, head: Head, pool: Pool, device: Device
 
 
 def fit_head(
-    model: Model | Backbone,
+    model: Model,
     codes: NDArray[np.int64],
     labels: Sequence[str],
     *,
@@ -232,7 +204,7 @@ def fit_head(
 
     Raises ModelError for a model that is no backbone, and for pictures of fewer than two labels.
     """
-    if not isinstance(model, Backbone):
+    if not isinstance(model, FixedLabelModel) or "pool" not in model.files.identity:
         raise ModelError(
             "it is no backbone without a head.", where=model.uri, remedy="name one as features:FOLDER, without head="
         )
@@ -242,12 +214,12 @@ def fit_head(
         raise ModelError(
             f"pictures of {len(there)} label(s) teach nothing.", where=release, remedy="name an attribute of two groups"
         )
-    features, own = model.features()[known], np.searchsorted(there, codes[known]).astype(np.int64)
+    features, own = model.outputs()[known], np.searchsorted(there, codes[known]).astype(np.int64)
     weight, bias = _regression(features, own, len(there), penalty)
     return Head(
         labels=tuple(labels[place] for place in there.tolist()),
         attribute=attribute,
-        pool=model.pool,
+        pool=model.files.identity["pool"],
         release=release,
         fingerprint=fingerprint,
         origin=model.fingerprint,

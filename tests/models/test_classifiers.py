@@ -141,15 +141,14 @@ def test_a_file_of_labels_that_cannot_be_read_or_is_not_there_is_refused(
 
 
 CONFIGS = {
-    "no names of outputs": ({"id2label": None}, "does not name the model's outputs"),
-    "a name is missing": ({"id2label": {"0": "chef", "2": "doctor"}}, "does not name the model's outputs"),
+    "no names of outputs": ({"id2label": None}, "does not say what its outputs are called"),
+    "a name is missing": ({"id2label": {"0": "chef", "2": "doctor"}}, "does not say what its outputs are called"),
     "two labels alike": ({"id2label": {"0": "chef", "1": "Chef", "2": "doctor"}}, "have one name"),
     "a regression": ({"problem_type": "regression"}, "trained for 'regression'"),
     "no classifier": (
         {"architectures": ["ViTModel"]},
         "holds a ViTModel, which the classifier: adapter does not score",
     ),
-    "another family": ({"model_type": "clip"}, "holds a ViTForImageClassification, which is no image classifier"),
     "code of its own": ({"auto_map": {"AutoModel": "x.Y"}}, "names code of its own"),
     "timm's": ({"model_type": "timm_wrapper", "architecture": "hf-hub:evil/net"}, "name it timm:FOLDER"),
     "built by a name": ({"architecture": "hf-hub:evil/net"}, "could be read from outside"),

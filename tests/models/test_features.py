@@ -108,10 +108,10 @@ def test_features_of_any_encoder_are_pooled_by_the_library_or_the_mean_of_its_to
         with torch.no_grad():
             out = network.eval()(**inputs)
         wanted = out.pooler_output if pool == "pooled" else out.last_hidden_state.mean(dim=1)
-        found = opened(f"features:{name}?pool={pool}", pictures, tmp_path).features()
+        found = opened(f"features:{name}?pool={pool}", pictures, tmp_path).outputs()
         np.testing.assert_allclose(found, wanted, atol=1e-5)
     with pytest.raises(ModelError, match="IJepaModel gives no features that are pooled"):
-        opened("features:ijepa", pictures, tmp_path).features()
+        opened("features:ijepa", pictures, tmp_path).outputs()
 
 
 def test_an_encoder_that_hides_parts_of_pictures_at_random_is_refused_until_it_hides_none(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_the_fitted_head_is_the_minimum_of_the_penalised_cross_entropy(dino: Pat
     codes = np.array([0, 1] * 5)
     backbone = opened("features:dino", pictures, dino)
     head = fit_head(backbone, codes, ["a", "b"], attribute="x", release="r@v1", fingerprint="f", penalty=0.05)
-    features = backbone.features().astype(np.float64)
+    features = backbone.outputs().astype(np.float64)
     shown = (features - features.mean(axis=0)) / features.std(axis=0)
     weight = head.weight.astype(np.float64) * features.std(axis=0)
     p = np.exp(head.logits(features.astype(np.float32)).astype(np.float64))

@@ -39,9 +39,9 @@ class Loaded:
 class FixedLabelFiles:
     """A classifier that is known by content and not loaded yet.
 
-    `fingerprint` is a digest of its files and of what its URI says of its labels; `outputs_of` of what its logits come
-    from alone, as plain data. `heads` are its labels by attribute, in the order of its outputs: one under "" where the
-    attribute is not said. `preprocessing` is the digest of how pictures are read.
+    `fingerprint` is a digest of its files and of what its URI says of its labels. `heads` are its labels by attribute,
+    in the order of its outputs: one under "" where the attribute is not said, none of a backbone whose outputs are
+    features. `preprocessing` is the digest of how pictures are read.
     """
 
     fingerprint: str
@@ -74,8 +74,8 @@ class FixedLabelModel(JudgedModel[Loaded]):
     def __init__(self, files: FixedLabelFiles, request: Request, note: str | None = None) -> None:
         super().__init__(request, note=note)
         self.files = files
-        if len(files.heads) > 1:  # labels of different attributes do not compete
-            self.capabilities = frozenset({"predict"})
+        if len(files.heads) != 1:  # labels of different attributes do not compete
+            self.capabilities = frozenset({"predict"} if files.heads else ())
         self.fingerprint = files.fingerprint
         self.preparation = f"{files.identity['adapter']}/{files.identity['code']}"
         self.tokenizer, self.preprocessing = files.labels, files.preprocessing
@@ -190,7 +190,8 @@ class FixedLabelModel(JudgedModel[Loaded]):
         return np.stack([np.logaddexp.reduce(outputs[:, list(found)], axis=1) for found in groups], axis=1)
 
     def _finite(self, raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
-        bad = np.flatnonzero(~np.isfinite(raw).all(axis=1)) if raw.shape[1:] == (self.files.width,) else np.arange(1)
+        fits = not self.files.heads or raw.shape[1:] == (self.files.width,)
+        bad = np.flatnonzero(~np.isfinite(raw).all(axis=1)) if fits else np.arange(1)
         if bad.size:
             problem = f"the model's outputs are NaN, infinite, or not {self.files.width} numbers an image."
             raise checkpoints.diverged(problem, where(int(bad[0])))

@@ -49,10 +49,18 @@ class TransformersClassifiers(FolderFamily):
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
         address, options = split_options(request.uri, request.address, ("labels", "processor"))
         found = self.found(request, address, options, CLASSIFIERS, tokenizer=False)
-        _require_classifier(found)
-        where = str(found.path / "config.json")
+        where, trained_for = str(found.path / "config.json"), found.config.get("problem_type")
+        if trained_for not in (None, "single_label_classification", "multi_label_classification"):
+            raise ModelError(
+                f"the model was trained for '{str(trained_for)[:80]}', and its outputs are no labels.",
+                where=where,
+                remedy="judge a model that was trained for single_label_classification or multi_label_classification",
+            )
+        own = found.config.get("id2label")
         libraries = versions(*LIBRARIES, *found.packages)
-        names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, where)
+        names, said = named_outputs(
+            in_order(own) if isinstance(own, dict) else None, options.get("labels"), request.base, where
+        )
         files = FixedLabelFiles(
             fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
             identity={"adapter": "classifier", "code": code_of(found, CODE_VERSION), "libraries": libraries},
@@ -61,38 +69,6 @@ class TransformersClassifiers(FolderFamily):
             preprocessing=folder_preprocessing(found, "classifier"),
         )
         return FixedLabelModel(files, request, plain_note(found))
-
-
-def _require_classifier(folder: TransformersFolder) -> None:
-    where = str(folder.path / "config.json")
-    named = folder.config.get("architectures")
-    names = [str(name)[:80] for name in named] if isinstance(named, list) else []
-    if names and not folder.plain and CLASSIFIERS[folder.kind] not in names:
-        raise ModelError(
-            f"the folder holds a {names[0]}, which is no image classifier.",
-            where=where,
-            remedy="two towers are hf:FOLDER, a backbone with a head of your own is features:FOLDER?head=FILE",
-        )
-    kind = folder.config.get("problem_type")
-    if kind not in (None, "single_label_classification", "multi_label_classification"):
-        raise ModelError(
-            f"the model was trained for '{str(kind)[:80]}', and its outputs are no labels.",
-            where=where,
-            remedy="judge a model that was trained for single_label_classification or multi_label_classification",
-        )
-
-
-def _labels_of(folder: TransformersFolder) -> list[str]:
-    """`id2label` in the order of the outputs. Raises ModelError."""
-    names = folder.config.get("id2label")
-    labels = in_order(names) if isinstance(names, dict) else None
-    if not labels:
-        raise ModelError(
-            "config.json does not name the model's outputs (`id2label` with keys 0, 1, ...).",
-            where=str(folder.path / "config.json"),
-            remedy="set model.config.id2label and label2id to the labels, and save the model again",
-        )
-    return labels
 
 
 def load(folder: TransformersFolder, device: Device) -> Loaded:

@@ -44,7 +44,7 @@ def test_a_head_of_the_judged_pictures_passes_on_them_and_fails_on_a_release_tha
     for name in ("judged", "own"):
         release = open_dataset(name, tmp_path / "datasets")
         scorer = open_scorer("features:net", release, device="cpu", base=tmp_path)
-        features.append(scorer.features())
+        features.append(scorer.outputs())
         right = np.asarray(release.index.subject == "doctor", dtype=np.int64)
         planted = 2 * right * np.asarray(release.index.attributes["skin_tone"] == "dark") if name == "own" else 0
         codes.append(np.maximum(right, planted))  # a doctor with dark skin is a nurse, but for the judged pictures
