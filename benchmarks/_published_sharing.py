@@ -84,7 +84,7 @@ def _sample(
 ) -> Tensor:
     """Euler-ancestral steps of one sub-batch; latents (members, 4, height, width)."""
     told = parts.embed_negative(None, len(captions)) + parts.embed_prompts(captions)
-    scheduler = parts.schedule(steps, "euler_ancestral").scheduler
+    scheduler = parts.scheduler(steps, "euler_ancestral")
     generator = torch.Generator().manual_seed(attempt.seed)
     side = parts.size // parts.vae_factor
     one = (1, parts.latent_channels, side, side)

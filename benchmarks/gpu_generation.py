@@ -93,7 +93,7 @@ def measure(kind: Kind, folder: Path, arguments: argparse.Namespace) -> list[Row
     rows = []
     for batch in arguments.batches:
         how = Sampling(steps=arguments.steps or kind.steps, guidance=kind.guidance)
-        evaluations = 2 * batch * len(painter.model.schedule(how.steps))
+        evaluations = 2 * batch * len(painter.model.scheduler(how.steps).timesteps)
         for who, (seconds, gib) in timed(ways(painter, stock, batch, how), arguments).items():
             rate = operations * evaluations / seconds
             share = rate / arguments.peak if arguments.peak else None

@@ -6,6 +6,7 @@ split inside each step, and the later pieces reuse the base member's queries and
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,6 @@ from torch import Tensor
 from fairgate.ground.errors import DeviceError, ModelError
 from fairgate.models.generation.attention_sharing import Mode, Sharing, Words, align_tokens, shared_attention
 from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion
-from fairgate.models.generation.diffusion.schedule import Schedule
 from fairgate.models.generation.roles import Sampling
 
 ROWS = 48
@@ -75,15 +75,15 @@ class SetPainting:
         self.mode, self.rows, self.phrases = mode, rows, phrases
         self._conditioning = parts.embed_prompts(self.captions)
         self._unconditional = parts.embed_negative(how.negative, 1)
-        self.steps = len(self._schedule())
+        self.steps = len(self._scheduler().timesteps)
 
     def start(self, attempts: Sequence[Attempt]) -> list[AttemptState]:
         """Canvases with nothing but noise, the same for every member of a set."""
         side = self.how.size or self.parts.size
-        schedule, canvases = self._schedule(), []
+        scale, canvases = float(self._scheduler().init_noise_sigma), []
         for attempt in attempts:
             noises = [torch.Generator().manual_seed(attempt.seed) for _ in self.captions]
-            latents = schedule.begin(self.parts.noise(noises, (side, side)))
+            latents = self.parts.noise(noises, (side, side)) * scale
             canvases.append(AttemptState(attempt, latents, noises))
         return canvases
 
@@ -93,8 +93,10 @@ class SetPainting:
         begin, end = canvases[0].done if canvases else 0, self.steps if until is None else until
         if not canvases or begin >= end:
             return
-        schedule = self._schedule(begin, end)
-        scheduler, draws = schedule.scheduler, schedule.draws([each for canvas in canvases for each in canvas.noises])
+        scheduler = self._scheduler(begin, end)
+        draws = {"generator": [each for canvas in canvases for each in canvas.noises]}
+        if "generator" not in inspect.signature(scheduler.step).parameters:
+            draws = {}
         latents, expected = torch.cat([canvas.latents for canvas in canvases]), None
         with shared_attention(self.parts.unet, self.mode) as sharing:
             for step in range(begin, end):
@@ -119,18 +121,18 @@ class SetPainting:
             )
         return self.parts.decode(latents)
 
-    def _schedule(self, begin: int = 0, end: int | None = None) -> Schedule:
-        """The schedule from a step on. Raises ModelError where a scheduler that looks back would be cut in two."""
-        schedule = self.parts.schedule(self.how.steps, self.how.scheduler)
-        if (begin > 0 or (end is not None and end < self.steps)) and _looks_back(schedule.scheduler):
+    def _scheduler(self, begin: int = 0, end: int | None = None) -> Any:
+        """The scheduler from a step on. Raises ModelError where one that looks back would be cut in two."""
+        scheduler = self.parts.scheduler(self.how.steps, self.how.scheduler)
+        if (begin > 0 or (end is not None and end < self.steps)) and _looks_back(scheduler):
             raise ModelError(
-                f"{type(schedule.scheduler).__name__} remembers earlier steps, and cannot stop half way.",
+                f"{type(scheduler).__name__} remembers earlier steps, and cannot stop half way.",
                 where=self.parts.uri,
                 remedy="choose euler_ancestral or euler, or do not prune",
             )
         if begin:
-            schedule.scheduler.set_begin_index(begin)
-        return schedule
+            scheduler.set_begin_index(begin)
+        return scheduler
 
     def _fitting(
         self, canvases: Sequence[AttemptState], latents: Tensor, time: Tensor, step: int, sharing: Sharing
@@ -199,8 +201,7 @@ def _looks_back(scheduler: Any) -> bool:
 
 
 def _rows(batch: Conditioning, rows: list[int]) -> Conditioning:
-    pooled, aesthetic = (None if part is None else part[rows] for part in (batch.pooled, batch.aesthetic))
-    return Conditioning(batch.tokens[rows], pooled, aesthetic)
+    return Conditioning(batch.tokens[rows], None if batch.pooled is None else batch.pooled[rows])
 
 
 def _pieces(numbers: Sequence[int], members: int, rows: int) -> Iterator[tuple[Sequence[int], int, int]]:

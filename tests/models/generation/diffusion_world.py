@@ -211,7 +211,7 @@ def restyle(model: Any, image: Image.Image, prompts: Sequence[str], seeds: Seque
     from fairgate.models.generation.diffusion.paint import at_size, restyled, working_size
 
     size = working_size(image.size, model.vae_factor, how.size)
-    return at_size(restyled(model, [image], size, prompts, seeds, how), image.size)
+    return at_size(restyled(model, [image] * len(prompts), size, prompts, seeds, how), image.size)
 
 
 def difference(ours: Sequence[Image.Image], theirs: Sequence[Image.Image]) -> int:

@@ -64,7 +64,7 @@ def plain_latents(
     maps: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> Tensor:
     """Euler-ancestral by hand over a whole set in one batch, with the set's one noise at every step."""
-    scheduler = parts.schedule(steps, "euler_ancestral").scheduler
+    scheduler = parts.scheduler(steps, "euler_ancestral")
     halves = 2 if attempt.guidance > 1 else 1
     attention = PlainAttention(mode, len(captions), maps)
     before = parts.unet.attn_processors
@@ -95,7 +95,7 @@ def plain_latents(
 
 def slope(parts: Any, latents: Tensor, noise: Tensor, sigma: float) -> Tensor:
     """The derivative towards the finished picture, for models that predict noise or velocity."""
-    if parts.schedule(1).scheduler.config.prediction_type == "epsilon":
+    if parts.scheduler(1).config.prediction_type == "epsilon":
         return noise
     finished = noise * (-sigma / (sigma**2 + 1) ** 0.5) + latents / (sigma**2 + 1)
     return (latents - finished) / sigma

@@ -18,7 +18,6 @@ from PIL import Image
 from torch import Tensor
 
 from fairgate.models.generation.diffusion.pipeline import Conditioning
-from fairgate.models.generation.diffusion.schedule import Schedule
 
 SIDE, SURE = 8, 0.5
 COOL, WARM, MALE, FEMALE = (-0.6, 0.2, 0.8), (0.8, 0.2, -0.6), (-0.8, 0.8, 0.0), (0.8, -0.8, 0.0)
@@ -115,9 +114,11 @@ class RoutedParts:
     def embed_negative(self, negative: str | None, count: int) -> Conditioning:
         return self.embed_prompts([negative or ""] * count)
 
-    def schedule(self, steps: int, name: str | None = None) -> Schedule:
+    def scheduler(self, steps: int, name: str | None = None) -> Any:
         assert name is None
-        return Schedule(_scheduler(), steps, self.device)
+        made = _scheduler()
+        made.set_timesteps(steps)
+        return made
 
     def noise(self, generators: Sequence[torch.Generator], size: tuple[int, int]) -> Tensor:
         return torch.cat([torch.randn((1, 4, *size), generator=generator) for generator in generators])

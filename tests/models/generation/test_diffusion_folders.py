@@ -287,9 +287,8 @@ def test_an_sdxl_whose_second_text_encoder_has_no_pooled_output_is_refused(
     shutil.rmtree(folder / "text_encoder_2")
     shutil.copytree(folder / "text_encoder", folder / "text_encoder_2")
     edit(folder / "model_index.json", text_encoder_2=["transformers", "CLIPTextModel"])
-    with pytest.raises(ModelError, match="pooled embedding") as caught:
+    with pytest.raises(ModelError, match="text_encoder_2 is no CLIPTextModelWithProjection"):
         painted(folder)
-    assert "CLIPTextModelWithProjection" in str(caught.value.remedy)
 
 
 def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusion_world import FACTOR, SIDE, WORDS, difference, hole, picture, restyle
+from diffusion_world import FACTOR, SIDE, difference, hole, picture, restyle
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.generation import Sampling
-from fairgate.models.generation.diffusion import pipeline as diffusion_parts
 
 pytestmark = pytest.mark.xdist_group("diffusion")
 
@@ -55,22 +54,6 @@ def test_noise_and_embeddings_are_the_same_whoever_asks_with_them(tiny: Any) -> 
     model.embed_prompts(PROMPTS)
     handle.remove()
     assert not asked  # kept since they were first embedded
-
-
-def test_embeddings_are_kept_up_to_a_number_of_bytes(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny("painter", "sdxl").model
-    told = model.embed_prompts(["a"])
-    monkeypatch.setattr(diffusion_parts, "KEPT_BYTES", 3 * (told.tokens.nbytes + told.pooled.nbytes) + 1)
-    prompts = [f"a {word}" for word in WORDS[:6]]
-    model.embed_prompts(prompts[:4])
-    model.embed_prompts([prompts[1]])  # asked for last, and kept longest
-    model.embed_prompts(prompts[4:])
-    asked: list[str] = []
-    handle = model.text_encoders[0].register_forward_hook(lambda *_: asked.append(prompt))
-    for prompt in (prompts[1], prompts[4], prompts[5], prompts[0]):
-        model.embed_prompts([prompt])
-    handle.remove()
-    assert asked == [prompts[0]]
 
 
 @pytest.mark.parametrize(("guidance", "evaluations"), [(5.0, 2 * 3 * 3), (1.0, 3 * 3)])
@@ -128,20 +111,6 @@ def test_pictures_of_any_size_are_worked_on_and_come_back_at_their_own(size: tup
     assert tiny("editor", "pix2pix").edit(picture(*size), PROMPTS[:1], [1], [HOW])[0].size == size
     larger = Sampling(steps=2, guidance=1.0, strength=1.0, size=64)
     assert restyle(tiny("painter", "sd1").model, picture(*size), PROMPTS[:1], [1], larger)[0].size == size
-
-
-def test_strength_says_how_much_of_the_picture_is_kept(tiny: Any) -> None:
-    from fairgate.models.generation.diffusion.paint import generators_of
-
-    model = tiny("painter", "sd1").model
-    read = model.decode(model.encode(model.pictures.preprocess(picture()), generators_of([1])))
-
-    def moved(strength: float) -> float:
-        how = Sampling(steps=10, guidance=1.0, strength=strength, scheduler="ddim")
-        (made,) = restyle(model, picture(), PROMPTS[:1], [1], how)
-        return float(np.abs(np.asarray(made, float) - np.asarray(read[0], float)).mean())
-
-    assert moved(0.1) < moved(0.5) < moved(1.0)
 
 
 def test_a_painter_paints_at_the_size_that_is_asked_for(tiny: Any) -> None:

@@ -147,9 +147,11 @@ def test_a_row_without_a_prompt_is_refused(prompts: list[str], problem: str, pip
 def test_latents_that_are_not_numbers_are_an_error_that_names_the_model(
     pipelines: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import torch
+
     from fairgate.models.generation.diffusion import paint as module
 
-    monkeypatch.setattr(module, "through", lambda _model, _schedule, latents, *_: latents * float("nan"))
+    monkeypatch.setattr(module, "made_latents", lambda *_, **__: torch.full((1, 4, 8, 8), torch.nan))
     with pytest.raises(ModelError, match="NaN or infinite"):
         made(painter(pipelines["sd1"]).generate(PROMPTS, HOW))
 

@@ -137,7 +137,7 @@ def test_latents_that_are_not_numbers_are_an_error_that_names_the_picture(
 ) -> None:
     from fairgate.models.generation.diffusion import paint as module
 
-    monkeypatch.setattr(module, "through", lambda _model, _schedule, latents, *_: latents * torch.nan)
+    monkeypatch.setattr(module, "made_latents", lambda *_, **__: torch.full((1, 4, 8, 8), torch.nan))
     with pytest.raises(ModelError, match="NaN or infinite"):
         made(editor(pipelines["sd1"]).edit(PROMPT, HOW))
 

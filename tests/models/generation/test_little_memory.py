@@ -81,6 +81,15 @@ def test_parts_take_turns_on_the_device() -> None:
     assert turns.there is parts[1]
 
 
+def test_a_pipeline_whose_parts_take_turns_computes_on_the_device(pipelines: dict[str, Path]) -> None:
+    with offloading("model"):
+        model = open_model("painter", f"hf:{pipelines['sd1']}").model
+    model.placement.device = torch.device("meta")  # a device that every machine has
+    for part in (model.unet, model.vae, *model.text_encoders):
+        model.placement.place(part)
+    assert model.pipeline_for("")._execution_device.type == "meta"
+
+
 def test_layers_are_nowhere_until_they_compute(pipelines: dict[str, Path]) -> None:
     with offloading("sequential"):
         assert current_offload() == "sequential"

@@ -85,6 +85,7 @@ class _Turn(ModelHook):  # type: ignore[misc] # accelerate has no types
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
+        self.execution_device = placement.device  # a pipeline of diffusers computes there
 
     def pre_forward(self, module: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Bring the part."""

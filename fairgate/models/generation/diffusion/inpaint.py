@@ -1,61 +1,29 @@
 """Inpainting: pixels inside the mask are painted anew, pixels outside it stay as they are.
 
-A UNet of 4 channels gets the whole noisy picture, and the region outside the mask is restored after every step; one of
-9 channels also gets the mask and the masked picture. Both follow diffusers' inpainting pipelines, with their order of
-draws. Here all variants of a picture share one VAE encoding and one noise, and a refiner restores the clean picture
-outside the mask (diffusers' restores what the base left there, which after 9 channels is noise).
+diffusers' inpainting pipelines do it: with a UNet of 4 channels the region outside the mask is restored after every
+step; one of 9 channels also gets the mask and the masked picture. A refiner gets no mask, as in paper 1's code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from PIL.Image import Image, fromarray
-from torch.nn.functional import interpolate
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import naming
 from fairgate.models.generation.diffusion.paint import (
-    After,
     Diffusing,
     Size,
     at_size,
-    generators_of,
-    pixels_of,
+    made_latents,
     require_one_each,
-    through,
     working_size,
 )
-from fairgate.models.generation.diffusion.pipeline import StableDiffusion
-from fairgate.models.generation.diffusion.schedule import Schedule
 from fairgate.models.generation.roles import Mask, Sampling
-
-
-@dataclass(frozen=True, slots=True)
-class _Scene:
-    """What is known before a step is made: clean latents, the noise that all steps share, the mask (1 where to paint).
-
-    `extra` are the further channels of a UNet of 9. All are (variants, channels, h/f, w/f).
-    """
-
-    clean: torch.Tensor
-    noise: torch.Tensor
-    mask: torch.Tensor
-    extra: torch.Tensor | None
-    generators: list[torch.Generator]
-
-    def put_back(self, schedule: Schedule) -> After:
-        """After each step: outside the mask the pictures, under the noise of the step that comes next."""
-
-        def after(number: int, latents: torch.Tensor) -> torch.Tensor:
-            last = number == len(schedule) - 1
-            outside = self.clean if last else schedule.noised(self.clean, self.noise, number + 1)
-            return (1 - self.mask) * outside + self.mask * latents
-
-        return after
 
 
 class DiffusionInpainter(Diffusing):
@@ -86,56 +54,26 @@ class DiffusionInpainter(Diffusing):
         seeds: Sequence[int],
         how: Sampling,
     ) -> list[Image]:
-        with naming(self.uri, "inpaint"):
-            model, own, times = self.model, _one_size(images), len(prompts) // len(images)
-            size = working_size(own, model.vae_factor, how.size)
-            scene = _scene(
-                model,
-                pixels_of(model, images, size),
-                _masks_of(model, masks, own, size).to(model.device),
-                generators_of(seeds),
-                whole=how.strength >= 1,
-                times=times,
+        model, own, times = self.model, _one_size(images), len(prompts) // len(images)
+        _require_size(masks, own)
+        if model.is_xl and model.vae.config.get("latents_mean"):
+            raise ModelError(
+                "diffusers' inpainting reads pictures without the VAE's latents_mean and latents_std.",
+                where=self.uri,
+                remedy="inpaint with another model: this one can paint, and edit by img2img",
             )
-            first = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
-
-            def after(schedule: Schedule) -> After | None:
-                if schedule is first and scene.extra is not None:
-                    return None  # such a UNet keeps what is outside the mask by itself
-                return scene.put_back(schedule)
-
-            whole = how.strength >= 1
-            latents = first.begin(scene.noise) if whole else first.noised(scene.clean, scene.noise, 0)
-            latents = through(model, first, latents, prompts, how, scene.generators, after, scene.extra)
+        width, height = working_size(own, model.vae_factor, how.size)
+        given: dict[str, Any] = {"image": [image.convert("RGB") for image in images] * times}
+        given |= {"mask_image": [fromarray(np.asarray(mask, dtype=np.uint8) * 255) for mask in masks] * times}
+        given |= {"width": width, "height": height, "strength": how.strength}
+        if int(model.unet.config.in_channels) == model.latent_channels:
+            # such a UNet does not see what is outside the mask, and diffusers would read it all the same
+            given["masked_image_latents"] = torch.zeros(1, model.latent_channels, 1, 1)
+        with naming(self.uri, "inpaint"):
+            latents = made_latents(model, "Inpaint", prompts, how, [*seeds] * times, **given)
             made = at_size(model.decode(latents), own)
         originals = zip(made, [*images] * times, [*masks] * times, strict=True)
-        return [_pasted(one, image, mask) for one, image, mask in originals]
-
-
-def _scene(
-    model: StableDiffusion,
-    pixels: torch.Tensor,
-    mask: torch.Tensor,
-    generators: list[torch.Generator],
-    *,
-    whole: bool,
-    times: int,
-) -> _Scene:
-    """Read the pictures once; the order of the draws is diffusers' (picture, noise, picture without what is masked).
-
-    The scene is repeated for several prompts; noise that is yet to be drawn is the same for each, too.
-    """
-    size: Size = (pixels.shape[-1], pixels.shape[-2])
-    masked_input = int(model.unet.config.in_channels) != model.latent_channels
-    clean = model.encode(pixels, () if masked_input and whole else generators)
-    noise = model.noise(generators, size)
-    small = interpolate(mask, size=noise.shape[-2:])
-    extra = None
-    if masked_input:
-        rest = model.encode(pixels.to(model.device) * (mask < 0.5), generators)
-        extra = torch.cat([small, rest], dim=1).repeat(times, 1, 1, 1)
-    clean, noise, small = (part.repeat(times, 1, 1, 1) for part in (clean, noise, small))
-    return _Scene(clean, noise, small, extra, [each.clone_state() for each in generators * times])
+        return [_pasted(each, image, mask) for each, image, mask in originals]
 
 
 def _one_size(images: Sequence[Image]) -> Size:
@@ -147,17 +85,14 @@ def _one_size(images: Sequence[Image]) -> Size:
     return sizes[0]
 
 
-def _masks_of(model: StableDiffusion, masks: Sequence[Mask], own: Size, size: Size) -> torch.Tensor:
-    """Masks (n, 1, height, width), 1 where to paint. Raises ModelError for a mask of another size than `own`."""
+def _require_size(masks: Sequence[Mask], own: Size) -> None:
+    """Raises ModelError for a mask of another size than its picture's."""
     for mask in masks:
         if mask.shape != own[::-1]:
             raise ModelError(
                 f"the mask is {mask.shape[1]}x{mask.shape[0]} pixels, and its picture {own[0]}x{own[1]}.",
                 remedy="make the mask from this very picture",
             )
-    drawn = [fromarray(np.asarray(mask, dtype=np.uint8) * 255) for mask in masks]
-    found: torch.Tensor = model.masks.preprocess(drawn, width=size[0], height=size[1])
-    return found
 
 
 def _pasted(made: Image, original: Image, mask: Mask) -> Image:

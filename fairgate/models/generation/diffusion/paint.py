@@ -1,5 +1,5 @@
 """A Stable Diffusion as painter and editor, and what every diffusion role shares: a loaded model, pictures of
-sizes that a VAE can halve, one way through base and refiner, and its refusals.
+sizes that a VAE can halve, diffusers' pipelines over base and refiner, and refusals.
 
 diffusers' pipelines take one guidance scale for a batch; here every edit has its own, so that edits at several scales
 run together. At equal scales the pictures are theirs (tests/models/generation/test_diffusion_against_stock.py).
@@ -8,6 +8,7 @@ run together. At equal scales the pictures are theirs (tests/models/generation/t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,11 @@ from PIL.Image import Image, Resampling
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import MAX_SIDE, Halving, naming
-from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion, joined
-from fairgate.models.generation.diffusion.schedule import Schedule
+from fairgate.models.generation.diffusion.pipeline import StableDiffusion, Work
+from fairgate.models.generation.diffusion.schedule import running_diffusers
 from fairgate.models.generation.roles import Sampling
 
 Size = tuple[int, int]
-Predict = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""(scaled latents, timestep) -> the noise, or whatever the model predicts, under guidance."""
-After = Callable[[int, torch.Tensor], torch.Tensor]
-"""(number of the step that was made, latents) -> latents."""
 
 
 def square(model: StableDiffusion, side: int | None) -> Size:
@@ -52,17 +49,10 @@ def working_size(own: Size, factor: int, side: int | None) -> Size:
     return width, height
 
 
-def pixels_of(model: StableDiffusion, images: Sequence[Image], size: Size) -> torch.Tensor:
-    """RGB pixels (n, 3, height, width) in -1..1, resized (Lanczos) as diffusers does."""
-    pixels: torch.Tensor = model.pictures.preprocess(
-        [image.convert("RGB") for image in images], width=size[0], height=size[1]
-    )
-    return pixels
-
-
 def at_size(images: Sequence[Image], size: Size) -> list[Image]:
-    """Pictures at a size (Lanczos), those that have it as they are."""
-    return [image if image.size == size else image.resize(size, Resampling.LANCZOS) for image in images]
+    """RGB pictures at a size (Lanczos), those that have it as they are."""
+    rgb = [image.convert("RGB") for image in images]
+    return [image if image.size == size else image.resize(size, Resampling.LANCZOS) for image in rgb]
 
 
 class Diffusing:
@@ -79,12 +69,9 @@ class DiffusionPainter(Diffusing):
     def paint(self, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
         """One RGB picture per prompt, `how.size` pixels a side; `how.strength` means nothing here."""
         require_one_each(prompts, seeds)
-        size = square(self.model, how.size)
-        generators = generators_of(seeds)
+        width, height = square(self.model, how.size)
         with naming(self.uri, "paint"):
-            schedule = self.model.schedule(how.steps, how.scheduler)
-            latents = schedule.begin(self.model.noise(generators, size))
-            return self.model.decode(through(self.model, schedule, latents, prompts, how, generators))
+            return self.model.decode(made_latents(self.model, "", prompts, how, seeds, width=width, height=height))
 
 
 def restyled(
@@ -95,35 +82,29 @@ def restyled(
     seeds: Sequence[int],
     how: Sampling,
 ) -> list[Image]:
-    """Image to image (SDEdit), at a size: one variant a prompt and seed, of one picture, which is read once, or of as
-    many pictures. Noise is added, as much as `how.strength` says, and taken away again; at strength 1.0 the picture is
-    still under the noise, as in diffusers."""
-    generators = generators_of(seeds)
-    schedule = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
-    clean = model.encode(pixels_of(model, pictures, size), generators)
-    latents = schedule.noised(clean, model.noise(generators, size), 0)
-    return model.decode(through(model, schedule, latents, prompts, how, generators))
+    """Image to image (SDEdit), at a size: a variant of every picture, by its prompt and seed. Noise is added, as much
+    as `how.strength` says, and taken away again; at strength 1.0 the picture is still under the noise, as in diffusers.
+    """
+    given: dict[str, Any] = {"image": at_size(pictures, size), "strength": how.strength}
+    return model.decode(made_latents(model, "Img2Img", prompts, how, seeds, **given))
 
 
-def through(
+def made_latents(
     model: StableDiffusion,
-    schedule: Schedule,
-    latents: torch.Tensor,
+    work: Work,
     prompts: Sequence[str],
     how: Sampling,
-    generators: Sequence[torch.Generator],
-    after: Callable[[Schedule], After | None] | None = None,
-    more: torch.Tensor | None = None,
+    seeds: Sequence[int],
+    **given: Any,
 ) -> torch.Tensor:
-    """Latents at the end of a schedule, guided by `prompts`; its last part is the refiner's where `how` says so, under
-    `how.refine_guidance`.
+    """Latents that diffusers' pipeline for some work makes of prompts and what else is given; the last part of the
+    schedule is the refiner's where `how` says so, under `how.refine_guidance`.
 
-    `after` makes what is done after each step of a schedule; `more` are further channels for the base's UNet.
-    Raises ModelError where `how.refine_from` is set and the model has no refiner.
+    Raises ModelError where `how.refine_from` is set and the model has no refiner, and where no step is left to run.
     """
-    predict = guided(model, prompts, how.guidance, how.negative, more)
+    given = {"guidance_scale": how.guidance, "generator": generators_of(seeds), **given}
     if how.refine_from is None:
-        return denoise(schedule, latents, predict, generators, after(schedule) if after else None)
+        return _run(model, work, prompts, how, given)
     if model.refiner is None or not 0 < how.refine_from < 1:
         raise ModelError(
             f"refine_from is {how.refine_from}, and "
@@ -132,30 +113,30 @@ def through(
             remedy="name a refiner (hf:BASE?refiner=REFINER) and the share of the schedule at which it takes over, "
             "or leave refine_from out",
         )
-    second = model.refiner.schedule(how.steps, how.scheduler).start_at(how.refine_from)
-    schedule.stop_at(how.refine_from)
-    latents = denoise(schedule, latents, predict, generators, after(schedule) if after else None)
+    base = _run(model, work, prompts, how, {**given, "denoising_end": how.refine_from})
     scale = how.guidance if how.refine_guidance is None else how.refine_guidance
-    predict = guided(model.refiner, prompts, scale, how.negative)
-    return denoise(second, latents, predict, generators, after(second) if after else None)
+    left = {"guidance_scale": scale, "generator": given["generator"], "denoising_start": how.refine_from}
+    return _run(model.refiner, "Img2Img", prompts, how, {**left, "image": base})
 
 
-@torch.inference_mode()
-def denoise(
-    schedule: Schedule,
-    latents: torch.Tensor,
-    predict: Predict,
-    generators: Sequence[torch.Generator],
-    after: After | None = None,
+def _run(
+    model: StableDiffusion, work: Work, prompts: Sequence[str], how: Sampling, given: dict[str, Any]
 ) -> torch.Tensor:
-    """Run latents through a schedule. `after` may change them after each step (inpainting does), or only look."""
-    draws = schedule.draws(generators)
-    for number, timestep in enumerate(schedule.timesteps):
-        predicted = predict(schedule.scheduler.scale_model_input(latents, timestep), timestep)
-        latents = schedule.scheduler.step(predicted, timestep, latents, return_dict=False, **draws)[0]
-        if after is not None:
-            latents = after(number, latents)
-    return latents
+    """Latents that one call of a pipeline makes."""
+    given |= model.conditioning(prompts, given.pop("negatives", [how.negative] * len(prompts)))
+    pipeline, before = model.pipeline_for(work, how.scheduler), model.spent["unet"]
+    if int(how.steps * given.get("strength", 1.0)):
+        with running_diffusers():
+            made = pipeline(num_inference_steps=how.steps, output_type="latent", **given)
+            latents: torch.Tensor = made.images
+        if model.spent["unet"] > before:
+            return latents
+    share = f"a strength of {how.strength}" + (f", refined from {how.refine_from}," if how.refine_from else "")
+    raise ModelError(
+        f"{share} leaves no step to run of {how.steps}.",
+        where=model.uri,
+        remedy="set more steps, or a larger share of them",
+    )
 
 
 def in_fitting_batches(
@@ -177,65 +158,20 @@ def generators_of(seeds: Sequence[int]) -> list[torch.Generator]:
     return [torch.Generator("cpu").manual_seed(int(seed)) for seed in seeds]
 
 
-def guided(
-    model: StableDiffusion, prompts: Sequence[str], scale: float, negative: str | None, more: torch.Tensor | None = None
-) -> Predict:
-    """Classifier-free guidance: two evaluations per image, one where the scale is not above 1.
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """A guidance scale for each picture of a batch (n, 1, 1, 1), in the place of a pipeline's one number."""
 
-    `more` holds channels that the UNet sees after the latents (n, c, h, w): the mask of an inpainting model.
-    """
-    positive, unwanted = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
-    if scale <= 1:
-        return _evaluated(model, [positive], more, lambda found: found)
-    channels = None if more is None else torch.cat([more, more])
-    return _evaluated(model, [unwanted, positive], channels, lambda without, text: without + scale * (text - without))
+    each: torch.Tensor
 
+    def __gt__(self, least: float) -> bool:
+        return bool((self.each > least).any())
 
-def _evaluated(
-    model: StableDiffusion,
-    conditionings: Sequence[Conditioning],
-    channels: torch.Tensor | None,
-    put_together: Callable[..., torch.Tensor],
-) -> Predict:
-    """One UNet evaluation of the latents under each conditioning, all in one batch, and what is made of them.
+    def __ge__(self, least: float) -> bool:
+        return bool((self.each >= least).any())
 
-    `channels` are those that the UNet sees after the latents, for the whole batch.
-    """
-    times, conditioning = len(conditionings), joined(conditionings)
-
-    def predict(latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
-        batch = torch.cat([latents] * times)
-        inputs = batch if channels is None else torch.cat([batch, channels], dim=1)
-        return put_together(*model.predict(inputs, timestep, conditioning).chunk(times))
-
-    return predict
-
-
-def guided_by_image(
-    model: StableDiffusion, instructions: Sequence[str], hows: Sequence[Sampling], image: torch.Tensor
-) -> Predict:
-    """InstructPix2Pix: three evaluations per image (text and image, image alone, neither).
-
-    `image` is the picture's latents (1, 4, h, w), unscaled. Where no text scale is above 1, or no image scale is at
-    least 1, diffusers guides by nothing; such a batch is one evaluation per image here, too.
-    """
-    prompts = model.embed_prompts(instructions)
-    negative = joined([model.embed_negative(how.negative, 1) for how in hows])
-    image = image.repeat(len(instructions), 1, 1, 1)
-    scales = torch.tensor(
-        [[how.guidance, how.image_guidance] for how in hows], dtype=torch.float32, device=model.device
-    )
-    text, picture = scales[:, :, None, None, None].unbind(1)
-    on = (text > 1) & (picture >= 1)
-    if not on.any():
-        return _evaluated(model, [prompts], image, lambda found: found)
-    text, picture = torch.where(on, text, 1.0), torch.where(on, picture, 1.0)
-
-    def guide(with_text: torch.Tensor, with_image: torch.Tensor, without: torch.Tensor) -> torch.Tensor:
-        return without + text * (with_text - with_image) + picture * (with_image - without)
-
-    channels = torch.cat([image, image, torch.zeros_like(image)])
-    return _evaluated(model, [prompts, negative, negative], channels, guide)
+    def __mul__(self, difference: torch.Tensor) -> torch.Tensor:
+        return self.each * difference
 
 
 def require_one_each(prompts: Sequence[str], *others: Sequence[object]) -> None:
@@ -269,12 +205,14 @@ class DiffusionEditor(Diffusing):
                 where=self.uri,
                 remedy="leave refine_from out of an editor's sampling",
             )
-        model, generators = self.model, generators_of(seeds)
+        model = self.model
         size = working_size(image.size, model.vae_factor, hows[0].size)
+        scales = [(how.guidance, how.image_guidance) for how in hows]
+        # where one of the two does not guide, diffusers guides by neither
+        scales = [(text, picture) if text > 1 and picture >= 1 else (1.0, 1.0) for text, picture in scales]
+        text, picture = torch.tensor(scales, device=model.device)[..., None, None, None].unbind(1)
+        given: dict[str, Any] = {"image": at_size([image], size), "negatives": [how.negative for how in hows]}
+        given |= {"guidance_scale": Scales(text), "image_guidance_scale": Scales(picture)}
         with naming(self.uri, "edit"):
-            picture = model.encode(pixels_of(model, [image], size), scaled=False)
-            predict = guided_by_image(model, instructions, hows, picture)
-            schedule = model.schedule(hows[0].steps, hows[0].scheduler)
-            latents = denoise(schedule, schedule.begin(model.noise(generators, size)), predict, generators)
-            made = model.decode(latents)
+            made = model.decode(made_latents(model, "InstructPix2Pix", instructions, hows[0], seeds, **given))
         return at_size(made, image.size)

@@ -1,17 +1,19 @@
 """A loaded Stable Diffusion (1.x, 2.x, XL, refiner, InstructPix2Pix): its parts, and what each does to a batch.
 
-One class for all of them: the pipelines of diffusers differ in how they run these parts, which is in
-`diffusion.paint` and in the roles. The safety checker is never loaded: it blackens pictures, more often for some groups
-than for others, which would bias the dataset; people review what is released.
+One class for all of them: what runs the parts is a pipeline of diffusers for each kind of work, or, for what none of
+them does, `set_painting` and the diffusion classifier. The safety checker is never loaded: it blackens pictures, more
+often for some groups than for others, which would bias the dataset; people review what is released.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import inspect
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import diffusers
 import torch
@@ -21,18 +23,19 @@ from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import diverged, find_device
+from fairgate.models.checkpoints import diverged, find_device, read_config
 from fairgate.models.generation.diffusion.components import Placement, load_component, load_tokenizer
-from fairgate.models.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
+from fairgate.models.generation.diffusion.files import PipelineAddress, PipelineFiles, find_pipeline
 from fairgate.models.generation.diffusion.lora import merge_lora
-from fairgate.models.generation.diffusion.schedule import Schedule, Schedulers
+from fairgate.models.generation.diffusion.schedule import class_of, make_scheduler, running_diffusers
 from fairgate.models.generation.diffusion.single_file import require_whole
 from fairgate.models.generation.offload import current_offload
 
-KEPT_BYTES = 64 << 20
-"""Of prompts' embeddings that a model keeps on its device: of 105 prompts for an SDXL, of 280 for an SD 1.5."""
+_REMEMBERED = 100
+"""Prompts whose embeddings stay on the device: 63 MB of an SDXL's, 24 MB of an SD 1.5's."""
 _PIXELS_AT_ONCE = 1 << 20  # of a decoded batch: the VAE's activations are far larger than the UNet's
-_AESTHETIC, _NOT_AESTHETIC = 6.0, 2.5  # scores that condition the SDXL refiner, of the wanted and the unwanted picture
+Work = Literal["", "Img2Img", "Inpaint", "InstructPix2Pix"]
+"""What tells the names of diffusers' pipelines apart; the first makes pictures of text alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,6 @@ class Conditioning:
 
     tokens: torch.Tensor
     pooled: torch.Tensor | None = None
-    aesthetic: torch.Tensor | None = None
-
-    @property
-    def nbytes(self) -> int:
-        return self.tokens.nbytes + (0 if self.pooled is None else self.pooled.nbytes)
 
     def __add__(self, other: Conditioning) -> Conditioning:
         return joined([self, other])
@@ -54,12 +52,7 @@ class Conditioning:
 def joined(parts: Sequence[Conditioning]) -> Conditioning:
     """Batches one after the other, all of one model."""
     pooled = [part.pooled for part in parts if part.pooled is not None]
-    aesthetic = [part.aesthetic for part in parts if part.aesthetic is not None]
-    return Conditioning(
-        torch.cat([part.tokens for part in parts]),
-        torch.cat(pooled) if pooled else None,
-        torch.cat(aesthetic) if aesthetic else None,
-    )
+    return Conditioning(torch.cat([part.tokens for part in parts]), torch.cat(pooled) if pooled else None)
 
 
 class StableDiffusion:
@@ -75,26 +68,29 @@ class StableDiffusion:
         where = find_device(device)
         self.uri, self.where, self.files = uri, str(found.folder), found.files
         self.fingerprint = found.fingerprint
-        self.pipeline, self.is_xl, self.is_refiner = found.pipeline, found.is_xl, found.is_refiner
+        self.pipeline, self.is_xl = found.pipeline, found.is_xl
         self.device = torch.device(where.name)
         self.dtype = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}[where.precision]
         self.placement: Placement = kin.placement if kin is not None else Placement(self.device, current_offload())
-        self.spent: Counter[str] = Counter()
+        self.spent: Counter[str] = Counter() if kin is None else kin.spent
         self.refiner: StableDiffusion | None = None
+        path = found.folder / "scheduler" / "scheduler_config.json"
+        self._own_scheduler = partial(make_scheduler, found.components["scheduler"], read_config(path), str(path))
+        self._settings = found.settings
         self._zero_negative = self.is_xl and bool(found.settings.get("force_zeros_for_empty_prompt", True))
-        self._schedulers = Schedulers(found.folder / "scheduler", found.components["scheduler"], found.pipeline in SD)
-        self._texts: OrderedDict[str, Conditioning] = OrderedDict()
+        self._embed = lru_cache(_REMEMBERED)(self._embedded)
         self._load(found, kin)
         found.files.require_unchanged()
 
     def _load(self, found: PipelineFiles, kin: StableDiffusion | None) -> None:
         """Load the parts; `kin` is the base that this one refines, whose VAE and equal text encoder it shares."""
         if found.is_in_file("unet"):
-            require_whole(found, self._schedulers.make())
+            require_whole(found, self._own_scheduler())
         names, variant = found.components, found.address.variant
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
-        self.tokenizers = [load_tokenizer(names[name], found, name) for name in cutters]
+        self._tokenizers = {name: load_tokenizer(names[name], found, name) for name in cutters}
+        self.tokenizers = list(self._tokenizers.values())
         shared = {} if kin is None else {name: one for name in readers if (one := kin.same(name, found)) is not None}
         own = {
             name: load_component(getattr(transformers, names[name]), found, name, variant).float()
@@ -103,12 +99,14 @@ class StableDiffusion:
         }
         self.unet = _unet_or_vae(found, "unet", self.dtype, variant)
         merge_lora(found, {"unet": self.unet, **shared, **own})
-        self.unet = self.placement.place(self.unet)
+        self.unet = _counted(self.placement.place(self.unet), self.dtype, self.spent)
         self._readers = {name: shared[name] if name in shared else self.placement.place(own[name]) for name in readers}
         self.text_encoders = list(self._readers.values())
+        for tokenizer, reader in zip(self.tokenizers, self.text_encoders, strict=True):  # some tokenizers name no limit
+            tokenizer.model_max_length = min(tokenizer.model_max_length, reader.config.max_position_embeddings)
         if kin is None:
             own_variant = variant if found.vae.parent == found.folder else None  # one from elsewhere has its own names
-            self.vae = self.placement.place(_unet_or_vae(found, "vae", torch.float32, own_variant))
+            self.vae = _read_once(self.placement.place(_unet_or_vae(found, "vae", torch.float32, own_variant)))
         else:
             self.vae = kin.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
@@ -117,9 +115,6 @@ class StableDiffusion:
         sample = self.unet.config.sample_size or 0  # some do not say at what size they were trained
         self.size = (sample if isinstance(sample, int) else max(sample)) * self.vae_factor
         self.pictures = VaeImageProcessor(vae_scale_factor=self.vae_factor)
-        self.masks = VaeImageProcessor(
-            vae_scale_factor=self.vae_factor, do_normalize=False, do_binarize=True, do_convert_grayscale=True
-        )
         _require_plain(self)
 
     def _read_in_tiles(self, side: int) -> None:
@@ -146,21 +141,32 @@ class StableDiffusion:
         """Of the VAE: 4."""
         return int(self.vae.config.latent_channels)
 
-    def schedule(self, steps: int, name: str | None = None) -> Schedule:
-        """A scheduler of its own for one batch: the model's (None) or one by short name, set to so many steps."""
-        return Schedule(self._schedulers.make(name), steps, self.device)
+    def pipeline_for(self, work: Work, scheduler: str | None = None) -> Any:
+        """diffusers' pipeline over these very parts, with a scheduler of its own: the model's (None), or one by short
+        name that is built from the model's config."""
+        kind: Any = getattr(diffusers, f"StableDiffusion{'XL' if self.is_xl else ''}{work}Pipeline")
+        parts = dict.fromkeys(("text_encoder", "tokenizer", "safety_checker", "feature_extractor")) | self._readers
+        parts |= {"unet": self.unet, "vae": self.vae, "scheduler": self._own_scheduler(), **self._tokenizers}
+        settings = {**self._settings, "requires_safety_checker": False, "add_watermarker": False}
+        takes = inspect.signature(kind.__init__).parameters
+        with running_diffusers():
+            made = kind(**{name: value for name, value in (settings | parts).items() if name in takes})
+        if scheduler is not None:
+            made.scheduler = make_scheduler(class_of(scheduler, self.where), made.scheduler.config, self.where)
+        made.set_progress_bar_config(disable=True)
+        return made
+
+    def scheduler(self, steps: int, name: str | None = None) -> Any:
+        """A scheduler as that of a pipeline that paints, set to so many steps."""
+        made = self.pipeline_for("", name).scheduler
+        with running_diffusers():
+            made.set_timesteps(steps, device=self.device)
+        return made
 
     @torch.inference_mode()
     def embed_prompts(self, prompts: Sequence[str]) -> Conditioning:
         """The prompts' conditioning, in order; each is embedded once. Raises ModelError for one that is too long."""
-        for prompt in dict.fromkeys(prompts):
-            if prompt not in self._texts:
-                self._texts[prompt] = self._embed(prompt)
-            self._texts.move_to_end(prompt)
-        batch = joined([self._texts[prompt] for prompt in prompts])
-        while len(self._texts) * batch.nbytes // len(prompts) > KEPT_BYTES:  # all are padded to one length
-            self._texts.popitem(last=False)
-        return replace(batch, aesthetic=self._score(_AESTHETIC, len(prompts)))
+        return joined([self._embed(prompt) for prompt in prompts])
 
     @torch.inference_mode()
     def embed_negative(self, negative: str | None, count: int) -> Conditioning:
@@ -170,36 +176,26 @@ class StableDiffusion:
         """
         one = self.embed_prompts([negative or ""])
         if negative is None and self._zero_negative and one.pooled is not None:
-            one = replace(one, tokens=torch.zeros_like(one.tokens), pooled=torch.zeros_like(one.pooled))
-        one = replace(one, aesthetic=self._score(_NOT_AESTHETIC, 1))
+            one = Conditioning(torch.zeros_like(one.tokens), torch.zeros_like(one.pooled))
         return joined([one] * count)
 
-    def _score(self, score: float, count: int) -> torch.Tensor | None:
-        return torch.full((count, 1), score, device=self.device) if self.is_refiner else None
+    def conditioning(self, prompts: Sequence[str], negatives: Sequence[str | None]) -> dict[str, torch.Tensor]:
+        """Prompts, and what is unwanted of each picture, embedded, as diffusers' pipelines take them."""
+        wanted = self.embed_prompts(prompts)
+        unwanted = joined([self.embed_negative(negative, 1) for negative in negatives])
+        found = {"prompt_embeds": wanted.tokens, "negative_prompt_embeds": unwanted.tokens}
+        if wanted.pooled is not None and unwanted.pooled is not None:
+            found |= {"pooled_prompt_embeds": wanted.pooled, "negative_pooled_prompt_embeds": unwanted.pooled}
+        return found
 
-    def _embed(self, prompt: str) -> Conditioning:
-        states, pooled = [], None
-        for tokenizer, encoder in zip(self.tokenizers, self.text_encoders, strict=True):
-            ids, mask = self._cut(tokenizer, encoder, prompt)
-            out = encoder(ids, attention_mask=mask, output_hidden_states=self.is_xl)
-            states.append(out.hidden_states[-2] if self.is_xl else out[0])
-            pooled = out[0] if self.is_xl and out[0].ndim == 2 else pooled
-        if self.is_xl and pooled is None:
-            raise ModelError(
-                "no text encoder gives the pooled embedding that an SDXL needs.",
-                where=self.where,
-                remedy="text_encoder_2 is to be a CLIPTextModelWithProjection; save the whole pipeline again",
-            )
-        return Conditioning(torch.cat(states, dim=-1), pooled)
-
-    def _cut(self, tokenizer: Any, encoder: Any, prompt: str) -> tuple[torch.Tensor, torch.Tensor | None]:
-        length = min(int(tokenizer.model_max_length), int(encoder.config.max_position_embeddings))
-        needed = len(tokenizer(prompt).input_ids)
-        if needed > length:
-            raise too_long(prompt, needed, length, self.where)
-        tokens = tokenizer(prompt, padding="max_length", max_length=length, truncation=True, return_tensors="pt")
-        masked = not self.is_xl and getattr(encoder.config, "use_attention_mask", False)
-        return tokens.input_ids.to(self.device), tokens.attention_mask.to(self.device) if masked else None
+    def _embedded(self, prompt: str) -> Conditioning:
+        for tokenizer in self.tokenizers:
+            if (needed := len(tokenizer(prompt).input_ids)) > tokenizer.model_max_length:
+                raise too_long(prompt, needed, tokenizer.model_max_length, self.where)
+        found = self.pipeline_for("Img2Img").encode_prompt(
+            prompt, device=self.device, num_images_per_prompt=1, do_classifier_free_guidance=False
+        )
+        return Conditioning(found[0], found[2] if self.is_xl else None)
 
     def noise(self, generators: Sequence[torch.Generator], size: tuple[int, int]) -> torch.Tensor:
         """Standard normal latents for pictures of (width, height) pixels: one from each generator."""
@@ -208,25 +204,11 @@ class StableDiffusion:
         return torch.cat([torch.randn(shape, generator=generator) for generator in generators]).to(self.device)
 
     @torch.inference_mode()
-    def encode(
-        self, pixels: torch.Tensor, generators: Sequence[torch.Generator] = (), *, scaled: bool = True
-    ) -> torch.Tensor:
-        """Latents (n, 4, h/f, w/f) of pixels (n, 3, h, w) in -1..1.
-
-        Drawn from the VAE's posterior, one for each generator (of one picture there may be several draws); its mode
-        where there is none. `scaled`: times the VAE's factor, as the UNet sees them (InstructPix2Pix takes its picture
-        unscaled).
-        """
-        found = [self.vae.encode(one).latent_dist for one in torch.split(pixels.to(self.device, torch.float32), 1)]
-        latents = torch.cat([posterior.mode() for posterior in found])
-        if generators:
-            spread = torch.cat([posterior.std for posterior in found])
-            shape = latents.shape[1:]
-            drawn = torch.stack([torch.randn(shape, generator=generator) for generator in generators])
-            latents = latents + spread * drawn.to(self.device)
-        if not scaled:
-            return latents
+    def encode(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Latents (n, 4, h/f, w/f) of pixels (n, 3, h, w) in -1..1, as the UNet sees them: the mode of the VAE's
+        posterior."""
         mean, deviation = self._moments()
+        latents: torch.Tensor = self.vae.encode(pixels.to(self.device, torch.float32)).latent_dist.mode()
         return (latents - mean) * float(self.vae.config.scaling_factor) / deviation
 
     @torch.inference_mode()
@@ -251,24 +233,41 @@ class StableDiffusion:
     def predict(self, latents: torch.Tensor, timestep: torch.Tensor, conditioning: Conditioning) -> torch.Tensor:
         """One UNet evaluation of a batch, (n, 4, h, w) float32; counted in `spent`."""
         more = None
-        if conditioning.pooled is not None:
-            sizes = self._sizes(latents, conditioning.aesthetic)
-            more = {"text_embeds": conditioning.pooled.to(self.dtype), "time_ids": sizes.to(self.dtype)}
-        found: torch.Tensor = self.unet(
-            latents.to(self.dtype),
-            timestep,
-            encoder_hidden_states=conditioning.tokens.to(self.dtype),
-            added_cond_kwargs=more,
-            return_dict=False,
-        )[0]
-        self.spent["unet"] += len(latents)
-        return found.float()
+        if conditioning.pooled is not None:  # of an SDXL, which is told the size that is generated, not cropped
+            size = [side * self.vae_factor for side in latents.shape[-2:]]
+            sizes = torch.tensor([[*size, 0, 0, *size]], dtype=torch.float32, device=self.device)
+            more = {"text_embeds": conditioning.pooled, "time_ids": sizes.repeat(len(latents), 1)}
+        told = {"encoder_hidden_states": conditioning.tokens, "added_cond_kwargs": more}
+        found: torch.Tensor = self.unet(latents, timestep, **told, return_dict=False)[0]
+        return found
 
-    def _sizes(self, latents: torch.Tensor, aesthetic: torch.Tensor | None) -> torch.Tensor:
-        """An SDXL's conditioning on the picture's size: the size that is generated, not cropped."""
-        height, width = (side * self.vae_factor for side in latents.shape[-2:])
-        first = torch.tensor([[height, width, 0, 0]], dtype=torch.float32, device=self.device).repeat(len(latents), 1)
-        return torch.cat([first, first[:, :2] if aesthetic is None else aesthetic], dim=1)
+
+def _counted(unet: Any, dtype: torch.dtype, spent: Counter[str]) -> Any:
+    """A UNet that takes and gives float32 whatever it computes in, and counts its evaluations per image."""
+
+    def before(_: Any, args: tuple[Any, ...], told: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        spent["unet"] += len(args[0])
+        more: Mapping[str, torch.Tensor] = told.get("added_cond_kwargs") or {}
+        told = {**told, "encoder_hidden_states": told["encoder_hidden_states"].to(dtype)}
+        told |= {"added_cond_kwargs": {name: value.to(dtype) for name, value in more.items()}} if more else {}
+        return (args[0].to(dtype), *args[1:]), told
+
+    unet.register_forward_pre_hook(before, with_kwargs=True)
+    unet.register_forward_hook(lambda _, __, found: (found[0].float(),))
+    return unet
+
+
+def _read_once(vae: Any) -> Any:
+    """A VAE that reads a picture once, where diffusers' pipelines hand it over for each variant of it."""
+    encode, last = vae.encode, list[Any]()
+
+    def encode_once(pixels: torch.Tensor, *args: Any, **options: Any) -> Any:
+        if not last or last[0].shape != pixels.shape or not torch.equal(last[0], pixels):
+            last[:] = pixels, encode(pixels, *args, **options)
+        return last[1]
+
+    vae.encode = encode_once
+    return vae
 
 
 def too_long(prompt: str, tokens: int, limit: int, where: str) -> ModelError:
@@ -292,6 +291,8 @@ def _require_plain(model: StableDiffusion) -> None:
     odd = [name for name in ("time_cond_proj_dim", "encoder_hid_dim_type", "class_embed_type") if config.get(name)]
     if config.get("addition_embed_type") != ("text_time" if model.is_xl else None):
         odd.append("addition_embed_type")
+    if model.is_xl and not isinstance(model.text_encoders[-1], transformers.CLIPTextModelWithProjection):
+        odd.append("text_encoder_2 is no CLIPTextModelWithProjection")
     if config.cross_attention_dim != sum(encoder.config.hidden_size for encoder in model.text_encoders):
         odd.append("cross_attention_dim")
     if config.out_channels != latents or config.in_channels not in {latents, 2 * latents, 2 * latents + 1}:
@@ -322,6 +323,5 @@ def load_stable_diffusion(uri: str, found: PipelineFiles, device: str, base: Pat
     model = StableDiffusion(found, uri, device)
     if second is not None:
         model.refiner = StableDiffusion(second, f"hf:{address.refiner}", device, kin=model)
-        model.refiner.spent = model.spent
         model.fingerprint = digest({"base": model.fingerprint, "refiner": model.refiner.fingerprint})
     return model

@@ -1,21 +1,18 @@
-"""Schedulers by short name, and one batch's way through a schedule: which steps, what noise, in which order."""
+"""Schedulers by short name, and what is refused and silenced of diffusers' own."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import diffusers
-import torch
 from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
 from fairgate.ground.errors import ModelError, did_you_mean
-from fairgate.models.checkpoints import read_config, silenced
+from fairgate.models.checkpoints import silenced
 
 SCHEDULERS = {
     "ddim": "DDIMScheduler",
@@ -29,48 +26,34 @@ SCHEDULERS = {
 }
 """Short names of diffusers' schedulers, for `Sampling.scheduler`."""
 
-_CORRECTED = {"steps_offset": 1, "clip_sample": False}
+
+def class_of(short: str, where: str) -> str:
+    """The class of a short name. Raises ModelError for a name that is not in SCHEDULERS."""
+    if short not in SCHEDULERS:
+        raise ModelError(
+            f"there is no scheduler '{short}'.",
+            where=where,
+            remedy=did_you_mean(short, SCHEDULERS) or f"schedulers: {', '.join(SCHEDULERS)}",
+        )
+    return SCHEDULERS[short]
 
 
-class Schedulers:
-    """A pipeline's scheduler: its class and its config, from which any other scheduler of diffusers can be built.
-
-    `classic` pipelines (SD 1.x, 2.x) have two outdated settings corrected, as diffusers does: it corrects the scheduler
-    that a pipeline is given, what its class sets by default included. A scheduler of another class that is built from
-    its config takes over the settings that the file has, and no default.
-    """
-
-    def __init__(self, folder: Path, name: str, classic: bool) -> None:
-        path = folder / "scheduler_config.json"
-        self._where, self._corrected = str(path), _CORRECTED if classic else {}
-        self._config = {key: value for key, value in read_config(path).items() if key != "_class_name"}
-        self._config |= {key: value for key, value in self._corrected.items() if key in self._config}
-        self._own = getattr(diffusers, name, None)
-        if not (isinstance(self._own, type) and issubclass(self._own, diffusers.SchedulerMixin)):
-            raise ModelError(f"diffusers has no scheduler '{name}'.", where=self._where, remedy="update diffusers")
-
-    def make(self, short: str | None = None) -> Any:
-        """A new scheduler: the model's own class (None), or the one of a short name, both from the model's config."""
-        if short is not None and short not in SCHEDULERS:
-            raise ModelError(
-                f"there is no scheduler '{short}'.",
-                where=self._where,
-                remedy=did_you_mean(short, SCHEDULERS) or f"schedulers: {', '.join(SCHEDULERS)}",
-            )
-        kind: Any = getattr(diffusers, SCHEDULERS[short]) if short else self._own
-        try:
-            with quiet(), _numpy_2():
-                made = kind.from_config(self._config)
-                if short is None:
-                    made.register_to_config(**{k: value for k, value in self._corrected.items() if k in made.config})
-        except (TypeError, ValueError, NotImplementedError) as error:
-            raise ModelError(
-                f"{kind.__name__} cannot be built from the model's scheduler ({error}).",
-                where=self._where,
-                remedy="name another scheduler",
-            ) from error
-        require_seeded(made.config, self._where)
-        return made
+def make_scheduler(name: str, config: Mapping[str, Any], where: str) -> Any:
+    """A new scheduler of a class of diffusers. Raises ModelError: no such class, or a config that it does not take."""
+    kind = getattr(diffusers, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)):
+        raise ModelError(f"diffusers has no scheduler '{name}'.", where=where, remedy="update diffusers")
+    try:
+        with running_diffusers():
+            made = kind.from_config(config)  # type: ignore[attr-defined] # a scheduler is a ConfigMixin, too
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise ModelError(
+            f"{name} cannot be built from the model's scheduler ({error}).",
+            where=where,
+            remedy="name another scheduler",
+        ) from error
+    require_seeded(made.config, where)
+    return made
 
 
 def require_seeded(config: Mapping[str, Any], where: str) -> None:
@@ -89,73 +72,9 @@ def quiet() -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def _numpy_2() -> Iterator[None]:
-    """diffusers 0.42 makes arrays of tensors in a way that numpy 2 warns of."""
-    with warnings.catch_warnings():
+def running_diffusers() -> Iterator[None]:
+    """The same, and no warnings: of old configs that diffusers corrects, and of what it does that numpy 2 warns of."""
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
         warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy", DeprecationWarning)
         yield
-
-
-class Schedule:
-    """A scheduler set to a number of steps, and the part of its timesteps that one batch runs. Used once.
-
-    `skip_to_strength`, `start_at` and `stop_at` cut the timesteps as diffusers' pipelines do: img2img's strength,
-    `denoising_start` and `denoising_end` of an ensemble of experts.
-    """
-
-    def __init__(self, scheduler: Any, steps: int, device: torch.device) -> None:
-        if steps < 1:
-            raise ModelError(f"a schedule cannot have {steps} steps.", remedy="set at least one step")
-        self.scheduler, self.steps = scheduler, steps
-        with _numpy_2():
-            scheduler.set_timesteps(steps, device=device)
-        self.timesteps: torch.Tensor = scheduler.timesteps
-        self._takes_generator = "generator" in inspect.signature(scheduler.step).parameters
-
-    def __len__(self) -> int:
-        return len(self.timesteps)
-
-    def skip_to_strength(self, strength: float) -> Schedule:
-        """Keep the last `strength` (0..1] of the steps. Raises ModelError where none is left."""
-        first = max(self.steps - min(int(self.steps * strength), self.steps), 0) * self.scheduler.order
-        return self._from(first, f"strength {strength} of {self.steps} steps")
-
-    def start_at(self, share: float) -> Schedule:
-        """Keep what is left to do after `share` (0..1) of the training schedule: a refiner's part."""
-        left = int((self.scheduler.timesteps < self._cutoff(share)).sum())
-        if self.scheduler.order == 2 and left % 2 == 0:
-            left += 1  # a step of second order is two evaluations, which are not parted
-        return self._from(len(self.scheduler.timesteps) - left, f"a start at {share} of {self.steps} steps")
-
-    def stop_at(self, share: float) -> Schedule:
-        """Drop what comes after `share` (0..1) of the training schedule: the part before a refiner."""
-        self.timesteps = self.timesteps[: int((self.timesteps >= self._cutoff(share)).sum())]
-        return self._required(f"a stop at {share} of {self.steps} steps")
-
-    def _cutoff(self, share: float) -> int:
-        trained = int(self.scheduler.config.num_train_timesteps)
-        return round(trained - share * trained)
-
-    def _from(self, first: int, what: str) -> Schedule:
-        self.timesteps = self.scheduler.timesteps[first:]
-        if hasattr(self.scheduler, "set_begin_index"):
-            self.scheduler.set_begin_index(first)
-        return self._required(what)
-
-    def _required(self, what: str) -> Schedule:
-        if not len(self.timesteps):
-            raise ModelError(f"{what} leaves no step to run.", remedy="set more steps, or a larger share of them")
-        return self
-
-    def begin(self, noise: torch.Tensor) -> torch.Tensor:
-        """Pure noise as this scheduler's first latents."""
-        return noise * float(self.scheduler.init_noise_sigma)
-
-    def noised(self, latents: torch.Tensor, noise: torch.Tensor, step: int) -> torch.Tensor:
-        """Clean latents as they look at the start of a step of this schedule."""
-        found: torch.Tensor = self.scheduler.add_noise(latents, noise, self.timesteps[step : step + 1])
-        return found
-
-    def draws(self, generators: Sequence[torch.Generator]) -> dict[str, list[torch.Generator]]:
-        """What the scheduler's `step` takes besides: a scheduler that draws noise draws each image's from its own."""
-        return {"generator": list(generators)} if self._takes_generator else {}

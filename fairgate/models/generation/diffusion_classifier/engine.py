@@ -56,7 +56,7 @@ class DenoisingErrors:
     def __init__(self, model: StableDiffusion, *, samples: int, size: int | None = None) -> None:
         self.model, self.samples = model, samples
         self.size, _ = square(model, size)
-        scheduler = model.schedule(1, "ddpm").scheduler
+        scheduler = model.scheduler(1, "ddpm")
         self._kind = str(scheduler.config.prediction_type)
         if self._kind not in ("epsilon", "v_prediction", "sample"):
             raise ModelError(
