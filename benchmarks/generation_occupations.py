@@ -141,7 +141,7 @@ def plain_sets(steps: Sequence[Step], sets: Sequence[SetRows], settings: Occupat
         made[rows.set_id] = []
         for variant in (variant for step in varying for variant in step.variants):
             base, where = picture(rows.columns["base"]), mask(rows.columns["mask"])
-            [image] = inpainter.inpaint(base, where, [variant.caption], rows.seed_of("vary"), varying[0].how)
+            [image] = inpainter.inpaint([base], [where], [variant.caption], [rows.seed_of("vary")], varying[0].how)
             made[rows.set_id].append(png(image))
             bill.members += 1
     reading = time.perf_counter()

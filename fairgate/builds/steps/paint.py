@@ -71,32 +71,18 @@ class Vary(Maker):
     writes: ClassVar[tuple[str, ...]] = ("member", "caption", "image", *COLUMNS)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        jobs = [[(rows, variant) for variant in self.variants] for rows in sets]
+        if len(self.variants) == 1:  # a wave of one group: sets share a batch
+            jobs = [[job for alone in jobs for job in alone]]
         with spending(self.inpainter, meter):
-            alone = len(self.variants) == 1
-            images = self._one_of_each(sets, meter) if alone else [self._all_of(rows, meter) for rows in sets]
-        for rows, pictures in zip(sets, images, strict=True):
+            images = [image for some in jobs for image in self._batches(self._painted, some, self.batch, meter)]
+        for (rows, variant), image in zip((job for some in jobs for job in some), images, strict=True):
             made = made_with(self.inpainter, rows.seed_of(NOISE), self.how)
-            for variant, image in zip(self.variants, pictures, strict=True):
-                columns = {"member": variant.member, "caption": variant.caption, **variant.columns}
-                rows.rows.append({**columns, "image": image, **made})
+            columns = {"member": variant.member, "caption": variant.caption, **variant.columns}
+            rows.rows.append({**columns, "image": image, **made})
 
-    def _one_of_each(self, sets: Sequence[SetRows], meter: Meter) -> list[list[Image]]:
-        """A wave of one group: sets share a batch."""
-
-        def run(some: Sequence[SetRows]) -> list[list[Image]]:
-            bases = [picture(rows.columns["base"]) for rows in some]
-            masks = [mask(rows.columns["mask"]) for rows in some]
-            captions = [self.variants[0].caption] * len(some)
-            seeds = [rows.seed_of(NOISE) for rows in some]
-            return [[image] for image in self.inpainter.inpaint_each(bases, masks, captions, seeds, self.how)]
-
-        return self._batches(run, sets, self.batch, meter)
-
-    def _all_of(self, rows: SetRows, meter: Meter) -> list[Image]:
-        """A wave of several groups: the variants of a set share a batch, one encoding and one noise."""
-        base, where, seed = picture(rows.columns["base"]), mask(rows.columns["mask"]), rows.seed_of(NOISE)
-
-        def run(captions: Sequence[str]) -> list[Image]:
-            return self.inpainter.inpaint(base, where, captions, seed, self.how)
-
-        return self._batches(run, [variant.caption for variant in self.variants], self.batch, meter)
+    def _painted(self, jobs: Sequence[tuple[SetRows, Variant]]) -> list[Image]:
+        bases = [picture(rows.columns["base"]) for rows, _ in jobs]
+        masks = [mask(rows.columns["mask"]) for rows, _ in jobs]
+        seeds = [rows.seed_of(NOISE) for rows, _ in jobs]
+        return self.inpainter.inpaint(bases, masks, [variant.caption for _, variant in jobs], seeds, self.how)

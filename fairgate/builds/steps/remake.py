@@ -27,7 +27,7 @@ def revary(row: Mapping[str, Any], painter: Painter, inpainter: Inpainter) -> Im
     """
     base = repaint(row, painter, prefix="base_")
     where, how = mask(_column(row, "mask")), sampling(_column(row, HOW))
-    return inpainter.inpaint(base, where, [_column(row, "caption")], int(_column(row, SEED)), how)[0]
+    return inpainter.inpaint([base], [where], [_column(row, "caption")], [int(_column(row, SEED))], how)[0]
 
 
 def reedit(row: Mapping[str, Any], photograph: Image, editor: Editor) -> Image:

@@ -93,10 +93,7 @@ class Painter(BuildModel, Protocol):
 class Inpainter(BuildModel, Protocol):
     """Repaints what a mask shows; what it does not show stays as it is, to the pixel."""
 
-    def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
-        """One variant of the image per prompt: one VAE encode and one noise for all of them."""
-
-    def inpaint_each(
+    def inpaint(
         self,
         images: Sequence[Image],
         masks: Sequence[Mask],
@@ -104,10 +101,7 @@ class Inpainter(BuildModel, Protocol):
         seeds: Sequence[int],
         how: Sampling,
     ) -> list[Image]:
-        """One variant of every image, all in one batch: each as `inpaint` makes it of its image, prompt and seed alone.
-
-        Images of one call have one size.
-        """
+        """One variant of every image, by its own mask, prompt and seed alone; images of one call have one size."""
 
 
 class Editor(BuildModel, Protocol):

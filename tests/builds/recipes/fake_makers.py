@@ -58,11 +58,7 @@ class Painter(_Fake):
 
 
 class Inpainter(_Fake):
-    def inpaint(self, image, mask, prompts, seed, how):
-        self.calls["encoded"] += 1
-        return [self._one(image, mask, prompt, seed, how) for prompt in prompts]
-
-    def inpaint_each(self, images, masks, prompts, seeds, how):
+    def inpaint(self, images, masks, prompts, seeds, how):
         return [self._one(*each, how) for each in zip(images, masks, prompts, seeds, strict=True)]
 
     def _one(self, image, mask, prompt, seed, how):

@@ -41,13 +41,9 @@ class Small:
         self._take(prompts)
         return [Image.new("RGB", (4, 4), (seed % 256, 0, 0)) for seed in seeds]
 
-    def inpaint(self, image: Image.Image, _mask: Mask, prompts: Sequence[str], *_: object) -> list[Image.Image]:
+    def inpaint(self, images: Any, _masks: Any, prompts: Sequence[str], *_: object) -> list[Image.Image]:
         self._take(prompts)
-        return [Image.new("RGB", image.size, (0, ord(prompt), 0)) for prompt in prompts]
-
-    def inpaint_each(self, images: Sequence[Image.Image], *_: object) -> list[Image.Image]:
-        self._take(images)
-        return [image.copy() for image in images]
+        return [Image.new("RGB", images[0].size, (0, ord(prompt), 0)) for prompt in prompts]
 
     def ask(self, images: Sequence[Image.Image], questions: Sequence[str], answers: Sequence[str]) -> Any:
         self._take(images)

@@ -214,6 +214,12 @@ def restyle(model: Any, image: Image.Image, prompts: Sequence[str], seeds: Seque
     return at_size(restyled(model, [image] * len(prompts), size, prompts, seeds, how), image.size)
 
 
+def repaint(inpainter: Any, image: Image.Image, mask: np.ndarray, prompts: Sequence[str], seed: int, how: Any) -> Any:
+    """Variants of an image, all of one noise."""
+    times = len(prompts)
+    return inpainter.inpaint([image] * times, [mask] * times, prompts, [seed] * times, how)
+
+
 def difference(ours: Sequence[Image.Image], theirs: Sequence[Image.Image]) -> int:
     """The largest difference of any pixel, in levels of 255."""
     pairs = zip(ours, theirs, strict=True)

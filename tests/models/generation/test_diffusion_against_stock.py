@@ -10,7 +10,7 @@ from typing import Any
 
 import diffusers
 import pytest
-from diffusion_world import Stock, difference, generators, hole, picture, restyle
+from diffusion_world import Stock, difference, generators, hole, picture, repaint, restyle
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
@@ -102,7 +102,7 @@ def test_an_inpainter_paints_in_the_mask_as_the_stock_pipeline(
     kind: str, pipeline: str, strength: float, tiny: Any, stock: Stock
 ) -> None:
     how = Sampling(steps=5, guidance=5.0, strength=strength)
-    made = tiny("inpainter", kind).inpaint(picture(), hole(), PROMPTS, 7, how)
+    made = repaint(tiny("inpainter", kind), picture(), hole(), PROMPTS, 7, how)
     shown = Image.fromarray(hole())
     theirs = [  # one by one: given two prompts and one picture, diffusers draws the second's noise in another order
         stock(kind, pipeline)(
@@ -125,7 +125,7 @@ def test_inpainting_with_a_refiner_is_the_stock_ensemble_of_experts(tiny: Any, s
     how = Sampling(steps=10, guidance=5.0, strength=0.7, refine_from=0.8)  # as paper 1 runs it, with 40 steps
     refined = tiny("inpainter", "sdxl?refiner=refiner")
     before = refined.spent["unet"]
-    made = refined.inpaint(picture(), hole(), PROMPTS, 7, how)
+    made = repaint(refined, picture(), hole(), PROMPTS, 7, how)
     assert refined.spent["unet"] - before == 2 * 2 * (5 + 2)  # 7 of 10 steps, the last two of them the refiner's
     base, refiner = (
         stock("sdxl", "StableDiffusionXLInpaintPipeline"),
@@ -180,7 +180,7 @@ def test_inpainting_that_would_leave_out_the_moments_of_latents_is_refused(
     moments = {"latents_mean": [0.1, -0.2, 0.3, 0.0], "latents_std": [0.5, 1.5, 2.0, 1.0]}
     (folder / "vae/config.json").write_text(json.dumps({**config, **moments}))
     with pytest.raises(ModelError, match="without the VAE's latents_mean"):
-        open_model("inpainter", f"hf:{folder}").inpaint(picture(), hole(), PROMPTS, 7, Sampling(4, 5.0))
+        repaint(open_model("inpainter", f"hf:{folder}"), picture(), hole(), PROMPTS, 7, Sampling(4, 5.0))
 
 
 @pytest.mark.parametrize("image_guidance", [1.5, 0.5])  # below 1, diffusers guides by nothing

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from diffusion_world import difference, hole, picture
+from diffusion_world import difference, hole, picture, repaint
 from safetensors.torch import load_file, save_file
 
 from fairgate.ground.errors import ModelError
@@ -276,7 +276,7 @@ def test_parts_of_two_pipelines_are_refused_and_what_fails_while_painting_names_
     edit(xl / "model_index.json", text_encoder=["transformers", "CLIPTextModel"], requires_aesthetics_score=True)
     edit(xl / "model_index.json", tokenizer=["transformers", "PreTrainedTokenizerFast"])
     with pytest.raises(ModelError, match="cannot inpaint") as caught:
-        open_model("inpainter", f"hf:{xl}").inpaint(picture(), hole(), ["a photo"], 1, Sampling(steps=2, guidance=5.0))
+        repaint(open_model("inpainter", f"hf:{xl}"), picture(), hole(), ["a photo"], 1, Sampling(steps=2, guidance=5.0))
     assert caught.value.where == f"hf:{xl}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusion_world import FACTOR, SIDE, difference, hole, picture, restyle
+from diffusion_world import FACTOR, SIDE, difference, hole, picture, repaint, restyle
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
@@ -74,7 +74,7 @@ def test_an_edit_is_three_evaluations_a_step(tiny: Any) -> None:
 @pytest.mark.parametrize("kind", ["sd1", "sd_inpaint"])
 def test_what_the_mask_does_not_show_stays_to_the_pixel(kind: str, tiny: Any) -> None:
     base, mask = picture(45, 37), hole(45, 37)  # no multiple of the VAE's factor
-    for made in tiny("inpainter", kind).inpaint(base, mask, PROMPTS, 7, HOW):
+    for made in repaint(tiny("inpainter", kind), base, mask, PROMPTS, 7, HOW):
         assert made.size == base.size
         assert np.array_equal(np.asarray(made)[~mask], np.asarray(base)[~mask])
         assert (np.asarray(made)[mask] != np.asarray(base)[mask]).mean() > 0.9
@@ -85,7 +85,7 @@ def test_all_variants_of_a_set_start_from_one_noise_and_one_reading_of_the_pictu
     read: list[int] = []
     handle = inpainter.model.vae.encoder.register_forward_hook(lambda *_: read.append(1))
     how = Sampling(steps=3, guidance=5.0, strength=0.7, scheduler="euler_ancestral")
-    made = inpainter.inpaint(picture(), hole(), ["a photo", "a photo", "a hat"], 7, how)
+    made = repaint(inpainter, picture(), hole(), ["a photo", "a photo", "a hat"], 7, how)
     handle.remove()
     assert len(read) == 1
     assert difference(made[:1], made[1:2]) <= 1  # its later noise is shared, too
@@ -97,9 +97,9 @@ def test_one_variant_of_each_picture_is_what_each_gets_alone(tiny: Any) -> None:
     masks, seeds = [hole(), hole()[:, ::-1]], [7, 8]
     for kind in ("sd1", "sd_inpaint"):
         inpainter = tiny("inpainter", kind)
-        together = inpainter.inpaint_each(pictures, masks, PROMPTS[:2], seeds, HOW)
+        together = inpainter.inpaint(pictures, masks, PROMPTS[:2], seeds, HOW)
         alone = [
-            inpainter.inpaint(one, mask, [prompt], seed, HOW)[0]
+            repaint(inpainter, one, mask, [prompt], seed, HOW)[0]
             for one, mask, prompt, seed in zip(pictures, masks, PROMPTS, seeds, strict=False)
         ]
         assert difference(together, alone) <= 1
@@ -127,7 +127,7 @@ def test_real_photographs_are_restyled_inpainted_and_edited(tiny: Any) -> None:
     mask = np.zeros((211, 221), dtype=bool)
     mask[60:150, 50:170] = True
     restyled = restyle(tiny("painter", "sd1").model, photo, PROMPTS[:1], [1], HOW)
-    (painted,) = tiny("inpainter", "sd_inpaint").inpaint(photo, mask, PROMPTS[:1], 1, HOW)
+    (painted,) = repaint(tiny("inpainter", "sd_inpaint"), photo, mask, PROMPTS[:1], 1, HOW)
     edited = tiny("editor", "pix2pix").edit(photo, PROMPTS[:1], [1], [Sampling(steps=2, guidance=7.5)])
     assert [one.size for one in (*restyled, painted, *edited)] == [photo.size] * 3
     assert np.array_equal(np.asarray(painted)[~mask], np.asarray(photo)[~mask])
@@ -152,9 +152,12 @@ def test_real_photographs_are_restyled_inpainted_and_edited(tiny: Any) -> None:
             lambda tiny: restyle(tiny("painter", "sd2").model, picture(), ["a"], [1], Sampling(3, 5.0, strength=0.1)),
             "leaves no step to run",
         ),
-        (lambda tiny: tiny("inpainter", "sd1").inpaint(picture(), hole(8, 8), ["a"], 1, HOW), "the mask is 8x8 pixels"),
         (
-            lambda tiny: tiny("inpainter", "sd1").inpaint_each(
+            lambda tiny: repaint(tiny("inpainter", "sd1"), picture(), hole(8, 8), ["a"], 1, HOW),
+            "the mask is 8x8 pixels",
+        ),
+        (
+            lambda tiny: tiny("inpainter", "sd1").inpaint(
                 [picture(), picture(8, 8)], [hole(), hole(8, 8)], ["a", "a"], [1, 2], HOW
             ),
             "differ in size",

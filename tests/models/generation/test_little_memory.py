@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from diffusion_world import difference, hole, picture
+from diffusion_world import difference, hole, picture, repaint
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.generation import (
@@ -49,7 +49,7 @@ def test_an_inpainter_and_an_editor_make_the_same_wherever_their_parts_lie(pipel
             return open_model(role, f"hf:{pipelines[kind]}")
 
     ways: list[Any] = ["none", "model"]
-    filled = [opened("inpainter", "sd_inpaint", how).inpaint(picture(), hole(), PROMPTS, 1, HOW) for how in ways]
+    filled = [repaint(opened("inpainter", "sd_inpaint", how), picture(), hole(), PROMPTS, 1, HOW) for how in ways]
     assert difference(*filled) <= 1
     ways = ["none", "sequential"]
     edits = [opened("editor", "pix2pix", how).edit(picture(), PROMPTS, SEEDS, [HOW, HOW]) for how in ways]

@@ -29,12 +29,7 @@ from fairgate.models.generation.roles import Mask, Sampling
 class DiffusionInpainter(Diffusing):
     """Repaints masked parts of pictures; results have the pictures' own size."""
 
-    def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
-        """One variant per prompt. It is worked on at the picture's size, or with `how.size` on its longer side."""
-        require_one_each(prompts, prompts)
-        return self._variants([image], [mask], prompts, [seed], how)
-
-    def inpaint_each(
+    def inpaint(
         self,
         images: Sequence[Image],
         masks: Sequence[Mask],
@@ -42,19 +37,13 @@ class DiffusionInpainter(Diffusing):
         seeds: Sequence[int],
         how: Sampling,
     ) -> list[Image]:
-        """One variant of every picture in one batch. Raises ModelError where their sizes differ."""
+        """One variant of every picture in one batch; the VAE reads a picture once that comes several times in a row.
+
+        It is worked on at the picture's size, or with `how.size` on its longer side. Raises ModelError where the
+        pictures' sizes differ.
+        """
         require_one_each(prompts, images, masks, seeds)
-        return self._variants(images, masks, prompts, seeds, how)
-
-    def _variants(
-        self,
-        images: Sequence[Image],
-        masks: Sequence[Mask],
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        how: Sampling,
-    ) -> list[Image]:
-        model, own, times = self.model, _one_size(images), len(prompts) // len(images)
+        model, own = self.model, _one_size(images)
         _require_size(masks, own)
         if model.is_xl and model.vae.config.get("latents_mean"):
             raise ModelError(
@@ -63,17 +52,16 @@ class DiffusionInpainter(Diffusing):
                 remedy="inpaint with another model: this one can paint, and edit by img2img",
             )
         width, height = working_size(own, model.vae_factor, how.size)
-        given: dict[str, Any] = {"image": [image.convert("RGB") for image in images] * times}
-        given |= {"mask_image": [fromarray(np.asarray(mask, dtype=np.uint8) * 255) for mask in masks] * times}
+        given: dict[str, Any] = {"image": [image.convert("RGB") for image in images]}
+        given |= {"mask_image": [fromarray(np.asarray(mask, dtype=np.uint8) * 255) for mask in masks]}
         given |= {"width": width, "height": height, "strength": how.strength}
         if int(model.unet.config.in_channels) == model.latent_channels:
             # such a UNet does not see what is outside the mask, and diffusers would read it all the same
             given["masked_image_latents"] = torch.zeros(1, model.latent_channels, 1, 1)
         with naming(self.uri, "inpaint"):
-            latents = made_latents(model, "Inpaint", prompts, how, [*seeds] * times, **given)
+            latents = made_latents(model, "Inpaint", prompts, how, seeds, **given)
             made = at_size(model.decode(latents), own)
-        originals = zip(made, [*images] * times, [*masks] * times, strict=True)
-        return [_pasted(each, image, mask) for each, image, mask in originals]
+        return [_pasted(*each) for each in zip(made, images, masks, strict=True)]
 
 
 def _one_size(images: Sequence[Image]) -> Size:
