@@ -34,10 +34,10 @@ from benchmarks.embedding import machine
 from fairgate.data import Dataset, read_dataset
 from fairgate.models import checkpoints
 from fairgate.models.contract import Request
-from fairgate.models.vlm.asking import LAYOUTS, LENS, Asking
-from fairgate.models.vlm.engine import VisionLanguage
+from fairgate.models.vlm.asking import LENS, Asking
 from fairgate.models.vlm.family import ConversingModel
 from fairgate.models.vlm.judged import LabelLikelihoods
+from fairgate.models.vlm.seeing import VisionLanguage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "models"))
 import vlm_world
@@ -47,6 +47,7 @@ LABELS = ["doctor", "nurse", "physician assistant", "chef", "line cook", "firefi
 LABELS += ["female doctor", "person with the image", "male chef", "female pilot", "occupation", "assistant cook"]
 LABELS += ["line assistant", "female chef", "male pilot", "photo assistant", "female cook", "male line cook"]
 LONGEST = 20
+SHOWN = "<|vision_start|>{image}<|vision_end|>"  # marks of a Qwen; to a LLaVA two words
 LLAMA = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32}
 CLIP_L = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}
 QWEN = {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12}
@@ -93,8 +94,8 @@ class RandomModel(ConversingModel):
 
     def __init__(self, engine: VisionLanguage, request: Request) -> None:
         LabelLikelihoods.__init__(self, request, "sum", language=True)
-        self.engine, self.asking = engine, Asking(LENS.format(shown="{image}", question="{question}"), "sum")
-        self._found: Any = SimpleNamespace(plain=False, packages=())
+        self.engine, self.asking = engine, Asking(LENS.format(shown=SHOWN, question="{question}"), "sum")
+        self._found: Any = SimpleNamespace(packages=())
         self.fingerprint = self.preparation = self.tokenizer = self.preprocessing = "random"
 
     def _load(self) -> VisionLanguage:
@@ -104,21 +105,20 @@ class RandomModel(ConversingModel):
 def networks(kind: str, tiny: bool, device: checkpoints.Device) -> tuple[VisionLanguage, Any]:
     """The same random weights as fairgate has them loaded, and as the library has them in bfloat16."""
     config, processor = MODELS[kind][1](vlm_world.tokenizer(), tiny)
-    model_class = getattr(t, LAYOUTS[kind].model)
     torch.manual_seed(0)
     with torch.device(device.name):
-        model = model_class(config).eval()
+        model = t.AutoModelForImageTextToText.from_config(config).eval()
     torch.set_default_dtype(torch.bfloat16 if device.is_cuda else torch.float32)
     try:
         with torch.device(device.name):
-            library = model_class(config).eval()
+            library = t.AutoModelForImageTextToText.from_config(config).eval()
     finally:
         torch.set_default_dtype(torch.float32)
     library.load_state_dict(model.state_dict())
     library.generation_config.update(do_sample=False, eos_token_id=2, pad_token_id=0)
     cast = getattr(checkpoints, "cast_once", lambda model, _: model)  # none in versions before
-    prompt = LENS.format(shown="{image}", question=QUESTION)
-    return VisionLanguage(cast(model, device), processor, LAYOUTS[kind], prompt, device, "benchmark"), library
+    prompt = LENS.format(shown=SHOWN, question=QUESTION)
+    return VisionLanguage(cast(model, device), processor, prompt, device, "benchmark", None), library
 
 
 def joined(shown: Sequence[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -165,10 +165,10 @@ def opened(blob: bytes) -> Image.Image:
 
 def library_answers(model: Any, engine: VisionLanguage, blobs: Sequence[bytes], batch: int) -> list[str]:
     """`generate` in batches, as the library's guides write it."""
-    said = []
+    said, text = [], engine.prompt.replace("{image}", engine.processor.image_token)
     for start in range(0, len(blobs), batch):
         images = [opened(blob) for blob in blobs[start : start + batch]]
-        made = engine.processor(images=images, text=[engine.text] * len(images), padding=True, return_tensors="pt")
+        made = engine.processor(images=images, text=[text] * len(images), padding=True, return_tensors="pt")
         inputs = made.to(model.device, model.dtype)
         ids = model.generate(**inputs, do_sample=False, max_new_tokens=LONGEST)[:, inputs["input_ids"].shape[1] :]
         said += engine.processor.batch_decode(ids, skip_special_tokens=True)

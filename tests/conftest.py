@@ -102,6 +102,14 @@ def toy(tmp_path: Path) -> Toy:
     return toy_repository(tmp_path)
 
 
+@pytest.fixture
+def seeing_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Language models that see are opened in this process: one of their own takes seconds to start."""
+    from fairgate.models.vlm import family, seeing
+
+    monkeypatch.setattr(family, "IsolatedSeeing", seeing.open_seeing)
+
+
 @pytest.fixture(autouse=True)
 def _off_github(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the tests run on GitHub, their toy gates write nothing on the summary page, and have no base branch."""

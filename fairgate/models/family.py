@@ -50,13 +50,24 @@ class FolderFamily:
         return option_paths(address, self.files, self.folders)
 
     def found(
-        self, request: Request, named: str, options: Mapping[str, str], kinds: Collection[str], **how: Any
+        self,
+        request: Request,
+        named: str,
+        options: Mapping[str, str],
+        kinds: Collection[str],
+        *,
+        plain: bool = False,
+        **how: Any,
     ) -> TransformersFolder:
         """The folder of transformers that an address names, hashed, with the `processor` of its options. Of a type that
-        no family lists, a plain one, if its class is called as those of this family are. Raises ModelError."""
+        no family lists, a plain one, if its class is called as those of this family are; with `plain`, of any type.
+        Raises ModelError."""
         folder = checkpoints.judged_folder(named, request.base)
         processor = checkpoints.option_folder(options, "processor", request.base)
         if self.ending and checkpoints.is_plain(folder, self.ending, self.scheme, self.parts):
+            return checkpoints.find_plain(folder, processor, self.scheme)
+        if plain:
+            checkpoints.require_type(folder, tuple(kinds), "score", self.scheme, checkpoints.require_no_code)
             return checkpoints.find_plain(folder, processor, self.scheme)
         return checkpoints.find_folder(folder, tuple(kinds), scheme=self.scheme, processor=processor, **how)
 

@@ -18,11 +18,8 @@ QUESTION = "Who is it?"
 LONGEST = 6
 MOST = 6
 """Boxes of a picture that are compared, the highest scores first."""
-_QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
 _MARKS = {
-    "qwen2_vl": _QWEN,
-    "qwen2_5_vl": _QWEN,
-    "qwen3_vl": _QWEN,
+    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen3_vl"), "<|image_pad|>"),
     "internvl": "<IMG_CONTEXT>",
     "blip-2": "",
     "blip-2-t5": "",
@@ -90,15 +87,25 @@ def _loaded(folder: Path) -> tuple[Any, Any]:
     return model.eval(), t.AutoProcessor.from_pretrained(folder)
 
 
+def _whole(processor: Any, kind: str, before: str, after: str) -> str:
+    """The text around a picture, in the folder's chat template if it has one."""
+    if not processor.chat_template:
+        return before + _MARKS.get(kind, "<image>") + after
+    words = [{"type": "text", "text": text} for text in (before, after)]
+    content = [each for each in (words[0], {"type": "image"}, words[1]) if each.get("text", "-")]
+    asked = [{"role": "user", "content": content}]
+    return str(processor.apply_chat_template(asked, add_generation_prompt=True, tokenize=False))
+
+
 def _answers(kind: str) -> Callable[[Path, Images], Numbers]:
     """As a script calls `generate`: with a length, and all else as the folder says."""
-    text = CHAT.format(image=_MARKS.get(kind, "<image>"), question=QUESTION)
+    before, after = CHAT.replace("{question}", QUESTION).split("{image}")
 
     def library(root: Path, images: Images) -> Numbers:
         import torch
 
         model, processor = _loaded(root / f"vlm-{kind}")
-        said = []
+        text, said = _whole(processor, kind, before, after), []
         for image in images:
             inputs = processor(images=[image], text=[text], return_tensors="pt")
             with torch.no_grad():
@@ -118,13 +125,12 @@ def _spelled(texts: Sequence[str]) -> Numbers:
 
 def _likelihoods(kind: str) -> Callable[[Path, Images], Numbers]:
     """Each label's tokens, scored in a forward pass of the whole text."""
-    text = f"{_MARKS.get(kind, '<image>')}Question: {QUESTION} Short Answer:"
 
     def library(root: Path, images: Images) -> Numbers:
         import torch
 
         model, processor = _loaded(root / f"vlm-{kind}")
-        rows = []
+        text, rows = _whole(processor, kind, "", f"Question: {QUESTION} Short Answer:"), []
         for image in images:
             before = int(processor(images=[image], text=[text], return_tensors="pt")["attention_mask"].sum())
             sums = []

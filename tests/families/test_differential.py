@@ -8,7 +8,8 @@ from differential_models import LAYOUTS as PLAIN
 from differential_variants import variants
 from nightly import some
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn of the spoilt files
+# the libraries warn of the spoilt files
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("seeing_here")]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from fairgate.probes import scores_digest
 from fairgate.suites import resolve
 
 pytestmark = [
+    pytest.mark.usefixtures("seeing_here"),
     pytest.mark.nightly,
     pytest.mark.xdist_group("families"),
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),

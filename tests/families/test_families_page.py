@@ -17,6 +17,7 @@ from fairgate.probes import PROBES
 
 _STALE = "run `make generate`"
 pytestmark = [
+    pytest.mark.usefixtures("seeing_here"),
     pytest.mark.xdist_group("families"),
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
 ]

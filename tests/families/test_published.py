@@ -9,7 +9,8 @@ from differential import Compared
 from nightly import some
 from published import TABLE, judge, rows
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn of random weights
+# the libraries warn of random weights
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("seeing_here")]
 ROWS = rows()
 
 

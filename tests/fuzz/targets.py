@@ -258,7 +258,7 @@ TARGETS = (
     Target("heads", bytes_of(classifier_inputs.heads), classifier_inputs.use_head),
     Target("label-columns", odd_columns(classifier_inputs.tables), classifier_inputs.use_table),
     Target("vlm-config", trees(judged_folders.seeds("vlm"), as_json), judged_folders.use("vlm")),
-    Target("flux-config", trees(judged_folders.flux_seeds, as_json), judged_folders.use_flux),
+    Target("flux-config", trees(judged_folders.seeds("flux"), as_json), judged_folders.use("flux")),
     Target("perceiver-config", trees(perceiver_folders.seeds, as_json), perceiver_folders.use),
     *(
         Target(f"published-{kind}", bytes_of(published_inputs.archives(kind)), published_inputs.unpack(name))

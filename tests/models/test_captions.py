@@ -17,6 +17,7 @@ from vlm_world import save_vlm
 from fairgate.ground.errors import ModelError
 from fairgate.models import CacheWarning, EmbeddingCache, local_paths, open_scorer
 
+pytestmark = pytest.mark.usefixtures("seeing_here")
 LABELS = ["doctor", "line cook", "x-ray technician"]
 ASKED = "question=Who is it?"
 

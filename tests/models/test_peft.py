@@ -113,6 +113,7 @@ def test_an_adapter_without_effect_gives_the_bases_answers_to_the_bit_under_anot
 
 
 @pytest.mark.nightly
+@pytest.mark.usefixtures("seeing_here")
 def test_an_adapter_of_a_vision_language_model_is_merged_also_under_its_older_names(
     tmp_path: Path, pictures: Pictures
 ) -> None:

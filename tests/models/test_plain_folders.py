@@ -30,8 +30,9 @@ from fairgate.models.classifiers import transformers_classifier
 from fairgate.models.hf import load_towers
 from fairgate.models.input_digests import folder_tokenizer
 from fairgate.models.isolated import child, messages
-from fairgate.models.vlm import engine, family, plain
-from fairgate.models.vlm.plain import PlainVisionLanguage
+from fairgate.models.vlm import engine, seeing
+from fairgate.models.vlm.asking import Asking
+from fairgate.models.vlm.seeing import open_seeing
 
 CPU = Device("cpu", "fp32")
 GIVEN_UP = """
@@ -382,7 +383,7 @@ def test_a_language_model_of_a_type_without_a_layout_answers_as_the_library_does
     import torch
 
     folder = save_seeing(make, tmp_path / "seeing")
-    loaded = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}a photo of a", CPU)
+    loaded = open_seeing(find_plain(folder, None, "vlm"), Asking("{image}a photo of a", "sum"), CPU, 0)
     image = Image.open(io.BytesIO(pictures.blobs[0])).convert("RGB")
     labels = ["doctor", "line cook"]
     with scoring(CPU):
@@ -415,7 +416,7 @@ def test_a_model_with_a_decoder_of_its_own_answers_as_the_library_does(tmp_path:
     import torch
 
     folder = save_seeing(florence2, tmp_path / "seeing")
-    loaded = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}a photo of a", CPU)
+    loaded = open_seeing(find_plain(folder, None, "vlm"), Asking("{image}a photo of a", "sum"), CPU, 0)
     image = Image.open(io.BytesIO(pictures.blobs[0])).convert("RGB")
     given = loaded.processor(images=[image], text=["a photo of a"], return_tensors="pt")
     with scoring(CPU):
@@ -434,7 +435,7 @@ def test_labels_that_share_a_prompt_have_the_numbers_of_a_forward_pass_each(
     make: Callable[[Any], tuple[Any, Any]], tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save_seeing(make, tmp_path / "seeing")
-    loaded = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}a photo of a", CPU)
+    loaded = open_seeing(find_plain(folder, None, "vlm"), Asking("{image}a photo of a", "sum"), CPU, 0)
     shown = [loaded.inputs(Image.open(io.BytesIO(blob)).convert("RGB")) for blob in pictures.blobs[:3]]
     tokens = loaded.tokens(["doctor", "line cook", "physician assistant"])
     with scoring(CPU):
@@ -448,6 +449,7 @@ def test_labels_that_share_a_prompt_have_the_numbers_of_a_forward_pass_each(
         assert loaded.answers(shown, 4) == together
 
 
+@pytest.mark.usefixtures("seeing_here")
 @pytest.mark.parametrize("fault", some(["other numbers of padded labels", "other numbers", "none"], few=1))
 def test_where_a_shared_prompt_gives_other_numbers_each_label_has_a_forward_pass_and_the_record_names_it(
     fault: str, tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
@@ -465,7 +467,6 @@ def test_where_a_shared_prompt_gives_other_numbers_each_label_has_a_forward_pass
 
     folder = save_seeing(gemma3, tmp_path / "seeing")
     uri, cache = f"vlm:{folder}?prompt=a photo of a", EmbeddingCache(tmp_path / "cache")
-    monkeypatch.setattr(family, "IsolatedSeeing", PlainVisionLanguage)
     wanted: Any = open_scorer(uri, pictures, device="cpu", cache=None)
     likelihoods = wanted.log_likelihoods(["doctor", "line cook"])
     assert "labels share a pass" in wanted.note
@@ -485,7 +486,7 @@ def test_a_text_that_is_longer_than_was_tried_and_than_a_window_shares_no_prompt
     config = json.loads((folder / "config.json").read_text())
     config["text_config"]["sliding_window"] = 8
     (folder / "config.json").write_text(json.dumps(config))
-    loaded = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}a photo of a", CPU)
+    loaded = open_seeing(find_plain(folder, None, "vlm"), Asking("{image}a photo of a", "sum"), CPU, 0)
     shown = [loaded.inputs(Image.open(io.BytesIO(pictures.blobs[0])).convert("RGB"))]
     short, long = loaded.tokens(["line cook", "line cook " * 40])
     with scoring(CPU):
@@ -500,7 +501,7 @@ def test_a_text_that_is_longer_than_was_tried_and_than_a_window_shares_no_prompt
 def test_a_language_model_is_judged_in_the_isolated_process(tmp_path: Path, pictures: Pictures) -> None:
     folder = save_seeing(gemma3, tmp_path / "seeing")
     model: Any = open_scorer(f"vlm:{folder}?prompt=a photo of a", pictures, device="cpu", cache=None)
-    here = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}a photo of a", CPU)
+    here = open_seeing(find_plain(folder, None, "vlm"), Asking("{image}a photo of a", "sum"), CPU, 0)
     first = Image.open(io.BytesIO(pictures.blobs[0])).convert("RGB")
     with scoring(CPU):
         (wanted,) = here.log_likelihoods([here.inputs(first)], here.tokens(["doctor", "nurse"]))
@@ -535,8 +536,8 @@ def test_a_chat_template_is_limited(
 ) -> None:
     folder = save_seeing(gemma3, tmp_path / "seeing")
     (folder / "chat_template.jinja").write_text(template)
-    monkeypatch.setattr(plain, "_PATIENCE", 1)
-    loaded = PlainVisionLanguage(find_plain(folder, None, "vlm"), "{image}Who?", CPU)
+    monkeypatch.setattr(seeing, "_PATIENCE", 1)
+    loaded = open_seeing(find_plain(folder, None, "vlm"), Asking("{image}Who?", "sum"), CPU, 0)
     with pytest.raises(Exception, match=problem):
         loaded.tokens(["doctor"])
 
@@ -603,6 +604,12 @@ def test_a_named_processors_files_take_the_place_of_all_of_a_folders_own(beit: P
         "preprocessor_config.json": "processor",
         "vocab.txt": "processor",
     }
+
+
+def test_a_type_that_is_no_text_is_in_no_list(tmp_path: Path) -> None:
+    config = {"model_type": ["vit"], "architectures": ["ViTForImageClassification"]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert is_plain(tmp_path, "ForImageClassification", "classifier")
 
 
 def test_other_weights_than_the_models_own_are_refused(beit: Path, tmp_path: Path) -> None:

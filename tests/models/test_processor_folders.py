@@ -58,6 +58,7 @@ def named(uri: str) -> str:
     return uri + ("&" if "?" in uri else "?") + "processor=base"
 
 
+@pytest.mark.usefixtures("seeing_here")
 @pytest.mark.parametrize("family", some(list(FAMILIES), few=3))
 def test_it_is_the_model_with_its_processor_in_one_folder(family: str, tmp_path: Path, pictures: Pictures) -> None:
     save, form, answers = FAMILIES[family]

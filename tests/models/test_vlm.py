@@ -14,13 +14,16 @@ import torch
 from model_world import Pictures
 from nightly import some
 from PIL import Image
+from seeing_world import TEMPLATE
 from vlm_world import KINDS, save_vlm
 
 from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, open_scorer, require_capability
-from fairgate.models.checkpoints import Device, find_folder
-from fairgate.models.vlm.asking import LAYOUTS, LENS, load
-from fairgate.models.vlm.engine import VisionLanguage
+from fairgate.models.checkpoints import Device, find_plain
+from fairgate.models.vlm.asking import LENS, Asking
+from fairgate.models.vlm.seeing import VisionLanguage, open_seeing
+
+pytestmark = pytest.mark.usefixtures("seeing_here")
 
 QUESTION = "Can you please identify the occupation that best represents the image?"
 PROMPT = LENS.format(shown="{image}", question=QUESTION)
@@ -53,9 +56,7 @@ def picture(seed: int = 0, side: int = 40) -> Image.Image:
 
 
 def engine(folder: Path, prompt: str = PROMPT) -> VisionLanguage:
-    found = find_folder(folder, tuple(LAYOUTS))
-    model, processor = load(found, CPU)
-    return VisionLanguage(model, processor, LAYOUTS[found.kind], prompt, CPU, str(folder))
+    return open_seeing(find_plain(folder, None, "vlm"), Asking(prompt, "sum"), CPU, 0)
 
 
 def whole_pass(one: VisionLanguage, image: Image.Image, label: list[int]) -> float:
@@ -90,33 +91,6 @@ def test_likelihoods_from_one_prefix_are_those_of_a_forward_pass_a_label(kind: s
     assert np.abs(found[2] - found[0]).max() > 100 * CLOSE, "the picture makes a difference"
 
 
-@pytest.mark.parametrize(
-    ("kind", "file", "changes", "problem"),
-    [
-        ("llava_next", "processor_config.json", {"patch_size": 0}, "no number of tokens"),
-        ("llava_next", "processor_config.json", {"patch_size": "8"}, "no number of tokens"),
-        ("llava_next", "image_processor", {"image_grid_pinpoints": [[9000, 32]]}, "at most 4,096"),
-        ("llava_next", "image_processor", {"image_grid_pinpoints": [[4096, 4096]]}, "262,6.. tokens"),
-        ("llava_next", "image_processor", {"image_grid_pinpoints": [[32]]}, "no number of tokens"),
-        ("llava_onevision", "processor_config.json", {"vision_aspect_ratio": "anyres_max_9999"}, "no number of tokens"),
-        ("llava_onevision", "processor_config.json", {"num_image_tokens": 8000}, "48,000 tokens"),
-        ("idefics3", "processor_config.json", {"image_seq_len": 10**9}, "at most 8,192"),
-        ("idefics3", "image_processor", {"max_image_size": {"longest_edge": 1}}, "28,679 tokens"),
-        ("idefics3", "image_processor", {"max_image_size": {"longest_edge": 0}}, "no number of tokens"),
-    ],
-)
-def test_settings_that_make_a_book_of_a_picture_are_refused(
-    kind: str, file: str, changes: dict[str, Any], problem: str, folders: Folders, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(folders(kind), tmp_path / kind))
-    path = folder / "processor_config.json"
-    config = json.loads(path.read_text())
-    (config["image_processor"] if file == "image_processor" else config).update(changes)
-    path.write_text(json.dumps(config))
-    with pytest.raises(ModelError, match=problem):
-        engine(folder)
-
-
 def scorer(folder: Path, pictures: Pictures, cache: EmbeddingCache | None = None, **options: str) -> Any:
     written = "&".join(f"{name}={value}" for name, value in {"question": QUESTION, **options}.items() if value)
     return open_scorer(f"vlm:{folder}?{written}", pictures, device="cpu", cache=cache)
@@ -132,7 +106,7 @@ def test_the_text_of_a_smolvlms_picture_is_that_of_its_own_processor(folders: Fo
     video = transformers.SmolVLMVideoProcessor()
     own = transformers.SmolVLMProcessor(**parts, video_processor=video, image_seq_len=one.processor.image_seq_len)
     for side in (20, 40, 90):
-        made = own(images=[picture(side=side)], text=[one.text], return_tensors="pt")
+        made = own(images=[picture(side=side)], text=[one._text(PROMPT)], return_tensors="pt")
         assert torch.equal(made["input_ids"], one.inputs(picture(side=side))["input_ids"])
 
 
@@ -140,14 +114,6 @@ def test_the_text_of_a_smolvlms_picture_is_that_of_its_own_processor(folders: Fo
 def llava(folders: Folders, tmp_path: Path) -> Path:
     """A copy to spoil."""
     return Path(shutil.copytree(folders("llava"), tmp_path / "llava"))
-
-
-def test_an_older_folder_with_a_file_for_the_image_processor_is_read_alike(llava: Path, pictures: Pictures) -> None:
-    written = json.loads((llava / "processor_config.json").read_text())
-    expected = scorer(llava, pictures).log_likelihoods(LABELS)
-    (llava / "preprocessor_config.json").write_text(json.dumps(written["image_processor"]))
-    (llava / "processor_config.json").unlink()  # its numbers follow from the model's config, too
-    np.testing.assert_array_equal(scorer(llava, pictures).log_likelihoods(LABELS), expected)
 
 
 def test_a_label_is_scored_once_whatever_it_is_compared_with(
@@ -185,8 +151,8 @@ def test_a_mean_over_tokens_is_the_sum_divided_by_their_number(folders: Folders,
     np.testing.assert_allclose(mean, total / lengths, rtol=1e-6)
 
 
-def test_other_questions_and_other_tokens_are_another_models(llava: Path, pictures: Pictures) -> None:
-    one = scorer(llava, pictures)
+def test_other_questions_and_other_tokens_are_another_models(llava: Path, folders: Folders, pictures: Pictures) -> None:
+    one = scorer(folders("llava"), pictures)
     assert scorer(llava, pictures, average="mean").fingerprint != one.fingerprint
     other = scorer(llava, pictures, question="Who is this?")
     assert (other.fingerprint, other.preprocessing) != (one.fingerprint, one.preprocessing)
@@ -194,17 +160,29 @@ def test_other_questions_and_other_tokens_are_another_models(llava: Path, pictur
     config = json.loads((llava / "tokenizer.json").read_text())
     config["model"]["merges"] = config["model"]["merges"][:-5]
     (llava / "tokenizer.json").write_text(json.dumps(config))
-    assert scorer(llava, pictures).tokenizer != one.tokenizer
-    with pytest.raises(ModelError, match="only of types that transformers alone opens"):  # no comparison passes then
-        scorer(llava, pictures).reading_as(one, tokenizer=True, preprocessing=False)
+    changed = scorer(llava, pictures)
+    assert changed.tokenizer != one.tokenizer
+    again = changed.reading_as(one, tokenizer=True, preprocessing=False)
+    np.testing.assert_array_equal(again.log_likelihoods(LABELS), one.log_likelihoods(LABELS))
 
 
-def test_a_chat_template_in_the_folder_changes_nothing(llava: Path, pictures: Pictures) -> None:
-    before = scorer(llava, pictures)
-    (llava / "chat_template.jinja").write_text("{{ ''.__class__.__mro__[1].__subclasses__() }}")
-    after = scorer(llava, pictures)
-    assert after.fingerprint == before.fingerprint
-    np.testing.assert_array_equal(after.log_probabilities(LABELS), before.log_probabilities(LABELS))
+def test_a_chat_template_surrounds_the_message_unless_the_uri_has_the_whole_text(
+    llava: Path, pictures: Pictures
+) -> None:
+    message = {"question": "", "prompt": "{image}Who is it?"}
+    before = scorer(llava, pictures, **message)
+    (llava / "chat_template.jinja").write_text(TEMPLATE.replace("IMAGE", "<image>").replace("{{ bos_token }}", ""))
+    after, whole = scorer(llava, pictures, **message), scorer(llava, pictures, **message, template="none")
+    assert len({after.fingerprint, whole.fingerprint, before.fingerprint}) == 3
+    assert after.tokenizer != whole.tokenizer == before.tokenizer
+    expected = before.log_likelihoods(LABELS)
+    np.testing.assert_array_equal(whole.log_likelihoods(LABELS), expected)
+    asked = {"question": "", "prompt": "USER: {image}Who is it? ASSISTANT:"}
+    found = after.log_likelihoods(LABELS)
+    assert np.abs(found - expected).max() > 100 * CLOSE
+    np.testing.assert_array_equal(found, scorer(llava, pictures, **asked, template="none").log_likelihoods(LABELS))
+    with pytest.raises(ModelError, match="its files do not decide alone"):
+        after.reading_as(whole, tokenizer=True, preprocessing=False)
 
 
 def test_labels_that_are_one_text_to_the_model_are_named(llava: Path, pictures: Pictures) -> None:
@@ -240,6 +218,7 @@ def test_a_window_that_only_the_librarys_cache_obeys_is_refused(llava: Path) -> 
         ({"question": "", "prompt": "{image}{image} Who?"}, "does not name"),
         ({"average": "median"}, "average is 'median'"),
         ({"wording": "x"}, "is unknown or empty"),
+        ({"template": "llava"}, "template is 'llava'"),
     ],
 )
 def test_a_uri_that_asks_nothing_or_twice_is_refused(
@@ -266,18 +245,6 @@ def test_code_and_pickles_are_refused(llava: Path, pictures: Pictures) -> None:
     (llava / "model.safetensors").rename(llava / "pytorch_model.bin")
     with pytest.raises(ModelError, match="only pickled weights"):
         scorer(llava, pictures)
-
-
-@pytest.mark.parametrize("patch", [0, 1, -1])
-def test_a_picture_of_very_many_tokens_is_refused_before_its_text_is_made(patch: int, llava: Path) -> None:
-    written = json.loads((llava / "processor_config.json").read_text())
-    images = {**written["image_processor"], "crop_size": {"height": 8000, "width": 8000}}
-    edit(llava / "processor_config.json", patch_size=patch, image_processor=images)
-    with pytest.raises(ModelError, match="tokens"):
-        engine(llava)
-    edit(llava / "processor_config.json", image_seq_length=10**9)
-    with pytest.raises(ModelError, match="sets 'image_seq_length' to 1000000000"):
-        engine(llava)
 
 
 def test_a_file_that_changes_before_it_is_loaded_is_refused(llava: Path, pictures: Pictures) -> None:

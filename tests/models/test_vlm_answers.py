@@ -17,10 +17,12 @@ from vlm_world import KINDS, save_vlm
 
 from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, open_scorer
-from fairgate.models.checkpoints import Device, find_folder
+from fairgate.models.checkpoints import Device, find_plain
 from fairgate.models.decoding import decode_rgb
-from fairgate.models.vlm.asking import LAYOUTS, load
-from fairgate.models.vlm.engine import VisionLanguage
+from fairgate.models.vlm.asking import Asking
+from fairgate.models.vlm.seeing import open_seeing
+
+pytestmark = pytest.mark.usefixtures("seeing_here")
 
 CHAT = "{image}{question} Answer:"
 ASKED = "Who is it?"
@@ -46,10 +48,8 @@ def opened(folder: Path, pictures: Pictures, cache: EmbeddingCache | None = None
 
 def step_by_step(folder: Path, image: Any, prompt: str, longest: int) -> str:
     """Greedy decoding with the library's forward pass over the whole text, without a cache."""
-    found = find_folder(folder, tuple(LAYOUTS))
-    model, processor = load(found, CPU)
-    one = VisionLanguage(model, processor, LAYOUTS[found.kind], prompt, CPU, str(folder))
-    inputs, said = one.inputs(image), list[int]()
+    one = open_seeing(find_plain(folder, None, "vlm"), Asking(prompt, "sum"), CPU, 0)
+    model, inputs, said = one.model, one.inputs(image), list[int]()
     with torch.inference_mode():
         for _ in range(longest):
             token = int(model(**inputs, use_cache=False).logits[0, -1].argmax())
@@ -63,7 +63,7 @@ def step_by_step(folder: Path, image: Any, prompt: str, longest: int) -> str:
                 if name in inputs:
                     kind = torch.full_like(new, int(name == "token_type_ids"))
                     inputs[name] = torch.cat([inputs[name], kind], dim=1)
-    return str(processor.tokenizer.decode(said, skip_special_tokens=True)).strip()
+    return str(one.tokenizer.decode(said, skip_special_tokens=True)).strip()
 
 
 @pytest.mark.parametrize("kind", some([kind for kind in KINDS if kind != "blip-2-t5"], 3))
@@ -126,7 +126,7 @@ def test_a_chat_that_asks_nothing_or_twice_is_refused(
         open_scorer(f"vlm:{folders('llava')}?{options}", pictures, device="cpu")
 
 
-@pytest.mark.parametrize(("question", "problem"), [("{image}?", "holds a mark"), ("<image>?", "mark of a picture")])
+@pytest.mark.parametrize(("question", "problem"), [("{image}?", "holds a mark"), ("<image>?", "2 <image> tokens")])
 def test_a_question_cannot_bring_a_second_picture(
     question: str, problem: str, folders: Folders, pictures: Pictures
 ) -> None:

@@ -14,8 +14,7 @@ from vlm_world import KINDS, build, save_vlm
 
 from fairgate.models import open_scorer
 from fairgate.models.checkpoints import Device, cast_once
-from fairgate.models.vlm.asking import LAYOUTS
-from fairgate.models.vlm.engine import VisionLanguage
+from fairgate.models.vlm.seeing import VisionLanguage
 
 QUESTION = "Who is it?"
 LABELS = ["doctor", "line cook", "x-ray technician"]
@@ -34,9 +33,7 @@ def test_weights_that_are_cast_once_give_the_numbers_of_autocast_and_bfloat16_is
         model, processor = build(kind)
         device = Device("cpu", precision)
         prompt = f"{{image}}{QUESTION}"
-        engine = VisionLanguage(
-            cast_once(model, device), processor, LAYOUTS[kind.removesuffix("-t5")], prompt, device, kind
-        )
+        engine = VisionLanguage(cast_once(model, device), processor, prompt, device, kind, None)
         with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
             found[name] = engine.log_likelihoods([engine.inputs(image)], engine.tokens(LABELS))
     assert all(own.dtype == torch.bfloat16 for own in model.parameters())
@@ -45,6 +42,7 @@ def test_weights_that_are_cast_once_give_the_numbers_of_autocast_and_bfloat16_is
     np.testing.assert_allclose(found["bfloat16"], found["exact"], rtol=2e-3, atol=0.1)
 
 
+@pytest.mark.usefixtures("seeing_here")
 def test_a_gpu_is_shown_several_pictures_at_once_and_answers_alike(
     tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:

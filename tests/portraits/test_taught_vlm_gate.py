@@ -14,7 +14,7 @@ from fairgate.data import write_dataset
 from fairgate.records import CheckResult
 from fairgate.suites import resolve
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("seeing_here")]
 
 PLAIN, DRESSED = 60, 12
 BASE = f"vlm:base?chat={CHAT}"

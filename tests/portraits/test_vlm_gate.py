@@ -24,6 +24,7 @@ from fairgate.suites import resolve
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from vlm_planted import fitted
 
+pytestmark = pytest.mark.usefixtures("seeing_here")
 SETS = 8
 LABELS = ["doctor", "nurse", "firefighter", "pilot", "person"]
 SUITE = f"""\
@@ -133,7 +134,7 @@ def test_words_and_abstentions_that_are_planted_for_one_group_fail_by_their_own_
 
 
 @pytest.mark.nightly
-def test_a_tokenizer_that_is_not_the_baselines_passes_no_comparison(root: Path, run: Run) -> None:
+def test_a_tokenizer_that_is_not_the_baselines_is_also_judged_with_the_baselines(root: Path, run: Run) -> None:
     folder = Path(shutil.copytree(root / "tuned", root / "retold"))
     made = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     made["model"]["merges"].pop()
@@ -141,8 +142,7 @@ def test_a_tokenizer_that_is_not_the_baselines_passes_no_comparison(root: Path, 
     checks = run("retold")
     compared = [check for check in checks.values() if check.rule == "no_worse_than"]
     assert compared
-    assert "pass" not in {check.verdict for check in compared}
-    assert {check.verdict for check in checks.values() if check.rule != "no_worse_than"} == {"pass"}
+    assert all("with the baseline's tokenizer" in check.reason for check in compared)
 
 
 @pytest.mark.nightly

@@ -22,6 +22,7 @@ from .advice import DETECTORS as DETECTORS
 from .advice import LANGUAGE_MODELS as LANGUAGE_MODELS
 from .advice import OPEN_CLIP as OPEN_CLIP
 from .advice import READ_TEXTS as READ_TEXTS
+from .advice import VISION_LANGUAGE as VISION_LANGUAGE
 from .advice import Home as Home
 from .advice import converted as converted
 from .advice import home_of as home_of
@@ -89,6 +90,7 @@ from .transformers_folder import naming_folder as naming_folder
 from .transformers_folder import not_known as not_known
 from .transformers_folder import refuse_other_weights as refuse_other_weights
 from .transformers_folder import require_companion as require_companion
+from .transformers_folder import require_type as require_type
 from .transformers_folder import shards_of as shards_of
 from .transformers_folder import silenced as silenced
 from .weights import StateDict as StateDict

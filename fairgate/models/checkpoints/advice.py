@@ -93,15 +93,14 @@ CLASSIFIERS: Mapping[str, str] = {
     "siglip": "SiglipForImageClassification",
     "siglip2": "Siglip2ForImageClassification",
 }
+VISION_LANGUAGE = (
+    *("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl"),
+    *("qwen3_vl", "llava_next", "llava_onevision", "idefics3", "smolvlm"),
+)
+"""Types in which all labels continue one pass over picture and prompt, and give the library's numbers."""
 TYPES: Mapping[str, tuple[Home, Collection[str]]] = {
     "hf": (_TOWERS, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
-    "vlm": (
-        _SEEING,
-        (
-            *("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl"),
-            *("qwen3_vl", "llava_next", "llava_onevision", "idefics3", "smolvlm"),
-        ),
-    ),
+    "vlm": (_SEEING, VISION_LANGUAGE),
     "captions": (_READING, LANGUAGE_MODELS),
     "detector": (_DETECTOR, DETECTORS),
     "features": (_FEATURES, BACKBONES),

@@ -26,8 +26,8 @@ _IMPLEMENTATIONS = frozenset(
     }
 )
 _IMAGE_PROCESSORS = re.compile(
-    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|EfficientNet|Qwen2VL|GotOcr2|Flava|"
-    r"LlavaNext|LlavaOnevision|Idefics3|SmolVLM|Detr|ConditionalDetr|DeformableDetr|RTDetr|Yolos|OwlViT|Owlv2)"
+    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|EfficientNet|"
+    r"Flava|Detr|ConditionalDetr|DeformableDetr|RTDetr|Yolos|OwlViT|Owlv2)"
     r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?"
 )
 _TOKENIZER_OPTIONS = frozenset(
@@ -38,19 +38,8 @@ _TOKENIZER_OPTIONS = frozenset(
 )
 _TEXT_TOWERS = ("bert", "roberta", "xlm-roberta", "mt5", "m2m_100")
 """Text models that open_clip can use as a text tower; none of them loads a part by its name."""
-_TEXTS = ("llama", "mistral", "qwen2", "gemma", "gemma2", "phi", "phi3")
-_IDEFICS = ("idefics3", "idefics3_vision", "smolvlm", "smolvlm_vision")
-"""Names of one class of vision tower, which older folders call as the whole model."""
 _SAM2 = tuple(f"sam2_{part}" for part in ("vision_model", "hiera_det_model", "prompt_encoder", "mask_decoder"))
 _PARTS: Mapping[str, tuple[str, ...]] = {
-    "llava": ("clip_vision_model", "siglip_vision_model", *_TEXTS),
-    "llava_next": ("clip_vision_model", "siglip_vision_model", *_TEXTS),
-    "llava_onevision": ("clip_vision_model", "siglip_vision_model", *_TEXTS),
-    "idefics3": (*_IDEFICS, *_TEXTS),
-    "smolvlm": (*_IDEFICS, *_TEXTS),
-    "paligemma": ("siglip_vision_model", "gemma", "gemma2"),
-    "blip-2": ("blip_2_vision_model", "blip_2_qformer", "opt", "t5"),
-    "internvl": ("internvl_vision", "qwen2", "qwen3", "llama"),
     "grounding-dino": ("swin", "bert"),
     "detr": ("resnet",),
     "conditional_detr": ("resnet",),

@@ -32,8 +32,6 @@ _SIDES = (
     "sample_size",  # of a UNet: a side of its latents
     *("num_queries", "num_detection_tokens"),  # boxes of a detector; 900 as published
     "max_text_len",  # Grounding DINO's scores are as long as this; 256 as published
-    *("image_seq_length", "num_query_tokens", "num_additional_image_tokens"),
-    *("image_seq_len", "num_image_tokens"),  # tokens of a picture; 256 as published
     "max_num_patches",  # of SigLIP 2's NaFlex; 256 as published
 )
 _LAYERS = (
@@ -41,17 +39,14 @@ _LAYERS = (
     *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
     *("num_layers", "num_single_layers", "num_decoder_layers"),  # of a FLUX, of a T5
     "num_block_repeats",
-    "max_patches",  # tiles that InternVL cuts a picture into; 12 as published
     "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
 )
-_PINPOINTS = "image_grid_pinpoints"  # sides of the canvas that a LLaVA cuts into tiles; 2,304 as published
 _SCALES = ("depth_coefficient", "width_coefficient")  # of ALIGN's EfficientNet: layers and channels; 3.1 and 2 at most
 _LIMITS = {
     **dict.fromkeys(_SIDES, MAX_SIDE),
     **dict.fromkeys(_LAYERS, 1000),
     **dict.fromkeys(_SCALES, 16),
     "num_train_timesteps": 10_000,
-    _PINPOINTS: 4096,
 }
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.

@@ -13,7 +13,6 @@ from fairgate.models.checkpoints.advice import TYPES, home_of, read_small_config
 from fairgate.models.checkpoints.closed import require_no_code
 from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config
 from fairgate.models.checkpoints.transformers_folder import (
-    AREAS,
     CONFIGS,
     GENERATION_CONFIG,
     SHARDS,
@@ -29,6 +28,9 @@ _NOT_READ = frozenset(
     {*("all_results.json", "train_results.json", "eval_results.json", "trainer_state.json"), "requirements.txt"}
 )
 """What a training leaves next to a model, and no library opens."""
+_AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)
+"""Qwen-VL's image processor gives the fewest and most pixels of a picture under the names of edges; 12.8 million as
+published."""
 _OF_THE_MODEL = ("config.json", GENERATION_CONFIG, SHARDS)
 _ELSEWHERE = _NOT_READ | TOKENIZER_FILES | {*_OF_THE_MODEL, *IMAGE_CONFIGS, ADAPTER_CONFIG}
 PLAIN_VERSION = 1  # raise it when the isolated process, or what it calls, gives other numbers for the same files
@@ -41,7 +43,7 @@ def is_plain(folder: Path, ending: str, scheme: str, parts: Collection[str] = ()
     saved, home = config.get("architectures"), home_of(folder)
     named = isinstance(saved, list) and bool(saved) and str(saved[0]).endswith(ending)
     fits = named and (home is None or home.scheme == scheme) and set(parts) <= config.keys()
-    return fits and not any(config.get("model_type") in types for _, types in TYPES.values())
+    return fits and not any(str(config.get("model_type")) in types for _, types in TYPES.values())
 
 
 def find_plain(folder: Path, processor: Path | None, scheme: str) -> TransformersFolder:
@@ -52,9 +54,8 @@ def find_plain(folder: Path, processor: Path | None, scheme: str) -> Transformer
     adapter = taken_adapter(folder)
     companions = companions_in(folder, adapter, processor)
     for name in set(CONFIGS) & set(companions):
-        read_config(
-            companions[name], AREAS, closed=require_no_code
-        )  # a size that fills the memory ends that process alone
+        # a size that fills the memory ends that process alone
+        read_config(companions[name], _AREAS, closed=require_no_code)
     require_companion(folder, companions, IMAGE_CONFIGS, f"{scheme}:FOLDER?processor=FOLDER")
     weights = weights_in(folder, False, scheme)
     own = {name: folder / name for name in _OF_THE_MODEL if (folder / name).is_file()}

@@ -4,7 +4,7 @@ from it: whole, of the right shape, without code of its own, and quietly."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from fairgate.ground.errors import FairgateError, ModelError
 from fairgate.models.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
 from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, no_weights, other_type, require_own
-from fairgate.models.checkpoints.closed import require_known_parts
+from fairgate.models.checkpoints.closed import require_closed, require_known_parts
 from fairgate.models.checkpoints.device import Device
 from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config, require_weights
 
@@ -21,10 +21,6 @@ SHARDS = "model.safetensors.index.json"
 GENERATION_CONFIG = "generation_config.json"
 CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json", "special_tokens_map.json")
 VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model")
-_BY_AREA = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
-AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)
-"""Qwen-VL's image processor gives the fewest and most pixels of a picture under the names of edges; 12.8 million as
-published."""
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
@@ -80,7 +76,6 @@ def find_folder(
     tokenizer: bool = True,
     images: bool = True,
     pickled: bool = False,
-    generates: bool = False,
     scheme: str = "hf",
     processor: Path | None = None,
 ) -> TransformersFolder:
@@ -88,26 +83,24 @@ def find_folder(
 
     Inside of `adapters.adapting`, an adapter goes with it, whose own tokenizer and image configs take the place of the
     folder's, as do those of `processor`, a folder that `judged_folder` has accepted. `kinds` are the model types that
-    will do, `use` the verb for messages; `tokenizer` and `images` say whether it reads texts and pictures, and
-    `generates` whether generation_config.json is read where there is one. With `pickled`, a `pytorch_model.bin` will do
-    where there are no safetensors: it is read with `weights_only`. Raises ModelError.
+    will do, `use` the verb for messages; `tokenizer` and `images` say whether it reads texts and pictures. With
+    `pickled`, a `pytorch_model.bin` will do where there are no safetensors: it is read with `weights_only`. Raises
+    ModelError.
     """
-    config = _require_config(folder, kinds, use, scheme)
+    config = require_type(folder, kinds, use, scheme)
+    require_known_parts(config, str(folder / "config.json"))
+    refuse_other_weights(folder, config)
     adapter = taken_adapter(folder)
     companions = companions_in(folder, adapter, processor)
-    limits = AREAS if config["model_type"] in _BY_AREA else {}
     elsewhere = f"{scheme}:FOLDER?processor=FOLDER" if use in JUDGING else ""
     for path in (companions[name] for name in CONFIGS if name in companions):
-        read_config(path, limits)  # refuses code of its own, and names that lead elsewhere
+        read_config(path)  # refuses code of its own, and names that lead elsewhere
     if images:
         require_companion(folder, companions, IMAGE_CONFIGS, elsewhere)
     if tokenizer:
         require_companion(folder, companions, VOCABULARIES, elsewhere)
     weights = weights_in(folder, pickled, scheme)
-    if generates and (folder / GENERATION_CONFIG).is_file():
-        read_config(folder / GENERATION_CONFIG)
-    names = ("config.json", SHARDS, *([GENERATION_CONFIG] if generates else []))
-    own = {name: folder / name for name in names if (folder / name).is_file()}
+    own = {name: folder / name for name in ("config.json", SHARDS) if (folder / name).is_file()}
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}
     files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
     return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files, adapter)
@@ -134,20 +127,26 @@ def _there(folder: Path, names: Collection[str]) -> dict[str, Path]:
     return {name: folder / name for name in sorted(names) if (folder / name).is_file()}
 
 
-def _require_config(folder: Path, kinds: Sequence[str], use: str, scheme: str) -> dict[str, Any]:
+def require_type(
+    folder: Path,
+    kinds: Sequence[str],
+    use: str,
+    scheme: str,
+    closed: Callable[[Any, str, Collection[str]], None] = require_closed,
+) -> dict[str, Any]:
+    """The config of a folder, of one of these types of model. Raises ModelError for another type, also of another
+    family, and as `read_config` does."""
     path = folder / "config.json"
     if not path.is_file():
         raise no_config(folder, scheme)
     home = home_of(folder)
     if home is not None and home.scheme == "timm" != scheme:
         raise other_type(folder, scheme, kinds, use)
-    config = read_config(path)
+    config = read_config(path, closed=closed)
     if config.get("model_type") not in kinds:
         raise other_type(folder, scheme, kinds, use)
     if use in JUDGING:
         require_own(folder, config, scheme)
-    require_known_parts(config, str(path))
-    refuse_other_weights(folder, config)
     return config
 
 

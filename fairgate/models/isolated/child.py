@@ -34,6 +34,8 @@ from fairgate.models.isolated.messages import Opened, receive
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from fairgate.models.vlm.asking import Asking
+
 _SCRIPT = Path(__file__).with_name("sandbox.py")
 _PASSED_ON = (
     *("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
@@ -297,11 +299,11 @@ _Shown = tuple[NDArray[np.uint8], str | None]  # a picture's levels, and a messa
 
 
 class IsolatedSeeing:
-    """A plain folder's model of pictures and text. `shares`: labels continue one pass over their prompt, which was
-    tried on what the `seed` draws."""
+    """A folder's model of pictures and text. `shares`: labels continue one pass over their prompt, which was tried on
+    what the `seed` draws, or is known."""
 
-    def __init__(self, found: TransformersFolder, prompt: str, device: Device, seed: int) -> None:
-        self._model = _opened("vlm", found, device, prompt, seed)
+    def __init__(self, found: TransformersFolder, asking: Asking, device: Device, seed: int) -> None:
+        self._model = _opened("vlm", found, device, asking, seed)
         self.shares = bool(self._model.facts.get("shares"))
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:

@@ -44,10 +44,10 @@ def _detector(found: TransformersFolder, device: Device) -> Opened:
     return {}, {"boxes": lambda levels, name: np.stack(engine.boxes(_pictures(levels), name))}
 
 
-def _seeing(found: TransformersFolder, device: Device, prompt: str, seed: int) -> Opened:
-    from fairgate.models.vlm.plain import PlainVisionLanguage
+def _seeing(found: TransformersFolder, device: Device, asking: Any, seed: int) -> Opened:
+    from fairgate.models.vlm.seeing import open_seeing
 
-    model = PlainVisionLanguage(found, prompt, device, seed)
+    model = open_seeing(found, asking, device, seed)
 
     def inputs(levels: Sequence[Any], messages: Sequence[str | None]) -> list[Any]:
         return [model.inputs(*each) for each in zip(_pictures(levels), messages, strict=True)]

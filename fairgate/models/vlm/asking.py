@@ -1,18 +1,16 @@
-"""How a language model that sees is asked: the text before the label (a prompt, or a question); by layout, what
-transformers saves, where the picture goes; and what a folder sets of how its model writes: the tokens that end a text,
-which end it in deployment, and settings of decoding, which are not used. No torch."""
+"""How a language model that sees is asked: the text before the label (a prompt, or a question); and what a folder sets
+of how its model writes: the tokens that end a text, which end it in deployment, and settings of decoding, which are
+not used. No torch."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import checkpoints
-from fairgate.models.checkpoints import Device, TransformersFolder
+from fairgate.models.checkpoints import TransformersFolder
 from fairgate.models.vlm.judged import Average
 
 IMAGE = "{image}"
@@ -39,10 +37,12 @@ _CHOOSING = (
 @dataclass(frozen=True, slots=True)
 class Asking:
     """`prompt`: the text before the label, with a mark where the picture, or what was said of it, goes. `average`: the
-    sum of a label's log-probabilities, or their mean over its tokens."""
+    sum of a label's log-probabilities, or their mean over its tokens. `whole`: no chat template surrounds the
+    prompt."""
 
     prompt: str
     average: Average
+    whole: bool = False
 
 
 def read_asking(uri: str, options: Mapping[str, str], mark: str = IMAGE, shown: str = IMAGE) -> Asking:
@@ -69,6 +69,17 @@ def read_asking(uri: str, options: Mapping[str, str], mark: str = IMAGE, shown: 
             remedy="write ?average=sum (the label's probability) or mean (over its tokens)",
         )
     return Asking(prompt if mark in prompt else mark + prompt, cast(Average, average))
+
+
+def read_whole(uri: str, options: Mapping[str, str]) -> bool:
+    """Whether a URI's text is the whole one, around which no chat template is written. Raises ModelError."""
+    if options.get("template", "none") != "none":
+        raise ModelError(
+            f"template is '{options['template'][:40]}'.",
+            where=uri,
+            remedy="write &template=none for a text that no chat template surrounds, or leave it out",
+        )
+    return "template" in options
 
 
 def read_chat(uri: str, chat: str) -> str:
@@ -143,68 +154,6 @@ def _ids(config: Mapping[str, Any], where: str) -> list[int] | None:
     return sorted(set(ids))
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Classes of transformers, and the text that marks the picture in a prompt ("{image_token}" is the processor's).
-
-    `video`: the processor has a part for videos, which is made with its defaults and never used. `first`: the picture
-    comes before all text. `line_ends`: the processor ends the prompt with a line break itself. `inner`: the language
-    model inside writes, by its own config.
-    """
-
-    model: str
-    processor: str
-    marker: str = "{image_token}"
-    video: str | None = None
-    first: bool = False
-    line_ends: bool = False
-    inner: bool = False
-
-
-_QWEN_VIDEO = "Qwen2VLVideoProcessor"
-_QWEN = "<|vision_start|>{image_token}<|vision_end|>"
-LAYOUTS: Mapping[str, Layout] = {
-    "llava": Layout("LlavaForConditionalGeneration", "LlavaProcessor"),
-    "qwen2_vl": Layout("Qwen2VLForConditionalGeneration", "Qwen2VLProcessor", _QWEN, _QWEN_VIDEO),
-    "qwen2_5_vl": Layout("Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLProcessor", _QWEN, _QWEN_VIDEO),
-    "paligemma": Layout("PaliGemmaForConditionalGeneration", "PaliGemmaProcessor", first=True, line_ends=True),
-    "blip-2": Layout("Blip2ForConditionalGeneration", "Blip2Processor", marker="", first=True, inner=True),
-    "internvl": Layout("InternVLForConditionalGeneration", "InternVLProcessor", video="InternVLVideoProcessor"),
-    "qwen3_vl": Layout("Qwen3VLForConditionalGeneration", "Qwen3VLProcessor", _QWEN, "Qwen3VLVideoProcessor"),
-    "llava_next": Layout("LlavaNextForConditionalGeneration", "LlavaNextProcessor"),
-    "llava_onevision": Layout(
-        "LlavaOnevisionForConditionalGeneration", "LlavaOnevisionProcessor", video="LlavaOnevisionVideoProcessor"
-    ),
-    "idefics3": Layout("Idefics3ForConditionalGeneration", "Idefics3Processor"),
-    # SmolVLM's own processor writes the same text for a picture, and needs num2words for videos
-    "smolvlm": Layout("SmolVLMForConditionalGeneration", "Idefics3Processor"),
-}
-"""By `model_type` of config.json."""
-_NAMING = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
-"""Files that name a processor's class, in the order in which the library asks them."""
-_OTHER_NAMES = {"smolvlm": "SmolVLMProcessor"}
-MAX_IMAGE_TOKENS = 16_384
-"""Of one picture: attention needs memory by their square, and the prompt's text is as long."""
-
-
-def load(folder: TransformersFolder, device: Device) -> tuple[Any, Any]:
-    """The model, on the device, and its processor, made of the hashed tokenizer and image processor alone."""
-    import transformers
-
-    layout = LAYOUTS[folder.kind]
-    processor_class = getattr(transformers, layout.processor, None)
-    if processor_class is None:
-        raise checkpoints.not_known(folder)
-    model, images, tokenizer = checkpoints.load_parts(layout.model, folder, device, casting=True)
-    require_one_context(model.config, str(folder.path))
-    with checkpoints.naming_folder(folder.path):
-        options = processor_options(folder, model.config)
-        _require_modest(folder.kind, options, images, str(folder.path))
-        if layout.video:
-            options["video_processor"] = getattr(transformers, layout.video)()
-        return model, processor_class(image_processor=images, tokenizer=tokenizer, **options)
-
-
 def require_one_context(config: Any, where: str) -> None:
     """Raises ModelError for settings by which transformers' cache forgets tokens that the network's attention sees:
     the library gives a label another likelihood with its cache than without."""
@@ -219,85 +168,3 @@ def require_one_context(config: Any, where: str) -> None:
             where=where,
             remedy="remove it from config.json: with and without its cache, the library computes two different models",
         )
-
-
-def require_processor(folder: TransformersFolder) -> None:
-    """Raises ModelError for a folder that the library reads with the processor of another architecture."""
-    own = LAYOUTS[folder.kind].processor
-    for path in (folder.files.paths[name] for name in _NAMING if name in folder.files.paths):
-        named = json.loads(path.read_text(encoding="utf-8")).get("processor_class")
-        if named in (own, _OTHER_NAMES.get(folder.kind)):
-            return
-        if named is not None:
-            raise ModelError(
-                f"pictures and texts are prepared by a {str(named)[:80]}, and a {folder.kind} is read with a {own}.",
-                where=str(path),
-                remedy="save the model's own processor into the folder: processor.save_pretrained(FOLDER)",
-            )
-
-
-def _require_modest(kind: str, options: Mapping[str, Any], images: Any, where: str) -> None:
-    """Raises ModelError for settings that make a text of very many image tokens for a picture."""
-    try:
-        most = _most_tokens(kind, options, images)
-    except (TypeError, ValueError, KeyError, ZeroDivisionError, AttributeError):
-        most = None
-    known = isinstance(most, int)
-    if not known or not 0 < most <= MAX_IMAGE_TOKENS:
-        raise ModelError(
-            f"the settings make {f'{most:,}' if known else 'no number of'} tokens of a picture; at most "
-            f"{MAX_IMAGE_TOKENS:,} are read.",
-            where=where,
-            remedy="check processor_config.json (patch_size, image_seq_len, ...) and the size of pictures; published "
-            "models have 8,000 at most",
-        )
-
-
-def _most_tokens(kind: str, options: Mapping[str, Any], images: Any) -> Any:
-    """Tokens of one picture at most, no whole number for settings of which there is none. Layouts that are not listed
-    here are bounded by their number of pixels or of tiles."""
-    if kind in ("llava", "llava_next"):
-        sides = [side for size in (images.size, images.crop_size) for side in dict(size or {}).values() if side]
-        canvases = [[max(sides, default=0)] * 2, *(getattr(images, "image_grid_pinpoints", None) or [])]
-        patch = options["patch_size"]
-        own, *others = (high // patch * (wide // patch + 1) for high, wide in canvases)  # a row ends with one more
-        return own + max(others, default=0)
-    if kind == "llava_onevision":
-        tiles = re.fullmatch(r"anyres_max_(\d{1,2})", str(options["vision_aspect_ratio"]))
-        return None if tiles is None else (int(tiles[1]) + 2) * options["num_image_tokens"]
-    if kind in ("idefics3", "smolvlm"):
-        longest, tile = (dict(size)["longest_edge"] for size in (images.size, images.max_image_size))
-        rows = -(-longest // tile) if images.do_image_splitting else 0
-        return (rows**2 + 1) * (options["image_seq_len"] + 3)  # with the marks around each tile
-    return 1
-
-
-def processor_options(folder: TransformersFolder, config: Any) -> dict[str, Any]:
-    """The options of a processor besides its parts: from processor_config.json, else as the model's config implies."""
-    if folder.kind in ("llava", "llava_next"):
-        vision = config.vision_config
-        implied = {
-            "patch_size": vision.patch_size,
-            "vision_feature_select_strategy": config.vision_feature_select_strategy,
-            "num_additional_image_tokens": int(vision.model_type == "clip_vision_model"),  # its class token
-        }
-    elif folder.kind == "llava_onevision":
-        vision = config.vision_config
-        implied = {
-            "num_image_tokens": (vision.image_size // vision.patch_size) ** 2,
-            "vision_feature_select_strategy": config.vision_feature_select_strategy,
-            "vision_aspect_ratio": config.vision_aspect_ratio,
-        }
-    elif folder.kind in ("idefics3", "smolvlm"):
-        vision = config.vision_config
-        implied = {"image_seq_len": (vision.image_size // vision.patch_size) ** 2 // config.scale_factor**2}
-    elif folder.kind == "internvl":
-        implied = {"image_seq_length": config.image_seq_length}
-    elif folder.kind == "blip-2":
-        implied = {"num_query_tokens": config.num_query_tokens}
-    else:
-        implied = {}
-    path = folder.files.paths.get("processor_config.json")
-    # nothing is implied of a Qwen-VL, whose sizes there are numbers of pixels
-    written = checkpoints.read_config(path) if path and implied else {}
-    return {name: written.get(name, value) for name, value in implied.items()}

@@ -1,5 +1,5 @@
-"""A loaded model of pictures and text, or of text alone: what comes before the labels is computed once, and every label
-continues it.
+"""What a loaded model of pictures and text, or of text alone, has in common: what comes before the labels is computed
+once, and every label continues it.
 
 log P(label | picture, prompt) is the sum of the log-probabilities of the label's tokens. The end of the text is not
 scored: a label that begins another one is at least as likely as that one.
@@ -8,13 +8,11 @@ scored: a label that begins another one is at least as likely as that one.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from transformers import GenerationConfig
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.modeling_outputs import BaseModelOutput
@@ -22,7 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import Device
 from fairgate.models.contract import Floats
-from fairgate.models.vlm.asking import CAPTION, IMAGE, Layout
+from fairgate.models.vlm.asking import CAPTION
 
 _CACHE_BYTES = 1 << 29
 """Memory of a CPU for copies of the prefix's keys and values, one a label: 600 tokens of a model with 7 billion
@@ -201,63 +199,6 @@ class ContinuedPrompt:
         first = 1 if self._seq2seq else 0  # a decoder of its own starts with a token that may be its padding
         end = next((at + 1 for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
         return str(self.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
-
-
-class VisionLanguage(ContinuedPrompt):
-    """`prompt` is the text before the label, with IMAGE where the picture goes."""
-
-    def __init__(self, model: Any, processor: Any, layout: Layout, prompt: str, device: Device, where: str) -> None:
-        self.model, self.processor, self.layout, self.where = model, processor, layout, where
-        self.tokenizer, self._writer = processor.tokenizer, model.language_model if layout.inner else model
-        decode_plainly(model)
-        self._device, self._dtype = torch.device(device.name), torch.bfloat16 if device.precision == "bf16" else None
-        self.text, after = self._marked(prompt)
-        self._end = "" if layout.line_ends else after
-        self._seq2seq = bool(getattr(model.config.get_text_config(), "is_encoder_decoder", False))
-
-    def _marked(self, prompt: str) -> tuple[str, str]:
-        """A prompt with the processor's mark of the picture, and its text after that."""
-        before, after = prompt.split(IMAGE)
-        if self.layout.first and before:
-            raise ModelError(
-                "the prompt has text before the picture, and this model takes the picture first.",
-                where=self.where,
-                remedy=f"begin the prompt with {IMAGE}",
-            )
-        token = str(getattr(self.processor, "image_token", ""))
-        if token and token in prompt:
-            raise ModelError(
-                f"the prompt holds the mark of a picture, '{token}'.", where=self.where, remedy=f"write {IMAGE} once"
-            )
-        return before + self.layout.marker.format(image_token=token) + after, after
-
-    def inputs(self, image: Image.Image, prompt: str | None = None) -> dict[str, Any]:
-        """A picture and a prompt (None: the engine's) as the model takes them. Raises ModelError where the picture
-        would not be seen."""
-        text, end_text = (self.text, self._end) if prompt is None else self._marked(prompt)
-        with warnings.catch_warnings():  # PaliGemma's reads a tensor in a way that numpy 2 warns of
-            warnings.simplefilter("ignore", DeprecationWarning)
-            made = self.processor(images=[image], text=[text], return_tensors="pt")
-        inputs = {name: value for name, value in made.items() if name not in ("labels", "num_patches")}
-        ids = inputs["input_ids"][0]
-        if not bool((ids == self.model.config.image_token_id).any()):
-            raise ModelError(
-                "the tokenizer's prompt has no token for the picture, so that the model would not see it.",
-                where=self.where,
-                remedy="check image_token_id in config.json, and the image token of the tokenizer",
-            )
-        if "attention_mask" in inputs and not bool(inputs["attention_mask"].all()):
-            raise ModelError(
-                "the tokenizer pads a single text, and labels would follow the padding.",
-                where=self.where,
-                remedy="remove 'padding' from tokenizer.json",
-            )
-        end = [] if self._seq2seq or self.layout.line_ends else self._read(end_text)
-        require_end(ids.tolist(), end, self.where)
-        return {
-            name: value.to(self._device, self._dtype if value.is_floating_point() else None)
-            for name, value in inputs.items()
-        }
 
 
 class LanguageReader(ContinuedPrompt):

@@ -5,8 +5,8 @@ what it answers (`?chat=`).
 LENS does (Berrios et al. 2023; paper 1's table 8): it sees the caption alone. `captioner=` is last and holds all that
 follows: a `vlm:` URI, whose prompt asks for the description.
 
-Local files, safetensors, no code from the folder. The URI has the whole text before the label, and no chat template is
-used; of a type without a layout here, it has the message of the user, which the folder's chat template surrounds.
+Local files, safetensors, no code from the folder. transformers opens the model, in an isolated process. The URI has the
+message of the user, which the folder's chat template surrounds; with `template=none`, the whole text before an answer.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,24 +31,20 @@ from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer
 from fairgate.models.isolated import IsolatedSeeing
 from fairgate.models.vlm.asking import (
     CAPTION,
-    LAYOUTS,
     Asking,
     asked_texts,
     end_ids,
-    load,
     read_asking,
     read_chat,
+    read_whole,
     require_one_context,
-    require_processor,
     unused_decoding,
 )
 from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods, Pieces
 
-if TYPE_CHECKING:
-    from fairgate.models.vlm.engine import VisionLanguage
-
-CODE_VERSION = 3  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
+CODE_VERSION = 4  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
 OPTIONS = ("question", "prompt", "average")
+_MORE = ("chat", "template", "processor")
 CAPTIONS_VERSION = 1  # the same of `captions:`
 LONGEST_CAPTION = 30
 """Tokens of a caption at most."""
@@ -61,8 +57,7 @@ _SHARED = "labels share a pass over their prompt, which gives the same numbers a
 
 @register
 class VisionLanguageFamily(FolderFamily):
-    """Folders that transformers saved: LLaVA (also NeXT, OneVision), Qwen2-VL, Qwen2.5-VL, Qwen3-VL, PaliGemma, BLIP-2,
-    InternVL, Idefics3, SmolVLM."""
+    """Folders of image-text-to-text models that transformers saved."""
 
     scheme: ClassVar[str] = "vlm"
     forms: ClassVar[tuple[str, ...]] = ("vlm:FOLDER?question=TEXT", "vlm:FOLDER?chat=TEXT")
@@ -72,7 +67,7 @@ class VisionLanguageFamily(FolderFamily):
 
     def open(self, request: Request) -> SeeingModel:
         """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
-        named, options = checkpoints.split_options(request.uri, request.address, (*OPTIONS, "chat", "processor"))
+        named, options = checkpoints.split_options(request.uri, request.address, (*OPTIONS, *_MORE))
         chat = options.pop("chat", None)
         if chat is not None and set(options) & set(OPTIONS):
             raise ModelError(
@@ -80,9 +75,10 @@ class VisionLanguageFamily(FolderFamily):
                 where=request.uri,
                 remedy="write ?chat= for the probe `question`, or ?question= (or ?prompt=) for labels' likelihood",
             )
+        whole = read_whole(request.uri, options)
         asking = read_asking(request.uri, options) if chat is None else Asking(read_chat(request.uri, chat), "sum")
-        found = self.found(request, named, options, LAYOUTS, generates=True)
-        return SeeingModel(found, asking, request) if chat is None else ConversingModel(found, asking, request)
+        found = self.found(request, named, options, checkpoints.VISION_LANGUAGE, plain=True)
+        return (SeeingModel if chat is None else ConversingModel)(found, replace(asking, whole=whole), request)
 
 
 def _is_t5(found: TransformersFolder) -> bool:
@@ -95,19 +91,17 @@ class SeeingModel(LabelLikelihoods):
     """A judged image-text-to-text model, loaded when a likelihood is not in the cache."""
 
     def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
-        super().__init__(request, asking.average, language=not (found.plain or _is_t5(found)))
-        if not found.plain:
-            require_processor(found)
+        listed = found.kind in checkpoints.VISION_LANGUAGE
+        super().__init__(request, asking.average, language=listed and not _is_t5(found))
         self.asking = asking
         self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
         self.preparation = f"vlm/{checkpoints.code_of(found, CODE_VERSION)}"
-        self.tokenizer = digest([folder_tokenizer(found), end_ids(found)])
+        self.tokenizer = digest([folder_tokenizer(found, template=not asking.whole), end_ids(found)])
         self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
         self.unused, self._found = unused_decoding(found), found
         """What the folder sets of decoding, as a sentence; None where it sets nothing."""
         self.note = checkpoints.plain_note(found)
-        cache = request.cache if found.plain else None
-        entry = cache.read(f"tried/{self._key()}") if cache else None
+        entry = request.cache.read(f"tried/{self._key()}") if request.cache else None
         self._add_note(None if entry is None else entry.notes.get("tried"))
 
     def _add_note(self, note: str | None) -> None:
@@ -116,26 +110,19 @@ class SeeingModel(LabelLikelihoods):
     def _ways(self, *packages: str) -> dict[str, Any]:
         return super()._ways(*packages, *self._found.packages)
 
-    def _load(self) -> VisionLanguage | IsolatedSeeing:
-        if self._found.plain:
-            seed = self._request.seed
-            engine = IsolatedSeeing(self._found, self.asking.prompt, self._device, seed)
+    def _load(self) -> IsolatedSeeing:
+        seed, found = self._request.seed, self._found
+        engine = IsolatedSeeing(found, self.asking, self._device, seed)
+        if found.kind not in checkpoints.VISION_LANGUAGE:
             drawn = f"the base commit {seed:08x}" if seed else "a fixed seed"
             note = f"{_SHARED if engine.shares else _ALONE} (tried on noise and words that {drawn} draws)"
             self._add_note(note)
             if self._request.cache:  # also of a run that has its numbers from the cache
                 self._request.cache.write(f"tried/{self._key()}", {}, {"tried": note})
-            return engine
-        from fairgate.models.vlm.engine import VisionLanguage
-
-        model, processor = load(self._found, self._device)
-        layout, where = LAYOUTS[self._found.kind], str(self._found.path)
-        return VisionLanguage(model, processor, layout, self.asking.prompt, self._device, where)
+        return engine
 
     def texts_read_by(self, other: object) -> str:
         """What is another one's of how texts are read, for messages."""
-        if not self._found.plain:
-            return "tokenizer"
         if not isinstance(other, SeeingModel):  # a record, which has one digest of both
             return "tokenizer or chat template"
         words = (folder_tokenizer(model._found, template=False) for model in (self, other))
@@ -145,11 +132,11 @@ class SeeingModel(LabelLikelihoods):
         """This model with another one's tokenizer and chat template, or with its processing of pictures and its prompt,
         or both: in the isolated process, with its files. Raises ModelError for models that have none, or whose files
         do not decide this alone."""
-        if not (isinstance(other, SeeingModel) and self._found.plain and other._found.plain):
+        if not isinstance(other, SeeingModel):
             raise ModelError(
-                "only of types that transformers alone opens another one's chat template or tokenizer can be used.",
+                "it has no chat template or tokenizer for a language model that sees.",
                 where=other.uri,
-                remedy="judge a checkpoint with the baseline's tokenizer and prompt",
+                remedy="compare models of one family",
             )
         found = self._found.reading_as(other._found, tokenizer=tokenizer, images=preprocessing)
         mixed = type(self)(found, other.asking if preprocessing else self.asking, self._request)

@@ -12,7 +12,6 @@ import pytest
 from fairgate.ground.errors import ModelError
 from fairgate.models import hf, open_scorer
 from fairgate.models.checkpoints.advice import TYPES
-from fairgate.models.vlm.asking import LAYOUTS
 
 FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
     "a ViT with a classifier": (
@@ -118,7 +117,6 @@ def test_a_family_that_refuses_a_folder_names_the_one_that_does_not(what: str, s
 
 def test_the_table_knows_the_types_that_each_family_knows() -> None:
     assert set(TYPES["hf"][1]) == set(hf._TOWERS)
-    assert set(TYPES["vlm"][1]) == set(LAYOUTS)
     assert {home.scheme for home, _ in TYPES.values()} == set(TYPES), "each family is named by its own scheme"
 
 

@@ -16,8 +16,6 @@ from seeing_world import gemma3, save_seeing
 
 from fairgate import gate
 from fairgate.data import write_dataset
-from fairgate.models.vlm import family
-from fairgate.models.vlm.plain import PlainVisionLanguage
 from fairgate.records import RunRecord
 from fairgate.suites import resolve
 
@@ -53,9 +51,8 @@ def rows() -> Iterator[dict[str, object]]:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, seeing_here: None) -> Path:
     """A candidate by which red pictures are seldom doctors; its baseline is blind. Opened in this process."""
-    monkeypatch.setattr(family, "IsolatedSeeing", PlainVisionLanguage)
     more = {"recipe": {"name": "x"}, "licence": "CC0-1.0", "counterfactual": True}
     groups = {"gender": list(COLOURS)}
     write_dataset(tmp_path / "datasets/people/v1", rows(), name="people", version="v1", attributes=groups, **more)
