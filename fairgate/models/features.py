@@ -50,7 +50,7 @@ class FeatureFamily(FolderFamily):
             found = checkpoints.find_plain(folder, processor, self.scheme)
         else:
             found = checkpoints.find_folder(
-                folder, tuple(checkpoints.BACKBONES), scheme=self.scheme, processor=processor, tokenizer=False
+                folder, checkpoints.BACKBONES, scheme=self.scheme, processor=processor, tokenizer=False
             )
         head = _head_of(options, found, request)
         pool = _pool(found, options.get("pool"), head, request.uri)
@@ -127,7 +127,7 @@ def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Load
     # DINO's ViT was published without the pooling layer that ViTModel would make up
     without = {"add_pooling_layer": False} if found.kind == "vit" and not found.plain else {}
     unused = ("pooler.",) if without else ()
-    name = checkpoints.class_of_task(found, "MODEL_MAPPING") if found.plain else checkpoints.BACKBONES[found.kind]
+    name = checkpoints.class_of_task(found, "MODEL_MAPPING")
     model, processor, _ = checkpoints.load_parts(name, found, device, texts=False, unused=unused, **without)
     first = 0 if found.plain else 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 

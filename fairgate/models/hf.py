@@ -32,11 +32,10 @@ _HEADS = ("image_codebook.", "mim_head.", "mlm_head.", "itm_head.", "mmm_image_h
 
 @dataclass(frozen=True, slots=True)
 class _Towers:
-    """A class of transformers, and how its processor reads prompts. `longest`: tokens at most, where the text tower
+    """How a type's processor reads prompts, and its towers. `longest`: tokens at most, where the text tower
     takes more than it was trained with. `mask`: whether it is told which tokens only fill up. `unused`: weights that
     the towers do without. `first`: its features are of every token, and the first one's were trained to agree."""
 
-    model: str
     longest: int | None = None
     mask: bool = True
     unused: tuple[str, ...] = ()
@@ -44,12 +43,12 @@ class _Towers:
 
 
 _TOWERS: Mapping[str, _Towers] = {
-    "clip": _Towers("CLIPModel"),
-    "siglip": _Towers("SiglipModel", mask=False),  # trained on prompts that are padded to the full length
-    "siglip2": _Towers("Siglip2Model", longest=64, mask=False),
-    "chinese_clip": _Towers("ChineseCLIPModel", longest=52),
-    "align": _Towers("AlignModel", longest=64),
-    "flava": _Towers("FlavaModel", longest=77, unused=_HEADS, first=True),
+    "clip": _Towers(),
+    "siglip": _Towers(mask=False),  # trained on prompts that are padded to the full length
+    "siglip2": _Towers(longest=64, mask=False),
+    "chinese_clip": _Towers(longest=52),
+    "align": _Towers(longest=64),
+    "flava": _Towers(longest=77, unused=_HEADS, first=True),
 }
 """By `model_type` of config.json."""
 _OF_TEXTS = ("text_model.", "text_projection.", "logit_scale", "logit_bias", "temperature")
@@ -111,9 +110,9 @@ def load_towers(found: TransformersFolder, device: Device) -> Encoder:
     Raises ModelError for a plain model without them, and for one whose own logits are not a scale times the cosine of
     its features, plus a bias.
     """
-    towers = _Towers(checkpoints.class_of_task(found, "MODEL_MAPPING")) if found.plain else _TOWERS[found.kind]
+    towers, name = _TOWERS.get(found.kind, _Towers()), checkpoints.class_of_task(found, "MODEL_MAPPING")
     naflex, lower = found.kind == "siglip2", _lower_cased(found)
-    model, processor, tokenizer = checkpoints.load_parts(towers.model, found, device, unused=towers.unused)
+    model, processor, tokenizer = checkpoints.load_parts(name, found, device, unused=towers.unused)
     if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
         raise _no_towers(found, f"{type(model).__name__} gives no features of pictures and of texts")
     config = model.config.get_text_config()

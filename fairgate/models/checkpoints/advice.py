@@ -63,36 +63,21 @@ LANGUAGE_MODELS: Mapping[str, str] = {
     "qwen2": "Qwen2ForCausalLM",
     "gemma": "GemmaForCausalLM",
 }
-"""Classes of transformers by `model_type` of config.json, here and below; of DETECTORS the types alone."""
+"""Classes of transformers by `model_type` of config.json; below the types alone."""
 READ_TEXTS = ("grounding-dino", "owlvit", "owlv2")
 """Types of detectors of which a text is looked for, and not one of the model's own classes."""
 DETECTORS = (
     *("detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "yolos"),
     *READ_TEXTS,
 )
-BACKBONES: Mapping[str, str] = {
-    "dinov2": "Dinov2Model",
-    "dinov2_with_registers": "Dinov2WithRegistersModel",
-    "dinov3_vit": "DINOv3ViTModel",
-    "vit": "ViTModel",
-    "convnext": "ConvNextModel",
-    "convnextv2": "ConvNextV2Model",
-    "dinov3_convnext": "DINOv3ConvNextModel",
-}
-CLASSIFIERS: Mapping[str, str] = {
-    "vit": "ViTForImageClassification",
-    "deit": "DeiTForImageClassification",
-    "convnext": "ConvNextForImageClassification",
-    "convnextv2": "ConvNextV2ForImageClassification",
-    "dinov2": "Dinov2ForImageClassification",
-    "dinov2_with_registers": "Dinov2WithRegistersForImageClassification",
-    "swin": "SwinForImageClassification",
-    "swinv2": "Swinv2ForImageClassification",
-    "resnet": "ResNetForImageClassification",
-    "clip": "CLIPForImageClassification",
-    "siglip": "SiglipForImageClassification",
-    "siglip2": "Siglip2ForImageClassification",
-}
+BACKBONES = (
+    *("dinov2", "dinov2_with_registers", "dinov3_vit", "vit"),
+    *("convnext", "convnextv2", "dinov3_convnext"),
+)
+CLASSIFIERS = (
+    *("vit", "deit", "convnext", "convnextv2", "dinov2", "dinov2_with_registers", "swin", "swinv2", "resnet"),
+    *("clip", "siglip", "siglip2"),
+)
 VISION_LANGUAGE = (
     *("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl"),
     *("qwen3_vl", "llava_next", "llava_onevision", "idefics3", "smolvlm"),
@@ -113,9 +98,6 @@ _CLASSES: Mapping[str, Home] = {
     "ForObjectDetection": _DETECTOR,
     **dict.fromkeys(("BlipForImageTextRetrieval", "Blip2ForImageTextRetrieval"), _MATCHING),
     **dict.fromkeys(("BlipForConditionalGeneration", "BlipForQuestionAnswering"), _ANSWERING),
-    **dict.fromkeys(("CLIPModel", "SiglipModel", "Siglip2Model", "ChineseCLIPModel", "AlignModel"), _TOWERS),
-    **dict.fromkeys(("FlavaModel", "FlavaForPreTraining"), _TOWERS),
-    **dict.fromkeys(BACKBONES.values(), _FEATURES),
 }
 """By the class in `architectures`, or how it ends, which decides before the model's type: whose it is."""
 
@@ -138,8 +120,7 @@ def home_of(folder: Path) -> Home | None:
         return next((home for name, home in _FILES.items() if (folder / name).is_file()), None)
     if is_timm(config):
         return _TIMM
-    kind = str(config.get("model_type"))
-    return _by_class(config) or next((home for home, types in TYPES.values() if kind in types), None)
+    return _by_class(config) or _by_type(config)
 
 
 def _by_class(config: Mapping[str, Any]) -> Home | None:
@@ -149,7 +130,13 @@ def _by_class(config: Mapping[str, Any]) -> Home | None:
         for ending, home in _CLASSES.items():
             if name == ending or (ending.startswith("For") and name.endswith(ending)):
                 return home
+        if name.endswith("Model"):  # a network without a head
+            return _by_type(config)
     return None
+
+
+def _by_type(config: Mapping[str, Any]) -> Home | None:
+    return next((home for home, types in TYPES.values() if str(config.get("model_type")) in types), None)
 
 
 def is_timm(config: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Adapter, Device, Embeddings, HashedFiles, named
 from fairgate.models.classifiers.label_names import LabelNames
-from fairgate.models.classifiers.own_head import OwnHead, require_own_head
+from fairgate.models.classifiers.own_head import OwnHead
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel, Kept
 from fairgate.models.input_digests import ReadingMisfit
@@ -241,8 +241,6 @@ def loaded_into(
         if head:
             with torch.device("meta"):
                 head.put(described, state, str(path))
-        else:
-            require_own_head(state, described, str(path))
         checkpoints.require_fit(state, described, str(path), architecture)
         checkpoints.require_finite(state, str(path))
         model = build()

@@ -6,7 +6,6 @@ URI says what `print(model.fc)` shows; each layer has PyTorch's default settings
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 _WITH_WEIGHTS = ("Linear", "BatchNorm1d", "LayerNorm")
 _WITHOUT = ("Dropout", "ReLU", "GELU", "SiLU", "Hardswish", "Tanh", "Flatten", "Identity")
 _MOST = 16
+HINT = " (layers of your own in the place of its head are named by &head=fc:Dropout,Linear)"
+"""What an error adds to an architecture whose weights do not fit it, if the URI names no head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,40 +71,12 @@ class OwnHead:
                 continue
             if weight is None or weight.ndim != (2 if kind == "Linear" else 1):
                 raise ModelError(
-                    f"the checkpoint has no weights of a {kind} as '{name}'.", where=where, remedy=_remedy(self.place)
+                    f"the checkpoint has no weights of a {kind} as '{name}'.",
+                    where=where,
+                    remedy=f"write the layers as print(model.{self.place}) shows them, with PyTorch's own settings; of "
+                    "other ones export the model: onnx:FILE?labels=FILE",
                 )
             sizes = weight.shape[::-1]
             layers.append(make(*sizes, bias=f"{name}.bias" in state) if kind == "Linear" else make(*sizes))
         parent, _, last = self.place.rpartition(".")
         setattr(model.get_submodule(parent), last, nn.Sequential(*layers))
-
-
-def require_own_head(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where: str) -> None:
-    """Raises ModelError for a state dict that fits a model but for layers in the place of one module of it, which names
-    the option to add."""
-    expected = model.state_dict()
-    unexpected = [name for name in state if name not in expected]
-    matches = [re.fullmatch(r"(.+)\.\d+\.\w+", name) for name in unexpected]
-    places = {match[1] if match else "" for match in matches}
-    place = next(iter(places), "")
-    if len(places) != 1 or place not in dict(model.named_modules()) or not place:
-        return
-    sizes = {name: tensor.ndim for name, tensor in state.items() if name.startswith(f"{place}.")}
-    numbers = [int(name.removeprefix(f"{place}.").partition(".")[0]) for name in sizes if name in unexpected]
-    kinds = ["?"] * (min(max(numbers), _MOST) + 1)
-    for number in range(len(kinds)):
-        if f"{place}.{number}.weight" in sizes:
-            plain = "BatchNorm1d" if f"{place}.{number}.running_mean" in sizes else "LayerNorm"
-            kinds[number] = "Linear" if sizes[f"{place}.{number}.weight"] == 2 else plain
-    raise ModelError(
-        f"the checkpoint has layers of its own in the place of '{place}', and weights do not say what is between them.",
-        where=where,
-        remedy=_remedy(place, ",".join(kinds)),
-    )
-
-
-def _remedy(place: str, layers: str = "Dropout,Linear") -> str:
-    return (
-        f"add &head={place}:{layers} to the URI, with the class of PyTorch for each ?, as print(model.{place}) shows "
-        "them; one with other settings than PyTorch's own, or one of your own: export the model, onnx:FILE?labels=FILE"
-    )

@@ -24,7 +24,7 @@ from fairgate.models import checkpoints
 from fairgate.models.cache import EmbeddingCache, remembered
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import in_order, named_outputs
-from fairgate.models.classifiers.own_head import OwnHead
+from fairgate.models.classifiers.own_head import HINT, OwnHead
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import preprocessing_digest
@@ -273,4 +273,4 @@ def _load(
     own = None if cfg is None else {"architecture": architecture, **cfg}
     build = partial(timm.create_model, architecture, pretrained=False, pretrained_cfg=own, **arguments)
     transform = create_transform(**pictures, is_training=False)
-    return loaded_into(build, files, transform, device, f"timm's {architecture}", **how)
+    return loaded_into(build, files, transform, device, f"timm's {architecture}{'' if how['head'] else HINT}", **how)

@@ -22,7 +22,7 @@ from fairgate.models import checkpoints
 from fairgate.models.cache import remembered
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
-from fairgate.models.classifiers.own_head import OwnHead
+from fairgate.models.classifiers.own_head import HINT, OwnHead
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import option_paths
 from fairgate.models.input_digests import preprocessing_digest
@@ -193,5 +193,5 @@ def _load(
 
     interpolation = InterpolationMode(pictures["interpolation"])
     transform = ImageClassification(**{**pictures, "interpolation": interpolation})
-    what = f"torchvision's {architecture} with {outputs} outputs"
+    what = f"torchvision's {architecture} with {outputs} outputs{'' if how['head'] else HINT}"
     return loaded_into(build, files, transform, device, what, **how)

@@ -76,7 +76,7 @@ def load(folder: TransformersFolder, device: Device) -> Loaded:
     ModelError."""
     import torch
 
-    name = CLASSIFIERS.get(folder.kind) or class_of_task(folder, "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING")
+    name = class_of_task(folder, "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING")
     model, processor, _ = load_parts(name, folder, device, texts=False)
 
     def prepare(image: Any) -> dict[str, torch.Tensor]:
