@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,22 +153,3 @@ def test_an_answer_ends_where_the_deployed_model_ends_it(tmp_path: Path, picture
     assert engine.answers(asked, 6) != engine.answers(asked, 2)
     assert ended.tokenizer != plain.tokenizer
     assert ended.fingerprint != plain.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("ids", "problem"),
-    [
-        (
-            {"generation_config": 2, "config": [2, 9]},
-            r"end at \[2, 9\] by config.json, and at \[2\] by generation_config",
-        ),
-        ({"generation_config": "</s>"}, "eos_token_id is '</s>'"),
-        ({"generation_config": [2] * 65}, "at most 64"),
-    ],
-)
-def test_ends_of_a_text_that_the_deployed_model_does_not_have_are_refused(
-    tmp_path: Path, pictures: Pictures, folders: Folders, ids: dict[str, Any], problem: str
-) -> None:
-    folder = shutil.copytree(folders("llava"), tmp_path / "m")
-    with pytest.raises(ModelError, match=problem):
-        opened(_ending(folder, **ids), pictures)

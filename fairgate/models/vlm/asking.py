@@ -1,6 +1,5 @@
-"""How a language model that sees is asked: the text before the label (a prompt, or a question); and what a folder sets
-of how its model writes: the tokens that end a text, which end it in deployment, and settings of decoding, which are
-not used. No torch."""
+"""How a language model that sees is asked: the text before the label (a prompt, or a question); and which settings of
+decoding its folder has, which are not used. No torch."""
 
 from __future__ import annotations
 
@@ -20,8 +19,6 @@ LENS = "{shown}Question: {question} Short Answer:"
 """Paper 1 asks so (LENS, Berrios et al. 2023); its question: 'Can you please identify the occupation that best
 represents the image?'"""
 _LONGEST = 4_000
-_ENDS = "eos_token_id"
-_MOST = 64
 _ONE = ("encoder_repetition_penalty", "guidance_scale", "num_beams", "num_return_sequences", "repetition_penalty")
 """Settings of `generate` that change nothing at 1."""
 _CHOOSING = (
@@ -104,28 +101,6 @@ def asked_texts(chat: str, questions: Sequence[str], where: str) -> list[str]:
     return [chat.replace(QUESTION, question) if question else "" for question in questions]
 
 
-def end_ids(folder: TransformersFolder) -> list[int] | None:
-    """The ids that end a text, sorted: of generation_config.json where there is one, else of config.json; None where
-    neither names any, and the model type's own end counts. BLIP-2's language model writes by its own config alone.
-
-    Raises ModelError for ids that are none, and where generation_config.json leaves out an end that config.json has.
-    """
-    path = folder.files.paths.get(checkpoints.GENERATION_CONFIG)
-    own = _ids(folder.config, str(folder.path / "config.json"))
-    text = folder.config.get("text_config")
-    inner = _ids(text, str(folder.path / "config.json")) if isinstance(text, Mapping) else None
-    ids = _ids(checkpoints.read_config(path), str(path)) if path else None
-    if ids is not None and own is not None and not set(own) <= set(ids):
-        raise ModelError(
-            f"texts end at {own} by config.json, and at {ids} by generation_config.json, which is used in deployment.",
-            where=str(path),
-            remedy=f"give both files one {_ENDS}: model.save_pretrained(FOLDER) writes both",
-        )
-    if folder.kind == "blip-2":
-        return inner
-    return own or inner if path is None else ids
-
-
 def unused_decoding(folder: TransformersFolder) -> str | None:
     """A sentence on what a folder sets of decoding, by which a deployed model may write other texts than are judged;
     None where it sets nothing."""
@@ -140,18 +115,6 @@ def unused_decoding(folder: TransformersFolder) -> str | None:
 
 def _sets(config: Mapping[str, Any], name: str) -> bool:
     return bool(config.get(name)) and (name not in _ONE or config[name] != 1)
-
-
-def _ids(config: Mapping[str, Any], where: str) -> list[int] | None:
-    value = config.get(_ENDS)
-    if value is None:
-        return None
-    ids = value if isinstance(value, list) else [value]
-    if not 1 <= len(ids) <= _MOST or not all(type(token) is int and token >= -1 for token in ids):
-        raise ModelError(
-            f"{_ENDS} is {str(value)[:40]!r}.", where=where, remedy=f"give an id, or a list of at most {_MOST}"
-        )
-    return sorted(set(ids))
 
 
 def require_one_context(config: Any, where: str) -> None:

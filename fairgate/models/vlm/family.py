@@ -33,7 +33,6 @@ from fairgate.models.vlm.asking import (
     CAPTION,
     Asking,
     asked_texts,
-    end_ids,
     read_asking,
     read_chat,
     read_whole,
@@ -96,7 +95,7 @@ class SeeingModel(LabelLikelihoods):
         self.asking = asking
         self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
         self.preparation = f"vlm/{checkpoints.code_of(found, CODE_VERSION)}"
-        self.tokenizer = digest([folder_tokenizer(found, template=not asking.whole), end_ids(found)])
+        self.tokenizer = folder_tokenizer(found, template=not asking.whole)
         self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
         self.unused, self._found = unused_decoding(found), found
         """What the folder sets of decoding, as a sentence; None where it sets nothing."""
