@@ -216,7 +216,7 @@ def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path
         ("preprocessor_config.json", {"image_processor_type": "Unheard"}, "prepared by a Unheard, which fairgate does"),
         (
             "preprocessor_config.json",
-            {"image_processor_type": "BlipFeatureExtractor"},
+            {"image_processor_type": "BitFeatureExtractor"},
             "the folder could not be loaded",
         ),
     ],
