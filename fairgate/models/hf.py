@@ -51,6 +51,10 @@ _TOWERS: Mapping[str, _Towers] = {
     "flava": _Towers(longest=77, unused=_HEADS, first=True),
 }
 """By `model_type` of config.json."""
+_OF_TEXTS = ("text_model.", "text_projection.", "logit_scale", "logit_bias", "temperature")
+"""How names of tensors begin that no features of pictures depend on."""
+_NOT_SEEN = frozenset({"text_config", "_name_or_path", "transformers_version", "torch_dtype", "dtype"})
+"""Keys of a config that do not concern them either; the type of numbers is that of the loaded tensors."""
 _TRIED_PROMPTS = ("a photo of a person", "a", "two dogs that play in the snow near a red house", "an engineer")
 _MOST_PIXELS = 1 << 24  # of a NaFlex picture; 256 patches of 16 x 16 as published are 65,536
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
@@ -115,6 +119,7 @@ def load_towers(found: TransformersFolder, device: Device) -> Encoder:
     limits = [getattr(config, "max_position_embeddings", checkpoints.MAX_SIDE), towers.longest or checkpoints.MAX_SIDE]
     length = int(min(limits + [tokenizer.model_max_length] * found.plain))
     takes = frozenset(inspect.signature(model.get_text_features).parameters) if found.plain else {"attention_mask"}
+    seen = {name: value for name, value in found.config.items() if name not in _NOT_SEEN}
 
     def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
         written = [prompt.lower() if lower else prompt for prompt in prompts]
@@ -144,6 +149,7 @@ def load_towers(found: TransformersFolder, device: Device) -> Encoder:
         texts=texts,
         scale=1.0 if found.plain and not hasattr(model, "logit_scale") else scale,
         words=model.text_model.embeddings.token_embedding if found.kind == "clip" else None,
+        tower=partial(checkpoints.tower_digest, model, lambda name: not name.startswith(_OF_TEXTS), seen),
     )
     if found.plain:
         with checkpoints.scoring(device):

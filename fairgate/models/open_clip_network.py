@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ def load(parts: Parts, device: Device) -> Encoder:
     if parts.adapter:
         checkpoints.merge_adapter(model, parts.adapter)
     model.to(device.name)
-    transform = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
+    settings = model.visual.preprocess_cfg
+    transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
+    seen = {name: value for name, value in parts.model.items() if name != "text_cfg"}
     tower = getattr(model, "text", model)
     embedding = getattr(tower, "token_embedding", None) or tower.transformer.get_input_embeddings()
     return checkpoints.encoder_of(
@@ -50,6 +53,9 @@ def load(parts: Parts, device: Device) -> Encoder:
         tokens=lambda prompts: {"ids": tokenizer(list(prompts))},
         texts=lambda given: model.encode_text(given["ids"]),
         words=getattr(tower, "token_embedding", None),
+        tower=partial(
+            checkpoints.tower_digest, model, lambda name: name.startswith("visual."), {**seen, "pictures": settings}
+        ),
     )
 
 

@@ -75,6 +75,7 @@ from .torch_runtime import one_thread as one_thread
 from .torch_runtime import pooled as pooled
 from .torch_runtime import require_device as require_device
 from .torch_runtime import scoring as scoring
+from .torch_runtime import tower_digest as tower_digest
 from .torch_runtime import trial_pictures as trial_pictures
 from .torch_runtime import unit_or_error as unit_or_error
 from .transformers_folder import GENERATION_CONFIG as GENERATION_CONFIG

@@ -46,6 +46,8 @@ class Encoder:
     """The same as a tensor, with gradients; None where the adapter offers none."""
     words: Any = None
     """The text tower's embedding of tokens (`torch.nn.Embedding`), for what learns or adds some; None as above."""
+    image_tower: Callable[[], str] | None = None
+    """Digest of the image tower, its weights and its settings; None if the adapter cannot tell it from the rest."""
 
 
 @contextmanager

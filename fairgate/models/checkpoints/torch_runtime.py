@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -95,11 +97,12 @@ def encoder_of(
     texts: Callable[[Mapping[str, Any]], torch.Tensor],
     scale: float | None = None,
     words: Any = None,
+    tower: Callable[[], str] | None = None,
 ) -> Encoder:
     """The encoder of a model on a device, by `images`, features of a batch of pixels, and `texts`, those of tokens.
 
     Without a `scale`, the model's own: AttributeError for one that has no `logit_scale`. `words` is the text tower's
-    embedding of tokens, where its tokens begin with one that opens the text.
+    embedding of tokens, where its tokens begin with one that opens the text; `tower` the digest of the image tower.
     """
     bias = getattr(model, "logit_bias", None)
 
@@ -123,7 +126,19 @@ def encoder_of(
         encode_tokens=lambda found: array(features(found)),
         text_features=None if words is None else features,
         words=words,
+        image_tower=tower,
     )
+
+
+def tower_digest(model: Any, belongs: Callable[[str], bool], settings: Mapping[str, Any]) -> str:
+    """Digest of the parameters and buffers of a model whose names belong to one tower, and of the settings it has."""
+    content = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
+    every = (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))
+    for name, tensor in sorted(every):  # one that both towers have under a name each, too
+        if belongs(name):
+            content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return content.hexdigest()
 
 
 def on_device(prepared: Any, device: Device) -> torch.Tensor:
