@@ -53,7 +53,6 @@ from .mitigations import AttributeData as AttributeData
 from .mitigations import fit_clip_clip as fit_clip_clip
 from .mitigations import fit_projection as fit_projection
 from .mitigations import fit_prompt_array as fit_prompt_array
-from .prompt_tokens import ArrayTraining as ArrayTraining
 from .registry import FAMILIES as FAMILIES
 from .registry import count_weights as count_weights
 from .registry import local_paths as local_paths

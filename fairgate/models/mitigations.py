@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from fairgate.models.debiased import MAX_PROMPT, MAX_PROMPTS, ClipClip, Projecti
 from fairgate.models.distinct import require_told_apart
 from fairgate.models.registry import open_scorer
 from fairgate.models.two_towers import as_two_towers
-
-if TYPE_CHECKING:
-    from fairgate.models.prompt_tokens import ArrayTraining
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,8 @@ def fit_prompt_array(
     attribute: str,
     prompts: Sequence[str],
     captions: Sequence[str],
-    training: ArrayTraining | None = None,
+    steps: int = 300,
+    seed: int = 0,
 ) -> PromptArray:
     """A learned prompt array (Berg et al. 2022): `judged` pictures have groups of the attribute, of which cosines with
     the neutral `prompts` shall not tell; `kept` ones have one of `captions` each, which shall go on finding them.
@@ -98,7 +96,7 @@ def fit_prompt_array(
         lesson = prompt_tokens.Lesson(
             one.image_embeddings()[some], codes, tuple(prompts), other.image_embeddings(), tuple(captions), kept.codes
         )
-        array = prompt_tokens.learn_array(one.loaded(), lesson, training or prompt_tokens.ArrayTraining(), one.uri)
+        array = prompt_tokens.learn_array(one.loaded(), lesson, one.uri, steps=steps, seed=seed)
     return PromptArray(
         origin=one.fingerprint,
         attribute=attribute,

@@ -35,18 +35,6 @@ HIDDEN = 32
 BATCH = 256
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayTraining:
-    """How an array is learned. `weight` is that of the classifier against the contrastive term; the published array has
-    two tokens."""
-
-    tokens: int = 2
-    steps: int = 300
-    rate: float = 0.01
-    weight: float = 1.0
-    seed: int = 0
-
-
 def with_tokens(tokens: Mapping[str, Any], count: int, where: str) -> Mapping[str, Any]:
     """Token ids with `count` places after the first. Raises ModelError for a prompt that has no room for them.
 
@@ -117,29 +105,40 @@ class Lesson:
     caption_of: Rows
 
 
-def learn_array(encoder: Encoder, lesson: Lesson, how: ArrayTraining, where: str) -> Floats:
-    """The learned tokens, (tokens, width). The encoder's weights stay as they are; it is on the CPU or a GPU."""
+def learn_array(
+    encoder: Encoder,
+    lesson: Lesson,
+    where: str,
+    *,
+    tokens: int = 2,
+    steps: int = 300,
+    rate: float = 0.01,
+    weight: float = 1.0,
+    seed: int = 0,
+) -> Floats:
+    """The learned tokens, (tokens, width); the published array has two. `weight` is that of the classifier against the
+    contrastive term. The encoder's weights stay as they are; it is on the CPU or a GPU."""
     require_words(encoder, where)
     assert encoder.text_features is not None
     device = encoder.words.weight.device
     prompts, captions = (
-        with_tokens(encoder.tokens(texts), how.tokens, where) for texts in (lesson.prompts, lesson.captions)
+        with_tokens(encoder.tokens(texts), tokens, where) for texts in (lesson.prompts, lesson.captions)
     )
     images, groups = torch.tensor(lesson.images, device=device), torch.tensor(lesson.groups, device=device)
     kept, own = torch.tensor(lesson.kept_images, device=device), torch.tensor(lesson.caption_of, device=device)
     count = int(groups.max()) + 1
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(how.seed)
-        array = torch.zeros(how.tokens, encoder.words.embedding_dim, device=device, requires_grad=True)
+        torch.manual_seed(seed)
+        array = torch.zeros(tokens, encoder.words.embedding_dim, device=device, requires_grad=True)
         judge = torch.nn.Sequential(
             torch.nn.Linear(len(lesson.prompts), HIDDEN), torch.nn.ReLU(),
             torch.nn.Linear(HIDDEN, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, count),
         ).to(device)  # fmt: skip
-        teacher, student = torch.optim.Adam(judge.parameters(), lr=how.rate), torch.optim.Adam([array], lr=how.rate)
-        draw = torch.Generator().manual_seed(how.seed)
+        teacher, student = torch.optim.Adam(judge.parameters(), lr=rate), torch.optim.Adam([array], lr=rate)
+        draw = torch.Generator().manual_seed(seed)
         guess = math.log(count)
         with torch.enable_grad():
-            for _ in range(how.steps):
+            for _ in range(steps):
                 some = torch.randperm(len(images), generator=draw)[:BATCH].to(device)
                 few = torch.randperm(len(kept), generator=draw)[:BATCH].to(device)
                 hook = encoder.words.register_forward_hook(putting(array))
@@ -154,7 +153,7 @@ def learn_array(encoder: Encoder, lesson: Lesson, how: ArrayTraining, where: str
                 teacher.step()
                 against = (functional.cross_entropy(judge(cosines), groups[some]) - guess).abs()
                 useful = functional.cross_entropy(kept[few] @ named.T * encoder.scale, own[few])
-                (grown,) = torch.autograd.grad(how.weight * against + useful, [array])
+                (grown,) = torch.autograd.grad(weight * against + useful, [array])
                 array.grad = grown
                 student.step()
     found: Floats = array.detach().cpu().numpy().astype(np.float64)

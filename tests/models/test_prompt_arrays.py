@@ -13,7 +13,7 @@ from hf_world import save_folder
 from model_world import Pictures
 
 from fairgate.ground.errors import ModelError
-from fairgate.models import ArrayTraining, AttributeData, embed_texts, fit_projection, fit_prompt_array, open_scorer
+from fairgate.models import AttributeData, embed_texts, fit_projection, fit_prompt_array, open_scorer
 from fairgate.models.checkpoints import find_device
 from fairgate.models.debiased import PromptArray
 from fairgate.models.prompt_tokens import Lesson, learn_array, prefixed
@@ -103,8 +103,7 @@ def test_a_learned_array_tells_less_of_the_group_and_still_finds_what_is_shown(p
     plain: Any = open_scorer(ORIGIN, pictures, device="cpu")
     encoder, lesson = plain.loaded(), planted(plain, 0)
     before = encoder.words.weight.detach().clone()
-    training = ArrayTraining(steps=100, rate=0.02, weight=10.0)
-    array = learn_array(encoder, lesson, training, "x")
+    array = learn_array(encoder, lesson, "x", steps=100, rate=0.02, weight=10.0)
     np.testing.assert_array_equal(encoder.words.weight.detach().numpy(), before.numpy())
     assert not encoder.words._forward_hooks, "nothing is left of the training"
     fresh = planted(plain, 1)  # other pictures of the same planting

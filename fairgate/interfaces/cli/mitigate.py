@@ -107,7 +107,8 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
             captions=[
                 template.replace("{a_subject}", probes.with_article(word)).replace("{subject}", word) for word in words
             ],
-            training=models.ArrayTraining(steps=steps, seed=seed),
+            steps=steps,
+            seed=seed,
         )
     _write(out, mitigation, model, root)
 

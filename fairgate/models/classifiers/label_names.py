@@ -84,34 +84,30 @@ def _mapped(
     own: Sequence[str], known: Mapping[str, int], mapping: Mapping[str, Sequence[str]], where: str
 ) -> dict[str, tuple[int, ...]]:
     """The outputs of every name of a mapping, and of the labels that it does not mention."""
-    outputs: dict[str, tuple[int, ...]] = {}
-    taken: dict[int, str] = {}
-    for name, labels in mapping.items():
-        for label in labels:
-            place = known.get(folded(label))
-            if place is None:
-                raise ModelError(
-                    f"'{name}' is mapped to '{label}', which is no label of the model.",
-                    where=where,
-                    remedy=did_you_mean(label, own) or f"its labels: {listed(list(own))}",
-                )
-            if place in taken:
-                raise ModelError(
-                    f"the model's label '{label}' is mapped twice, to '{taken[place]}' and '{name}'.",
-                    where=where,
-                    remedy="give every label of the model to one name of the suite",
-                )
-            taken[place] = name
-        outputs[name] = tuple(known[folded(label)] for label in labels)
-    rest = {name: (place,) for place, name in enumerate(own) if place not in taken}
-    every = Counter(folded(name) for name in (*outputs, *rest))
-    if doubled := [name for name in outputs if every[folded(name)] > 1]:
+    for name, label in ((name, label) for name, labels in mapping.items() for label in labels):
+        if folded(label) not in known:
+            raise ModelError(
+                f"'{name}' is mapped to '{label}', which is no label of the model.",
+                where=where,
+                remedy=did_you_mean(label, own) or f"its labels: {listed(list(own))}",
+            )
+    outputs = {name: tuple(known[folded(label)] for label in labels) for name, labels in mapping.items()}
+    taken = Counter(place for places in outputs.values() for place in places)
+    outputs |= {name: (place,) for place, name in enumerate(own) if place not in taken}
+    if doubled := [own[place] for place, times in taken.items() if times > 1]:
+        raise ModelError(
+            f"the model's label '{doubled[0]}' is mapped twice.",
+            where=where,
+            remedy="give every label of the model to one name of the suite",
+        )
+    every = Counter(folded(name) for name in (*mapping, *(name for name in own if known[folded(name)] not in taken)))
+    if doubled := [name for name in mapping if every[folded(name)] > 1]:
         raise ModelError(
             f"'{doubled[0]}' is twice a name of the mapping, or also that of another label of the model.",
             where=where,
             remedy="map that label too, or take another name",
         )
-    return {**outputs, **rest}
+    return outputs
 
 
 def require_plain(labels: Sequence[Any], where: str) -> None:
@@ -130,32 +126,26 @@ def named_outputs(own: list[str] | None, file: str | None, base: Path, where: st
 
     Raises ModelError where neither names them, or where they do not fit together.
     """
-    if file is None:
-        if own is None:
+    mapping, said = None, dict[str, str]()
+    if file is not None:
+        path = resolve(file, base)
+        require_file(path)
+        where, said = str(path), {"labels": sha256_file(path)}
+        names, mapping = read_labels(path)
+        if names is not None and own is not None and len(names) != len(own):
             raise ModelError(
-                "the checkpoint does not say what its outputs are called.",
+                f"the file names {len(names)} labels, and the model has {len(own)} outputs.",
                 where=where,
-                remedy="add ?labels=FILE: a list of all labels in the order of the outputs",
+                remedy="name all outputs, in their order",
             )
-        return LabelNames.of(own, None, where), {}
-    path = resolve(file, base)
-    require_file(path)
-    said = {"labels": sha256_file(path)}
-    listed, mapping = read_labels(path)
-    if listed is not None and own is not None and len(listed) != len(own):
+        own = own if names is None else names
+    if own is None:
         raise ModelError(
-            f"the file names {len(listed)} labels, and the model has {len(own)} outputs.",
-            where=str(path),
-            remedy="name all outputs, in their order",
+            "the checkpoint does not say what its outputs are called.",
+            where=where,
+            remedy="add ?labels=FILE: a list of all labels in the order of the outputs",
         )
-    names = listed if listed is not None else own
-    if names is None:
-        raise ModelError(
-            "the file maps names to the model's labels, and the checkpoint does not say what these are.",
-            where=str(path),
-            remedy="write a list of all labels in the order of the outputs",
-        )
-    return LabelNames.of(names, mapping, str(path)), said
+    return LabelNames.of(own, mapping, where), said
 
 
 def in_order(names: Mapping[str, str]) -> list[str] | None:
