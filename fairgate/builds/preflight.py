@@ -58,7 +58,7 @@ def addresses(uri: str) -> list[str]:
     """What an `hf:` URI names, without options and revisions: its model, then its refiner and VAE; nothing of other
     schemes.
 
-    >>> addresses("sd15?vae=stabilityai/sd-vae-ft-mse&variant=fp16")
+    >>> addresses("sd15?vae=stabilityai/sd-vae-ft-mse&vae_tile=512")
     ['stable-diffusion-v1-5/stable-diffusion-v1-5', 'stabilityai/sd-vae-ft-mse']
     """
     scheme, _, address = full_uri(uri).partition(":")

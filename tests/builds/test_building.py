@@ -292,7 +292,7 @@ def test_what_reads_annotations_and_pictures_and_filters_edits_is_part_of_a_reci
     from fairgate.builds.recipes import open_recipe
 
     files = {"captions": "c.json", "instances": "i.json", "images": "images"}
-    recipe = open_recipe("gensynth", {**files, "licence": "CC0-1.0", "editor": "instruct-pix2pix?variant=fp16"})
+    recipe = open_recipe("gensynth", {**files, "licence": "CC0-1.0", "editor": "instruct-pix2pix?vae_tile=512"})
     found = code_modules(recipe)
     assert {"fairgate.data.coco", "fairgate.ground.pixels", "fairgate.models.generation.diffusion.paint"} <= set(found)
     assert "fairgate.formulas.metrics.neighbours" in found

@@ -94,7 +94,7 @@ def _hf_fingerprint(address: str, uri: str) -> str:
         named = PipelineAddress.of(address, uri)
         found = {"base": find_pipeline(named, Path())}
         if named.refiner:
-            found["refiner"] = find_pipeline(PipelineAddress(named.refiner, variant=named.variant), Path())
+            found["refiner"] = find_pipeline(PipelineAddress(named.refiner), Path())
         return digest({which: each.fingerprint for which, each in found.items()})
     config = folder / "config.json"
     kind = read_config(config).get("model_type") if config.is_file() else None

@@ -175,8 +175,8 @@ ALIASES = {
 def full_uri(uri: str) -> str:
     """The URI of a short name, with the options that follow it; any other URI unchanged.
 
-    >>> full_uri("sdxl?variant=fp16")
-    'hf:stabilityai/stable-diffusion-xl-base-1.0?variant=fp16'
+    >>> full_uri("sdxl?vae_tile=512")
+    'hf:stabilityai/stable-diffusion-xl-base-1.0?vae_tile=512'
     """
     name, mark, options = uri.partition("?")
     return f"{ALIASES.get(name, name)}{mark}{options}"

@@ -17,6 +17,7 @@ from model_world import Pictures, encoded, picture
 
 from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, LabelModel, Request, require_capability
+from fairgate.models.generation.diffusion.pipeline import Conditioning
 from fairgate.models.generation.diffusion_classifier.family import DiffusionClassifier, DiffusionFamily
 from fairgate.models.generation.diffusion_classifier.sampling import settle, spread_order, timesteps
 
@@ -199,11 +200,11 @@ def test_prompts_that_the_tokenizer_makes_equal_are_named(pipelines: Any, kind: 
 def test_states_that_differ_by_rounding_alone_are_one_text(pipelines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def moved(share: float) -> list[tuple[int, int]]:
         model = classifier(pipelines["sd1"])
-        states = model._states(PROMPTS[:2])
-        one = states[PROMPTS[0]][0]
-        states[PROMPTS[1]] = [one.copy()]
-        states[PROMPTS[1]][0][3] *= 1 + share  # one token's
-        monkeypatch.setattr(model, "_states", lambda _: states)
+        tokens = model._engine().embed_prompts(PROMPTS[:1]).tokens
+        other = tokens.clone()
+        other[0, 3] *= 1 + share  # one token's
+        states = {PROMPTS[0]: Conditioning(tokens), PROMPTS[1]: Conditioning(other)}
+        monkeypatch.setattr(model._engine(), "embed_prompts", lambda prompts: states[prompts[0]])
         return model.indistinct([[prompt] for prompt in PROMPTS[:2]])
 
     assert moved(1e-6) == [(0, 1)]

@@ -98,7 +98,7 @@ def test_what_is_no_such_file_or_folder_is_refused_with_the_uri_to_write(files: 
         "diffusion:sd1?config=sd1": "is a folder, and a file is expected",
         "diffusion:absent.safetensors?config=sd1": "the file does not exist",
         "diffusion:sd1/model_index.json?config=sd1": "not a kind of checkpoint",
-        "diffusion:sd1.safetensors?config=sd1&variant=fp16": "unknown or empty: 'variant'",
+        "diffusion:sd1?variant=fp16": "unknown or empty: 'variant'",
     }.items():
         with pytest.raises(ModelError, match=problem):
             errors(uri, files)

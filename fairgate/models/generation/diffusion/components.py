@@ -19,16 +19,14 @@ from fairgate.models.generation.diffusion.single_file import load_part
 from fairgate.models.generation.offload import Offload
 
 
-def load_component(
-    model_class: Any, found: PipelineFiles, name: str, variant: str | None = None, **options: Any
-) -> Any:
+def load_component(model_class: Any, found: PipelineFiles, name: str, **options: Any) -> Any:
     """A component from its hashed files. Raises ModelError: tensors missing, misshapen, made up or NaN."""
     if found.is_in_file(name):
         return load_part(found, name, **options)
     folder = found.folder_of(name)
     with found.closed(name) as shown, naming_folder(folder, shown):
         require_stored(_described(model_class, shown), shown.glob("*.safetensors"), str(folder))
-        return load_network(model_class, shown, str(folder), variant=variant, **options)
+        return load_network(model_class, shown, str(folder), **options)
 
 
 def load_network(model_class: Any, folder: Path, where: str, **options: Any) -> Any:

@@ -30,21 +30,18 @@ _KNOWN: dict[str, tuple[str, frozenset[str]]] = {
     "tokenizer_2": ("transformers", _TOKENIZERS),
     "scheduler": ("diffusers", frozenset()),
 }
-_STEMS = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
-_OPTIONS = ("refiner", "vae", "variant", "lora", "lora_scale", "vae_tile")
+_OPTIONS = ("refiner", "vae", "lora", "lora_scale", "vae_tile")
 _SMALLEST_TILE = 16
 LORA = "pytorch_lora_weights.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineAddress:
-    """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&variant=fp16&lora=FILE&lora_scale=1&vae_tile=512`, taken
-    apart."""
+    """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&lora=FILE&lora_scale=1&vae_tile=512`, taken apart."""
 
     model: str
     refiner: str | None = None
     vae: str | None = None
-    variant: str | None = None
     lora: str | None = None
     lora_scale: float = 1.0
     vae_tile: int | None = None
@@ -56,14 +53,13 @@ class PipelineAddress:
         """Raises ModelError for an option that there is not."""
         model, options = checkpoints.split_options(uri, address, _OPTIONS)
         refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
-        variant, lora = options.get("variant"), options.get("lora")
         side = options.get("vae_tile")
         tile = (
             None
             if side is None
             else int(checkpoints.option_number(uri, "vae_tile", side, _SMALLEST_TILE, checkpoints.MAX_SIDE))
         )
-        return cls(model, refiner, vae, variant, lora, lora_scale(uri, options), tile)
+        return cls(model, refiner, vae, options.get("lora"), lora_scale(uri, options), tile)
 
 
 def lora_scale(uri: str, options: Mapping[str, str]) -> float:
@@ -133,10 +129,12 @@ class PipelineFiles:
         return self.vae if component == "vae" else self.folder / component
 
     def closed(self, component: str) -> AbstractContextManager[Path]:
-        """A folder that shows a component's hashed files and no others: where weights lie side by side, whole, in
-        shards and as variants, libraries differ in which of them they load."""
-        paths = self.files.paths.items()
-        return self.files.closed({role: path.name for role, path in paths if role.startswith(f"{component}/")})
+        """A folder that shows a component's hashed files and no others, a variant's weights under the usual name: where
+        weights lie side by side, whole, in shards and as variants, libraries differ in which of them they load."""
+        names = {role: path.name for role, path in self.files.paths.items() if role.startswith(f"{component}/")}
+        if (weights := f"{component}/weights") in names:
+            names[weights] = _weights_name(component)
+        return self.files.closed(names)
 
 
 def find_pipeline(
@@ -150,14 +148,14 @@ def find_pipeline(
     for name in components:
         if name == "vae" and address.vae:
             continue
-        files = _component_files(folder / name, name, address.variant, weights=address.config is None)
+        files = _component_files(folder / name, name, weights=address.config is None)
         paths |= {f"{name}/{role}": path for role, path in files.items()}
     vae = folder / "vae"
     if address.vae:
         vae = folder_of(address.vae, base)
         if (vae / "model_index.json").is_file():  # another pipeline's; else a folder with nothing but a VAE
             vae /= "vae"
-        paths |= {f"vae/{role}": path for role, path in _component_files(vae, "vae", None).items()}
+        paths |= {f"vae/{role}": path for role, path in _component_files(vae, "vae").items()}
     channels = checkpoints.read_config(folder / "unet" / "config.json").get("in_channels", 4)
     if address.config is not None:
         paths["single"] = _safetensors(checkpoints.resolve(address.model, base), "the checkpoint")
@@ -246,7 +244,7 @@ def own_code(what: str, named: Any, path: Path) -> ModelError:
     )
 
 
-def _component_files(folder: Path, component: str, variant: str | None, *, weights: bool = True) -> dict[str, Path]:
+def _component_files(folder: Path, component: str, *, weights: bool = True) -> dict[str, Path]:
     """One component's files by role. Raises ModelError for a missing, pickled, truncated or untrusted one."""
     if component.startswith("tokenizer"):
         paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in checkpoints.TOKENIZER_FILES}
@@ -261,7 +259,7 @@ def _component_files(folder: Path, component: str, variant: str | None, *, weigh
     checkpoints.refuse_other_weights(folder, config)
     if component == "vae":
         _require_factor(config, folder / "config.json")
-    paths = _weights(folder, _STEMS[_KNOWN[component][0]], variant) if weights else {}
+    paths = _weights(folder, _weights_name(component)) if weights else {}
     for path in paths.values():
         if path.suffix == ".safetensors":
             checkpoints.require_weights(path)
@@ -278,23 +276,26 @@ def _require_factor(config: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:
-    name = f"{stem}.{variant}.safetensors" if variant else f"{stem}.safetensors"
-    index = folder / f"{stem}.safetensors.index.json"
-    if index.is_file() and not variant:
-        return {
-            "index": index,
-            **{f"weights/{number}": shard for number, shard in enumerate(checkpoints.shards_of(index))},
-        }
-    if (folder / name).is_file():
-        return {"weights": folder / name}
-    variants = sorted(path.name.split(".")[1] for path in folder.glob(f"{stem}.*.safetensors"))
+def _weights_name(component: str) -> str:
+    return {"diffusers": "diffusion_pytorch_model", "transformers": "model"}[_KNOWN[component][0]] + ".safetensors"
+
+
+def _weights(folder: Path, name: str) -> dict[str, Path]:
+    """In shards, or else whole, or else the only variant (`model.fp16.safetensors`). Raises ModelError."""
+    index = folder / f"{name}.index.json"
+    if index.is_file():
+        shards = enumerate(checkpoints.shards_of(index))
+        return {"index": index, **{f"weights/{number}": shard for number, shard in shards}}
+    beside = sorted(folder.glob(f"{name.removesuffix('.safetensors')}.*.safetensors"))
+    variants = [path for path in beside if "-of-" not in path.name]
+    if (folder / name).is_file() or len(variants) == 1:
+        return {"weights": folder / name if (folder / name).is_file() else variants[0]}
     pickled = sorted(path.name for path in (*folder.glob("*.bin"), *folder.glob("*.ckpt"), *folder.glob("*.pt")))
     there = f", only pickled weights ({', '.join(pickled)}), which are refused" if pickled else ""
     raise ModelError(
         f"the folder holds no {name}{there}.",
         where=str(folder),
-        remedy=f"add ?variant={variants[0]} to the URI, for the weights that are there"
-        if variants and not variant
+        remedy=f"leave one of {', '.join(path.name for path in variants)} there"
+        if variants
         else "save the pipeline where you trust it with save_pretrained, which writes safetensors",
     )

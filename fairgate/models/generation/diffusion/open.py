@@ -1,8 +1,8 @@
-"""`hf:FOLDER_OR_ID[?refiner=...&vae=...&variant=...]`: a Stable Diffusion of diffusers as painter, inpainter or
+"""`hf:FOLDER_OR_ID[?refiner=...&vae=...]`: a Stable Diffusion of diffusers as painter, inpainter or
 editor.
 
-`refiner` names SDXL's second expert, `vae` another VAE than the pipeline's own (paper 3: `stabilityai/sd-vae-ft-mse`),
-`variant` the weights' variant ("fp16"). Which pipeline it is, is read from model_index.json.
+`refiner` names SDXL's second expert, `vae` another VAE than the pipeline's own (paper 3: `stabilityai/sd-vae-ft-mse`).
+Which pipeline it is, is read from model_index.json.
 """
 
 from __future__ import annotations

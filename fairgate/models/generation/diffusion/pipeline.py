@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import diffusers
+import numpy as np
 import torch
 import transformers
 from diffusers.image_processor import VaeImageProcessor
+from numpy.typing import NDArray
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
@@ -44,6 +46,12 @@ class Conditioning:
 
     tokens: torch.Tensor
     pooled: torch.Tensor | None = None
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """All of them, as one vector."""
+        parts = [part for part in (self.tokens, self.pooled) if part is not None]
+        return np.concatenate([part.double().cpu().numpy().ravel() for part in parts])
 
     def __add__(self, other: Conditioning) -> Conditioning:
         return joined([self, other])
@@ -86,18 +94,18 @@ class StableDiffusion:
         """Load the parts; `kin` is the base that this one refines, whose VAE and equal text encoder it shares."""
         if found.is_in_file("unet"):
             require_whole(found, self._own_scheduler())
-        names, variant = found.components, found.address.variant
+        names = found.components
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
         self._tokenizers = {name: load_tokenizer(names[name], found, name) for name in cutters}
         self.tokenizers = list(self._tokenizers.values())
         shared = {} if kin is None else {name: one for name in readers if (one := kin.same(name, found)) is not None}
         own = {
-            name: load_component(getattr(transformers, names[name]), found, name, variant).float()
+            name: load_component(getattr(transformers, names[name]), found, name).float()
             for name in readers
             if name not in shared
         }
-        self.unet = _unet_or_vae(found, "unet", self.dtype, variant)
+        self.unet = _unet_or_vae(found, "unet", self.dtype)
         merge_lora(found, {"unet": self.unet, **shared, **own})
         self.unet = _counted(self.placement.place(self.unet), self.dtype, self.spent)
         self._readers = {name: shared[name] if name in shared else self.placement.place(own[name]) for name in readers}
@@ -105,8 +113,7 @@ class StableDiffusion:
         for tokenizer, reader in zip(self.tokenizers, self.text_encoders, strict=True):  # some tokenizers name no limit
             tokenizer.model_max_length = min(tokenizer.model_max_length, reader.config.max_position_embeddings)
         if kin is None:
-            own_variant = variant if found.vae.parent == found.folder else None  # one from elsewhere has its own names
-            self.vae = _read_once(self.placement.place(_unet_or_vae(found, "vae", torch.float32, own_variant)))
+            self.vae = _read_once(self.placement.place(_unet_or_vae(found, "vae", torch.float32)))
         else:
             self.vae = kin.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
@@ -279,10 +286,10 @@ def too_long(prompt: str, tokens: int, limit: int, where: str) -> ModelError:
     )
 
 
-def _unet_or_vae(found: PipelineFiles, name: str, dtype: torch.dtype, variant: str | None) -> Any:
+def _unet_or_vae(found: PipelineFiles, name: str, dtype: torch.dtype) -> Any:
     """A UNet or VAE of diffusers. Raises ModelError: tensors missing, misshapen, made up or NaN."""
     model_class = getattr(diffusers, found.components[name])
-    return load_component(model_class, found, name, variant, low_cpu_mem_usage=True, torch_dtype=dtype)
+    return load_component(model_class, found, name, low_cpu_mem_usage=True, torch_dtype=dtype)
 
 
 def _require_plain(model: StableDiffusion) -> None:
@@ -311,7 +318,7 @@ def load_stable_diffusion(uri: str, found: PipelineFiles, device: str, base: Pat
     A refiner keeps its own UNet and scheduler; pictures are decoded by the base's VAE, whose latents both share.
     """
     address = found.address
-    second = find_pipeline(PipelineAddress(address.refiner, variant=address.variant), base) if address.refiner else None
+    second = find_pipeline(PipelineAddress(address.refiner), base) if address.refiner else None
     refines = second is None or (second.is_refiner and second.is_xl and second.channels == 4)
     if second is not None and (not refines or found.is_refiner or not found.is_xl):
         raise ModelError(

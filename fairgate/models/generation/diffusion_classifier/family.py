@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -36,7 +35,6 @@ from fairgate.models.family import FolderFamily, JudgedByText, Numbers, RowParts
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
 from fairgate.models.generation.diffusion_classifier.sampling import (
     Classifying,
-    same_text,
     settle,
     shown_how,
     timesteps,
@@ -45,14 +43,14 @@ from fairgate.models.generation.diffusion_classifier.sampling import (
 from fairgate.models.generation.painting_models import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
 from fairgate.models.made_pictures import GeneratedPictures
+from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
 
 if TYPE_CHECKING:
     from fairgate.models.generation.diffusion.pipeline import StableDiffusion
     from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other errors for the same files
-_OF_A_FILE = ("samples", "size", "stop", "vae", "lora", "lora_scale", "config")
-_OPTIONS = (*_OF_A_FILE, "variant")
+_OPTIONS = ("samples", "size", "stop", "vae", "lora", "lora_scale", "config")
 _BATCH = 8  # pictures read at once
 
 
@@ -73,9 +71,8 @@ class DiffusionFamily(FolderFamily):
         """Find and hash a pipeline: one that is no Stable Diffusion only paints. Raises ModelError; loading waits until
         an error or a picture is needed."""
         named, options = split_options(request.uri, request.address, _OPTIONS)
-        if "config" in options:
-            split_options(request.uri, request.address, _OF_A_FILE)
-        elif named.endswith(".safetensors") and (file := resolve(named, request.base)).is_file():
+        alone = named.endswith(".safetensors") and "config" not in options
+        if alone and (file := resolve(named, request.base)).is_file():
             raise ModelError(
                 "the path is a file, and a model's folder is expected.",
                 where=str(file),
@@ -87,8 +84,8 @@ class DiffusionFamily(FolderFamily):
             return open_plain_pipeline(folder, options, request)
         settings = Classifying.of(request.uri, options)
         scale = lora_scale(request.uri, options)
-        vae, variant, lora, config = map(options.get, ("vae", "variant", "lora", "config"))
-        address = PipelineAddress(named, None, vae, variant, lora, scale, config=config)
+        vae, lora, config = map(options.get, ("vae", "lora", "config"))
+        address = PipelineAddress(named, None, vae, lora, scale, config=config)
         found = find_pipeline(address, request.base, judged_folder)
         if found.pipeline in EDIT or found.is_refiner or found.channels != 4:
             raise ModelError(
@@ -244,30 +241,13 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         entry = cache.read(name) if cache else None
         if entry is not None and "pairs" in entry.notes:
             return [(one, other) for one, other in json.loads(entry.notes["pairs"])]
-        states = self._states([prompt for prompts in ensembles for prompt in prompts])
-        pairs = [
-            (one, other)
-            for (one, ours), (other, theirs) in combinations(enumerate(ensembles), 2)
-            if list(ours) != list(theirs)
-            and len(ours) == len(theirs)
-            and all(same_text(states[here], states[there]) for here, there in zip(ours, theirs, strict=True))
-        ]
+        with naming(self.uri, "read prompts"):  # each by itself: equal tokens give equal states
+            every = dict.fromkeys(prompt for prompts in ensembles for prompt in prompts)
+            read = {prompt: unit(self._engine().embed_prompts([prompt]).numbers) for prompt in every}
+        pairs = near_pairs(averages(ensembles, read, self.uri), ensembles, SAME_TEXT["fp32"])
         if cache:
             cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"pairs": json.dumps(pairs)})
         return pairs
-
-    def _states(self, prompts: Sequence[str]) -> dict[str, list[Numbers]]:
-        """The text encoder's states by prompt, (tokens, dim), and of an SDXL the pooled one, (1, dim).
-
-        Each prompt is read by itself, so that equal tokens give equal states.
-        """
-        engine, found = self._denoising(), dict[str, list[Numbers]]()
-        for prompt in dict.fromkeys(prompts):
-            with naming(self.uri, "read prompts"):
-                read = engine.model.embed_prompts([prompt])
-            parts = (read.tokens[0], read.pooled)
-            found[prompt] = [part.float().cpu().numpy() for part in parts if part is not None]
-        return found
 
     def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Numbers:
         """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""

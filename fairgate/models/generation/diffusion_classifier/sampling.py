@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import TOKENIZER_FILES, option_number, read_config
 from fairgate.models.contract import Floats
-from fairgate.models.family import Numbers
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.input_digests import tokenizer_digest
 
@@ -110,8 +109,6 @@ def settle(
     return Settled(choice, spent)
 
 
-_SAME_TEXT = 64 * 2.0**-23  # share of its length by which a token's state may differ by rounding, as of two towers
-
 # what decides which noise is added, and how the UNet's answer is read, with the defaults of diffusers
 _NOISING = {
     "num_train_timesteps": 1000,
@@ -146,14 +143,6 @@ def shown_how(files: PipelineFiles, settings: Mapping[str, Any]) -> dict[str, An
         "moments": [vae.get("latents_mean"), vae.get("latents_std")] if files.is_xl else None,
         "noising": {name: noising.get(name, default) for name, default in _NOISING.items()},
     }
-
-
-def same_text(ours: Sequence[Numbers], theirs: Sequence[Numbers]) -> bool:
-    """Whether the states of every token are equal up to rounding."""
-    return all(
-        bool((np.linalg.norm(one - other, axis=-1) <= _SAME_TEXT * np.linalg.norm(one, axis=-1)).all())
-        for one, other in zip(ours, theirs, strict=True)
-    )
 
 
 def tokenizers_digest(found: PipelineFiles) -> str:
