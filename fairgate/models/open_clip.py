@@ -1,10 +1,9 @@
 """`open_clip:ARCH@FILE[?preprocess=TAG]`, `open_clip:ARCH@TAG`, `open_clip:local-dir:FOLDER` and a model of the hub,
-`open_clip:hf-hub:ORG/NAME?revision=COMMIT`."""
+`open_clip:ORG/NAME@COMMIT`."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -30,9 +29,8 @@ from fairgate.models.two_towers import TwoTowers
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
-_FOLDER = "local-dir:"
-_HUB = "hf-hub:"
-_REVISION = "?revision="
+_PREFIXES = ("local-dir:", "hf-hub:")
+"""As open_clip has them, of a folder and of a model of the hub."""
 _NAMED = "hf_tokenizer_name"
 # open_clip looks for a folder's weights under these names, in this order
 _PREFERRED = (
@@ -55,16 +53,14 @@ class OpenClip:
     forms: ClassVar[tuple[str, ...]] = (
         "open_clip:ARCH@FILE",
         "open_clip:local-dir:FOLDER",
-        "open_clip:hf-hub:ORG/NAME?revision=COMMIT",
+        "open_clip:ORG/NAME@COMMIT",
     )
     capabilities: ClassVar[frozenset[Capability]] = TwoTowers.capabilities
 
     def local_path(self, address: str) -> Path | None:
-        """The file after `@` unless it is a tag, or the folder after `local-dir:`."""
-        if address.startswith(_FOLDER):
-            return Path(address.removeprefix(_FOLDER))
-        if address.startswith(_HUB):
-            return None
+        """The file after `@` unless it is a tag, or the folder; None for a model of the hub."""
+        if (folder := _folder_in(address)) is not None:
+            return checkpoints.local_folder(folder)
         weights = address.partition("?")[0].partition("@")[2]
         return Path(weights) if _is_file(weights) else None
 
@@ -78,12 +74,8 @@ def checkpoint(
     uri: str, address: str, base: Path, *, allow_pickle: bool = False, cache: EmbeddingCache | None = None
 ) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
-    if address.startswith(_FOLDER):
-        folder = checkpoints.resolve(address.removeprefix(_FOLDER), base)
-        checkpoints.require_folder(folder)
-        return _of_folder(folder, allow_pickle)
-    if address.startswith(_HUB):
-        return _of_folder(_of_hub(uri, address, base), allow_pickle)
+    if (named := _folder_in(address)) is not None:
+        return _of_folder(checkpoints.judged_folder(named, base), allow_pickle)
     plain, _, query = address.partition("?")
     architecture, at, weights = plain.partition("@")
     if not at or not architecture or not weights:
@@ -132,18 +124,10 @@ def _texts_of(text: Mapping[str, Any], base: Path, *, download: bool) -> dict[st
     return files
 
 
-def _of_hub(uri: str, address: str, base: Path) -> Path:
-    """The folder in the hub's cache. Raises ModelError for a name without a commit."""
-    written = f"open_clip:{_HUB}{{}}{_REVISION}{{}}"
-    name, options = checkpoints.split_options(uri, address.removeprefix(_HUB), ("revision",))
-    name, _, at = name.partition("@")
-    if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) or "revision" not in options:
-        raise ModelError(
-            f"'{uri}' does not say which model of the hub, and which of its commits.",
-            where=uri,
-            remedy=f"write {written.format(name if '/' in name else 'ORG/NAME', at or 'COMMIT')}",
-        )
-    return checkpoints.hub_folder(name, options["revision"], base, written)
+def _folder_in(address: str) -> str | None:
+    """The folder, or the model of the hub, that an address names; None for an architecture with its weights."""
+    named = next((address.removeprefix(prefix) for prefix in _PREFIXES if address.startswith(prefix)), None)
+    return address if named is None and "/" in address.partition("@")[0] else named
 
 
 def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -172,8 +171,7 @@ def uri_options(uri: str) -> str:
     options = []
     for scheme, address in _chain(uri):
         inner = str(getattr(FAMILIES[scheme], "origin", lambda _: "")(address))
-        # a revision of the hub says which model it is, not how it is judged
-        written = re.sub(r"^revision=[^&]*", "", address.partition("?")[2])
+        written = address.partition("?")[2]
         options.append(written.replace(inner, "") if inner else written)
     return " ".join(filter(None, options))
 

@@ -29,7 +29,7 @@ URIS = [
     "captions:{id}?question=Who?&captioner=vlm:{id}?prompt=a photo of",
     "peft:{id}?base=hf:{id}",
     "diffusion:{id}?vae={id}&lora={id}",
-    "open_clip:hf-hub:someone/tiny?revision=" + COMMIT,
+    "open_clip:{id}",
 ]
 
 
@@ -65,15 +65,15 @@ def test_a_commit_in_the_cache_is_the_model_that_its_folder_is(
     np.testing.assert_array_equal(one.log_probabilities(PROMPTS), other.log_probabilities(PROMPTS))
 
 
-def test_a_model_of_open_clip_is_named_with_its_revision(
+def test_a_model_of_open_clip_is_named_with_its_commit(
     hub: Path, local_dir: Path, pictures: Pictures, tmp_path: Path
 ) -> None:
     put_into_cache(hub, "someone/tiny", local_dir)
-    one = opened(f"open_clip:hf-hub:someone/tiny?revision={COMMIT}", pictures, tmp_path)
-    assert one.fingerprint == opened(f"open_clip:local-dir:{local_dir}", pictures, tmp_path).fingerprint
-    for form in ("someone/tiny", f"someone/tiny@{COMMIT}"):
-        error = refused(f"open_clip:hf-hub:{form}", pictures, tmp_path)
-        assert "write open_clip:hf-hub:someone/tiny?revision=" in str(error.remedy)
+    folder = opened(f"open_clip:local-dir:{local_dir}", pictures, tmp_path)
+    for uri in (f"open_clip:{ID}", f"open_clip:hf-hub:{ID}"):
+        assert opened(uri, pictures, tmp_path).fingerprint == folder.fingerprint
+        error = refused(uri.removesuffix(f"@{COMMIT}"), pictures, tmp_path)
+        assert f"a model of the hub is named with its commit: {ID}" in str(error.remedy)
 
 
 def test_an_adapter_and_its_base_are_each_a_commit(hub: Path, pictures: Pictures, tmp_path: Path) -> None:
@@ -105,12 +105,10 @@ def test_a_commit_is_no_file_of_the_repository(uri: str) -> None:
     assert [path.as_posix() for path in local_paths(named)] == (["head.safetensors"] if "head.s" in uri else [])
     assert published_models(named)
     assert published_models(named) != published_models(named.replace(COMMIT, OTHER))
-    assert uri_options("open_clip:hf-hub:someone/tiny?revision=" + COMMIT) == ""
+    assert uri_options(f"open_clip:{ID}") == ""
 
 
-@pytest.mark.parametrize(
-    "uri", ["hf:someone/tiny@{}", "open_clip:hf-hub:someone/tiny?revision={}", "diffusion:someone/tiny@{}"]
-)
+@pytest.mark.parametrize("uri", ["hf:someone/tiny@{}", "open_clip:someone/tiny@{}", "diffusion:someone/tiny@{}"])
 @pytest.mark.parametrize("revision", ["main", COMMIT[:7], "refs/pr/9", "../../main"])
 def test_what_can_move_is_refused_and_the_commit_named_if_the_cache_knows_it(
     revision: str, uri: str, hub: Path, local_dir: Path, pictures: Pictures, tmp_path: Path

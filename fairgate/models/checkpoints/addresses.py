@@ -173,9 +173,8 @@ def option_folder(options: Mapping[str, str], name: str, base: Path) -> Path | N
     return judged_folder(options[name], base) if name in options else None
 
 
-def hub_folder(name: str, commit: str, base: Path, written: str = "{}@{}") -> Path:
-    """The snapshot of a commit in the hub's cache. `base` is the repository whose models are judged; `written` is how a
-    URI names a model and its commit, for messages.
+def hub_folder(name: str, commit: str, base: Path) -> Path:
+    """The snapshot of a commit in the hub's cache. `base` is the repository whose models are judged.
 
     Raises ModelError for a revision that is no full commit, a snapshot that is not there or without weights, a link out
     of the cached model, and a cache inside of the repository: whatever a branch commits there would be taken for the
@@ -186,8 +185,8 @@ def hub_folder(name: str, commit: str, base: Path, written: str = "{}@{}") -> Pa
         raise ModelError(
             f"the revision '{commit[:80]}' is no full commit (40 hexadecimal digits): what a branch or a tag stands "
             "for can change.",
-            where=written.format(name, commit),
-            remedy=f"name the commit: {written.format(name, full)}"
+            where=f"{name}@{commit}",
+            remedy=f"name the commit: {name}@{full}"
             if full
             else f"name the commit, which `git ls-remote https://huggingface.co/{name}` lists",
         )
